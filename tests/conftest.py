@@ -3,19 +3,26 @@
 import gc
 import os
 from collections import Counter
+from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.amounts import times
+from tests.support.amounts import TIMES, times
 from tests.support.chromium import chromium
 from tests.support.command import call, matrix
 from tests.support.lab import lab
+from tests.support.shared_rig import shared_rig
 
-__all__ = ["call", "chromium", "lab", "matrix"]
+__all__ = ["call", "chromium", "lab", "matrix", "shared_rig"]
 
 # A deadline is a wall-clock assertion, and so is what calls drawing slow: on a loaded host they fail for nothing.
-settings.register_profile("ours", max_examples=times(12), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "ours",
+    max_examples=times(12) if TIMES > 1 else 8,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("ours")
 
 
@@ -37,6 +44,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     kinds = (others, 1.0), (sorted(booting, key=lambda path: (-sizes[path], path)), 0.85)
     places = {path: part * number / len(kind) for kind, part in kinds for number, path in enumerate(kind)}
     items.sort(key=lambda item: places[item.path])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage among what is imported: each worker would take another half second for it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_finish() -> None:

@@ -20,6 +20,7 @@ from runner.results.journal import Journal
 from runner.results.record import Outcome
 from tests.hosts.loops import Bay, bay, why_not
 from tests.support.amounts import kill_moments
+from tests.support.forked import Forked
 from tests.support.local_place import ROOT, RUN, SMALL, Place, placed
 from tests.support.runners import killed_after
 
@@ -85,9 +86,19 @@ class Seat(Place):
         return subprocess.run(enter, capture_output=True, text=True, check=True).stdout
 
     def start(self, *words: str) -> subprocess.Popen[str]:
-        enter = ["nsenter", "--mount", f"--target={self.holder.pid}", "--wdns=/mnt"]
-        matrix = as_user("env", "HOME=/mnt", "MATRIX_STATE=/mnt/state", sys.executable, "-m", "runner.cli", *words)
-        return subprocess.Popen([*enter, *matrix], env=ENVIRONMENT, stdout=PIPE, stderr=STDOUT, text=True)
+        one = pwd.getpwnam(USER)
+        return Forked(
+            words,
+            mounts=self.holder.pid,
+            cwd="/mnt",
+            env={**ENVIRONMENT, "HOME": "/mnt", "MATRIX_STATE": "/mnt/state"},
+            user=one.pw_uid,
+            group=one.pw_gid,
+            extra_groups=[],
+            stdout=PIPE,
+            stderr=STDOUT,
+            text=True,
+        )
 
     def told(self, *words: str, status: int = 0) -> str:
         runner = self.start(*words)

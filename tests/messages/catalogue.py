@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
+from functools import cache
 from typing import TYPE_CHECKING
 
 import click
@@ -33,13 +34,13 @@ MESSAGES = {"Cause", "Flaw", "Leftover", "Note", "Problem", "Refusal"}
 LONGEST = 30
 
 
-def catalogue(package: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield the name of each module that has messages, and these in the order of the source."""
+@cache
+def catalogue(package: Path) -> tuple[tuple[str, list[str]], ...]:
+    """Return the name of each module that has messages, and these in the order of the source."""
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(package.rglob("*.py"))}
     classes = MESSAGES | error_classes(trees.values())
-    for path, tree in trees.items():
-        if found := Module(tree, classes).messages():
-            yield str(path.relative_to(package)), found
+    messages = ((str(path.relative_to(package)), Module(tree, classes).messages()) for path, tree in trees.items())
+    return tuple((name, found) for name, found in messages if found)
 
 
 def error_classes(trees: Iterable[ast.Module]) -> set[str]:

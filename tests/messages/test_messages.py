@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import runner
+from docs import generate
 from runner.cli import cli
 from tests.messages.catalogue import catalogue
+from tests.support.pages import DOCS
 
 if TYPE_CHECKING:
     import click
@@ -30,6 +32,11 @@ def test_all_messages_and_help_texts(pytestconfig: pytest.Config) -> None:
     if pytestconfig.getoption("update_snapshots"):
         FILE.write_text(text, encoding="utf-8")
     assert text == FILE.read_text(encoding="utf-8")
+
+
+def test_the_page_of_messages_is_up_to_date() -> None:
+    text = (DOCS / "reference/messages.md").read_text(encoding="utf-8")
+    assert generate.generated(text) == text, "run `python -m docs.generate`"
 
 
 def _messages() -> str:

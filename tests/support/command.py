@@ -16,6 +16,7 @@ import pytest
 from runner.base import process
 from runner.cli import main
 from tests.support.matrices import SMALL
+from tests.support.prepared import run_once
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +39,7 @@ def _answer(argv: tuple[str, ...], stdin: str, _path: str) -> subprocess.Complet
 
 
 def _run_once(argv: Sequence[str], *, stdin: str = "", timeout: float = 60) -> subprocess.CompletedProcess[str]:
-    """Let fio parse the same jobs, and ask for the facts of this host, once in a process of tests: each takes 0.1 s."""
+    """Ask for the facts of this host once in a process of tests: it takes 0.1 s."""
     return process.run(argv, timeout=timeout) if argv[0] == "git" else _answer(tuple(argv), stdin, os.environ["PATH"])
 
 
@@ -46,7 +47,7 @@ def _run_once(argv: Sequence[str], *, stdin: str = "", timeout: float = 60) -> s
 def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MATRIX_STORE", raising=False)
-    monkeypatch.setattr("runner.scripts.cell.run", _run_once)
+    monkeypatch.setattr("runner.scripts.cell.run", run_once)
     monkeypatch.setattr("runner.session.host_facts.run", _run_once)
     # Estimates name the load of a busy host: the tests beside this one are none of its business.
     monkeypatch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))

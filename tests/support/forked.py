@@ -21,15 +21,20 @@ import pexpect
 from ptyprocess import PtyProcess  # type: ignore[import-untyped]
 
 from runner.cli import main
+from runner.scripts import cell
+from tests.support import prepared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 
+_SET_DUMPABLE = 4
+
+
 class Forked(subprocess.Popen[Any]):
     """`Forked(["run", "small.yaml"], stdout=PIPE)`: `matrix run small.yaml`, or Python `code` with these arguments.
 
-    With `mounts`, it has the mounts of that process.
+    With `mounts`, it has the mounts of that process. `user`, `group` and `extra_groups`, by number, are those of `Popen`.
     """
 
     def __init__(self, arguments: Sequence[str], *, code: str = "", mounts: int | None = None, **how: Any) -> None:
@@ -38,14 +43,15 @@ class Forked(subprocess.Popen[Any]):
 
     def _execute_child(self, args: Sequence[str], *rest: Any) -> None:
         """Fork where `Popen` would execute a program as well. The order of parameters is that of Python 3.3 to 3.14."""
-        cwd, env, streams = rest[4], rest[5], rest[9:15]
+        cwd, env, streams, (group, groups, user) = rest[4], rest[5], rest[9:15], rest[16:19]
+        _prepare()
         with _no_warning_of_threads():
             self.pid = os.fork()
         if self.pid == 0:
             for number, stream in enumerate((streams[0], streams[3], streams[5])):
                 if stream != -1:
                     os.dup2(stream, number)
-            _become(args, cwd, env, code=self._code, mounts=self._mounts)
+            _become(args, cwd, env, code=self._code, mounts=self._mounts, ids=(user, group, groups))
         self._child_created = True
         self._close_pipe_fds(*streams)  # type: ignore[attr-defined]
 
@@ -54,6 +60,7 @@ class ForkedOnTerminal(pexpect.spawn):  # type: ignore[type-arg]
     """`pexpect.spawn` of `matrix`, without executing a program."""
 
     def _spawnpty(self, args: Sequence[bytes], **how: Any) -> PtyProcess:
+        _prepare()
         with _no_warning_of_threads():
             pid, master = pty.fork()
         if pid == 0:
@@ -62,6 +69,11 @@ class ForkedOnTerminal(pexpect.spawn):  # type: ignore[type-arg]
         process = PtyProcess(pid, master)
         process.setwinsize(*how["dimensions"])
         return process
+
+
+def _prepare() -> None:
+    prepared.compile_templates()
+    prepared.answers()
 
 
 @contextmanager
@@ -87,12 +99,14 @@ def _become(
     *,
     code: str = "",
     mounts: int | None = None,
+    ids: tuple[int | None, int | None, Sequence[int] | None] = (None, None, None),
 ) -> NoReturn:
     status = 1
     try:
         _forget_tests()
         if mounts is not None:
             _enter_mounts(mounts)
+        _change_user(*ids)
         if env is not None:
             os.environ.clear()
             os.environ.update(env)
@@ -111,6 +125,7 @@ def _forget_tests() -> None:
     """Close the files of the tests, and undo what they changed in this process."""
     gc.freeze()
     gc.enable()
+    setattr(cell, "run", prepared.run_once)  # noqa: B010 - it is imported there
     atexit._clear()
     warnings.simplefilter("ignore")
     for path in list(Path("/proc/self/fd").iterdir()):
@@ -127,6 +142,16 @@ def _enter_mounts(process: int) -> None:
     if ctypes.CDLL(None, use_errno=True).setns(namespace, 0):
         raise OSError(ctypes.get_errno(), "setns")
     os.close(namespace)
+
+
+def _change_user(user: int | None, group: int | None, groups: Sequence[int] | None) -> None:
+    if groups is not None:
+        os.setgroups(groups)
+    if group is not None:
+        os.setresgid(group, group, group)
+    if user is not None:
+        os.setresuid(user, user, user)
+        ctypes.CDLL(None).prctl(_SET_DUMPABLE, 1)  # or its files in /proc stay root's, as an executed program's do not
 
 
 def _open_streams() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 from runner.engine.rigs import rig_spec
 from runner.machines.base import Step
 from runner.machines.qemu import Qemu
+from tests.support.shared_rig import SharedRig
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -32,14 +33,19 @@ def spec_of(found: Space, kernel: str | None = None) -> RigSpec:
 
 
 @asynccontextmanager
-async def rig_of(spec: RigSpec, scratch: Path, machine: Qemu | None = None) -> AsyncIterator[Rig]:
-    """Bring up a rig of which the test sees only the disks that it asked for."""
+async def rig_of(spec: RigSpec, place: Path | SharedRig, machine: Qemu | None = None) -> AsyncIterator[Rig]:
+    """Yield a rig of which the test sees only the disks that it asked for: the shared one, or its own in a folder."""
     count, last = len(spec.disks), spec.disks[-1]
     more = (replace(last, physics=None),) * ((DISKS if last.size == SMALL else LARGE_DISKS) - count)
-    async with (machine or Qemu()).rig(replace(spec, disks=(*spec.disks, *more)), scratch) as rig:
+    padded = replace(spec, disks=(*spec.disks, *more))
+    rigs = place.use(padded) if isinstance(place, SharedRig) else (machine or Qemu()).rig(padded, place)  # noqa: ASYNC240
+    async with rigs as rig:
         up = cast("QemuRig", rig)
-        up.disks = up.disks[:count]
-        yield up
+        every, up.disks = up.disks, up.disks[:count]
+        try:
+            yield up
+        finally:
+            up.disks = every
 
 
 async def content_of(rig: Rig, number: int) -> bytes:

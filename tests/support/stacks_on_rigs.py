@@ -15,6 +15,7 @@ from runner.space.layouts import top_of
 from runner.space.space import Cell, Space, Stack
 from tests.support.reboot import KeptDisks, read_disks_anew
 from tests.support.rigs import rig_of, spec_of
+from tests.support.shared_rig import SharedRig, run_at
 
 #: Content that another order of the same devices would not have.
 PATTERN = """\
@@ -86,11 +87,15 @@ def _template_spec(found: Space) -> RigSpec:
     return replace(spec, modules=(*{*spec.modules} - ON_DEMAND,))
 
 
-async def _with_rig(found: Space, scratch: Path, batch: Callable[[Rig, Qemu], Awaitable[None]]) -> None:
+def _with_rig(found: Space, place: Path | SharedRig, batch: Callable[[Rig, Qemu], Awaitable[None]]) -> None:
     """One machine for all of the arrays."""
-    machine = Qemu()
-    async with rig_of(_template_spec(found), scratch, machine) as rig:
-        await batch(rig, machine)
+
+    async def work() -> None:
+        machine = Qemu()
+        async with rig_of(_template_spec(found), place, machine) as rig:
+            await batch(rig, machine)
+
+    run_at(place, work())
 
 
 async def _say(rig: Rig, text: str) -> str:

@@ -1,6 +1,5 @@
 """dm-crypt, dm-integrity and preconditioning, for real: built, read back, written through, taken apart, spoiled."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from runner.results.record import Outcome
 from runner.space.space import Stack
 from tests.support.matrices import space
 from tests.support.rigs import content_of
+from tests.support.shared_rig import SharedRig
 from tests.support.stacks_on_rigs import CLOSE, _cell, _measured, _round, _say, _with_rig
 
 #: Tens of set-ups in one boot: how long that takes is the business of the host.
@@ -95,7 +95,7 @@ def test_every_kind_is_built_verified_written_through_and_taken_apart(text: str,
         zeros = "for disk in /sys/class/block/vd[a-z]; do [[ -e $disk/holders/dm-0 ]] && exit 1; done; true"
         await _say(rig, zeros)
 
-    asyncio.run(_with_rig(found, tmp_path, batch))
+    _with_rig(found, tmp_path, batch)
     print("".join(told))  # noqa: T201 - shown with -s: what the kernel said and how long it took
     assert len(told) == len(found.stacks)
 
@@ -118,7 +118,7 @@ def test_preconditioning_writes_all_of_it_and_says_so(tmp_path: Path) -> None:
             await built.tear_down()
             await built.tear_down()
 
-    asyncio.run(_with_rig(found, tmp_path, batch))
+    _with_rig(found, tmp_path, batch)
     print(notes)  # noqa: T201 - shown with -s: what the kernel said and how long it took
     assert notes["disks/how=fill"].startswith("fill, blocks of 64KiB: ")
     assert notes["disks/how=random-fill"].startswith("random-fill, blocks of 64KiB: ")
@@ -192,7 +192,7 @@ def test_md_repairs_what_is_corrupted_beneath_dm_integrity(tmp_path: Path) -> No
             assert degraded == "0"
             await built.tear_down()
 
-    asyncio.run(_with_rig(found, tmp_path, batch))
+    _with_rig(found, tmp_path, batch)
 
 
 SABOTAGED = """\
@@ -233,7 +233,7 @@ SABOTAGES = {
 }
 
 
-def test_a_mapping_changed_behind_our_back_is_noticed(tmp_path: Path) -> None:
+def test_a_mapping_changed_behind_our_back_is_noticed(shared_rig: SharedRig) -> None:
     found = space(SABOTAGED)
 
     async def batch(rig: Rig, machine: Qemu) -> None:
@@ -248,7 +248,7 @@ def test_a_mapping_changed_behind_our_back_is_noticed(tmp_path: Path) -> None:
                 assert finding.figures is None
             await built.tear_down()
 
-    asyncio.run(_with_rig(found, tmp_path, batch))
+    _with_rig(found, shared_rig, batch)
 
 
 FOREIGN = {
@@ -267,7 +267,7 @@ SAYS = {
 }
 
 
-def test_what_is_not_ours_is_refused_by_name_and_never_touched(tmp_path: Path) -> None:
+def test_what_is_not_ours_is_refused_by_name_and_never_touched(shared_rig: SharedRig) -> None:
     found = space(SABOTAGED)
 
     async def batch(rig: Rig, machine: Qemu) -> None:
@@ -282,7 +282,7 @@ def test_what_is_not_ours_is_refused_by_name_and_never_touched(tmp_path: Path) -
             closed = "if [[ -e /dev/mapper/theirs ]]; then cryptsetup close theirs; fi"
             await _say(rig, f"{closed}; dd if=/dev/zero of={rig.disks[0]} bs=1M count=17 status=none")
 
-    asyncio.run(_with_rig(found, tmp_path, batch))
+    _with_rig(found, shared_rig, batch)
 
 
 LEFT = """\
@@ -296,7 +296,7 @@ repeat: 1
 """
 
 
-def test_our_own_leftovers_are_cleared_even_where_nothing_was_assembled(tmp_path: Path) -> None:
+def test_our_own_leftovers_are_cleared_even_where_nothing_was_assembled(shared_rig: SharedRig) -> None:
     """Metadata at the end of a disk leaves what stands on the array at its beginning, for anybody to see."""
     found = space(LEFT)
 
@@ -309,4 +309,4 @@ def test_our_own_leftovers_are_cleared_even_where_nothing_was_assembled(tmp_path
             await _say(rig, CLOSE)
             await built.tear_down()
 
-    asyncio.run(_with_rig(found, tmp_path, batch))
+    _with_rig(found, shared_rig, batch)

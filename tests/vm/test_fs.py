@@ -17,6 +17,7 @@ from runner.space.space import Cell, Space, Stack
 from tests.support.matrices import space
 from tests.support.meddling import Meddled
 from tests.support.rigs import rig_of, spec_of
+from tests.support.shared_rig import SharedRig
 
 pytestmark = pytest.mark.vm
 
@@ -185,10 +186,10 @@ class Met:
     reasons: dict[str, str]
 
 
-async def _meet(found: Space, array: Stack, scratch: Path) -> Met:
+async def _meet(found: Space, array: Stack, place: SharedRig) -> Met:
     cell = next(cell for cell in found.cells() if cell.stack is array)
     reasons = {}
-    async with rig_of(spec_of(found), scratch) as rig:
+    async with rig_of(spec_of(found), place) as rig:
         built = await StackOnRig.build(found.matrix, array, rig, Qemu(), None)
         assert (await built.measure(cell, 1)).finding.reason == ""
         await _said(rig, REBOOT)
@@ -208,11 +209,11 @@ async def _meet(found: Space, array: Stack, scratch: Path) -> Met:
 
 
 @pytest.fixture(scope="module", params=["ext4", *BY_NIGHT])
-def met(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Met:
+def met(request: pytest.FixtureRequest, shared_rig: SharedRig) -> Met:
     """A file system of this kind, for all that is looked at on one machine."""
     found = space(SABOTAGE)
     (array,) = (array for array in found.stacks if array.label == request.param)
-    return asyncio.run(_meet(found, array, tmp_path_factory.mktemp("met")))
+    return shared_rig.run(_meet(found, array, shared_rig))
 
 
 NOTICED = {
@@ -249,11 +250,11 @@ repeat: 1
 """
 
 
-async def _first_blocks(found: Space, scratch: Path) -> dict[str, list[int]]:
+async def _first_blocks(found: Space, place: SharedRig) -> dict[str, list[int]]:
     """Where on the device the first file of each lies, of file systems that were made anew."""
     where: dict[str, list[int]] = {}
     for array in found.stacks:
-        async with rig_of(spec_of(found), scratch) as rig:
+        async with rig_of(spec_of(found), place) as rig:
             cell = next(cell for cell in found.cells() if cell.stack is array)
             for round_number in (1, 2, 3):
                 built = await StackOnRig.build(found.matrix, array, rig, Qemu(), None)
@@ -267,8 +268,8 @@ async def _first_blocks(found: Space, scratch: Path) -> dict[str, list[int]]:
 
 
 @pytest.mark.parametrize("types", ["ext4", pytest.param("[ext3, xfs]", marks=pytest.mark.exhaustive)])
-def test_files_lie_at_the_beginning_of_a_file_system(tmp_path: Path, types: str) -> None:
-    where = asyncio.run(_first_blocks(space(BEGINNING.replace("TYPES", types)), tmp_path))
+def test_files_lie_at_the_beginning_of_a_file_system(shared_rig: SharedRig, types: str) -> None:
+    where = shared_rig.run(_first_blocks(space(BEGINNING.replace("TYPES", types)), shared_rig))
     assert len(where) == types.count(",") + 1
     for label, blocks in where.items():
         assert max(blocks) * 512 < 128 * 2**20, (label, blocks)
@@ -283,22 +284,23 @@ repeat: 1
 """
 
 
-async def _in_turn(found: Space, scratch: Path, *order: str) -> list[tuple[str, str, bool]]:
+async def _in_turn(found: Space, place: SharedRig, *order: str) -> list[tuple[str, str, bool]]:
     """Work, its file, and whether that is noted to be whole, trial by trial on one file system."""
     by_work = {cell.axes["workload.rw"]: cell for cell in found.cells()}
     seen = []
-    async with rig_of(spec_of(found), scratch) as rig:
+    async with rig_of(spec_of(found), place) as rig:
         built = await StackOnRig.build(found.matrix, found.stacks[0], rig, Qemu(), None)
         for round_number, cell in enumerate((by_work[rw] for rw in order), start=1):
             assert (await built.measure(cell, round_number)).finding.reason == ""
             inode = (await _said(rig, "cd /run/matrix/mnt-*-? && stat -c %i trial.0.0")).strip()
             noted = (await _said(rig, "cd /run/matrix/mnt-*-? && compgen -G '*.whole' || echo none")).strip()
             seen.append((cell.axes["workload.rw"], inode, noted != "none"))
+        await built.tear_down()
     return seen
 
 
-def test_files_that_were_moved_about_are_laid_out_anew_and_others_are_kept(tmp_path: Path) -> None:
-    seen = asyncio.run(_in_turn(space(MOVED), tmp_path, "read", "randwrite", "read", "read"))
+def test_files_that_were_moved_about_are_laid_out_anew_and_others_are_kept(shared_rig: SharedRig) -> None:
+    seen = shared_rig.run(_in_turn(space(MOVED), shared_rig, "read", "randwrite", "read", "read"))
     assert [(rw, noted) for rw, _, noted in seen] == [
         ("read", True),
         ("randwrite", False),
@@ -319,8 +321,8 @@ repeat: 1
 """
 
 
-def test_files_that_were_made_by_writing_are_nobody_elses(tmp_path: Path) -> None:
-    seen = asyncio.run(_in_turn(space(MADE), tmp_path, "write", "read", "write", "read"))
+def test_files_that_were_made_by_writing_are_nobody_elses(shared_rig: SharedRig) -> None:
+    seen = shared_rig.run(_in_turn(space(MADE), shared_rig, "write", "read", "write", "read"))
     assert [(rw, noted) for rw, _, noted in seen] == [
         ("write", False),
         ("read", True),

@@ -1,6 +1,5 @@
 """Every level, layout and option of md, and partitions, on real kernels: built, read back, written through, taken apart."""
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from tests.support.amounts import TIMES
 from tests.support.matrices import space
 from tests.support.meddling import MeddledMeanwhile
 from tests.support.rigs import content_of, rig_of, spec_of
+from tests.support.shared_rig import SharedRig, run_at
 
 #: Some build dozens of arrays on one machine, and a busy host emulates slowly.
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(3000)]
@@ -79,7 +79,7 @@ class Bench:
 
 def bench(
     text: str,
-    scratch: Path,
+    place: Path | SharedRig,
     go: Callable[[Bench], Coroutine[Any, Any, None]],
     kernel: str | None = None,
     size: str = "64MiB",
@@ -89,10 +89,10 @@ def bench(
 
     async def on_a_rig() -> None:
         machine = Qemu()
-        async with rig_of(spec_of(found, kernel), scratch, machine) as rig:
+        async with rig_of(spec_of(found, kernel), place, machine) as rig:
             await go(Bench(found, rig, machine))
 
-    asyncio.run(on_a_rig())
+    run_at(place, on_a_rig())
 
 
 def amiss(bench: Bench, array: Stack, readings: tuple[Reading, ...]) -> str:
@@ -208,7 +208,7 @@ def test_what_is_under_way_is_so_for_the_whole_of_every_trial(tmp_path: Path) ->
     bench(UNDER_WAY, tmp_path, go)
 
 
-def test_what_was_over_before_the_end_is_no_measurement(tmp_path: Path) -> None:
+def test_what_was_over_before_the_end_is_no_measurement(shared_rig: SharedRig) -> None:
     async def go(bench: Bench) -> None:
         built = await bench.build("small")
         work = replace(bench.cell("small"))
@@ -216,11 +216,12 @@ def test_what_was_over_before_the_end_is_no_measurement(tmp_path: Path) -> None:
         assert finding.outcome is Outcome.BROKEN
         assert finding.figures is None
         assert "wanted resync" in finding.reason or "was over at once" in finding.reason
+        await built.tear_down()
 
-    bench("  small: [md: {level: 1, sync: background, size: 1MiB}]\n", tmp_path, go)
+    bench("  small: [md: {level: 1, sync: background, size: 1MiB}]\n", shared_rig, go)
 
 
-def test_a_reboot_away_all_is_found_again(tmp_path: Path) -> None:
+def test_a_reboot_away_all_is_found_again(shared_rig: SharedRig) -> None:
     """Stopped and without its links, as after a reboot; `activate.sh` has it back as it was."""
     from runner.scripts.jinja import render
 
@@ -236,7 +237,7 @@ def test_a_reboot_away_all_is_found_again(tmp_path: Path) -> None:
             await built.tear_down()
 
     text = "  stack: [md: {level: 1, groups: 3, write_mostly: 1}, md: {level: 5, journal: 1, devices: 2}, partition: {count: 2}]\n"
-    bench(text + "  lost: [md: {level: 6, state: degraded}]\n", tmp_path, go)
+    bench(text + "  lost: [md: {level: 6, state: degraded}]\n", shared_rig, go)
 
 
 SABOTAGE = """\
@@ -247,7 +248,7 @@ SABOTAGE = """\
 """
 
 
-def test_what_is_changed_behind_our_back_is_noticed(tmp_path: Path) -> None:
+def test_what_is_changed_behind_our_back_is_noticed(shared_rig: SharedRig) -> None:
     last = "$(ls -d /sys/block/md127/md/dev-* | tail -1)"
     changes = {
         "five": ("mdadm --fail /dev/md127 %s", "md.degraded wanted 0, kernel says 1"),
@@ -274,14 +275,14 @@ def test_what_is_changed_behind_our_back_is_noticed(tmp_path: Path) -> None:
             assert reason in finding.reason or label == "logged", finding.reason
             await built.tear_down()
 
-    bench(SABOTAGE, tmp_path, go)
+    bench(SABOTAGE, shared_rig, go)
 
 
 #: So slow that it is not over before fio is.
 CHECK = "for end in min max; do echo 1 >/sys/block/md127/md/sync_speed_$end; done; echo check >/sys/block/md127/md/sync_action"
 
 
-def test_what_happens_to_an_array_while_it_is_measured_is_no_figure(tmp_path: Path) -> None:
+def test_what_happens_to_an_array_while_it_is_measured_is_no_figure(shared_rig: SharedRig) -> None:
     meanwhile = {
         "five": (CHECK, "md.sync_action wanted idle until the end of the measurement, kernel says check"),
         "mirror": (
@@ -300,10 +301,10 @@ def test_what_happens_to_an_array_while_it_is_measured_is_no_figure(tmp_path: Pa
             built._rig = bench.rig
             await built.tear_down()
 
-    bench("  five: [md: {level: 5}]\n  mirror: [md: {level: 1, devices: 3}]\n", tmp_path, go)
+    bench("  five: [md: {level: 5}]\n  mirror: [md: {level: 1, devices: 3}]\n", shared_rig, go)
 
 
-def test_what_is_not_ours_is_named_and_stays_untouched(tmp_path: Path) -> None:
+def test_what_is_not_ours_is_named_and_stays_untouched(shared_rig: SharedRig) -> None:
     async def go(bench: Bench) -> None:
         one, two = bench.rig.disks[:2]
         await bench.shell(f"mdadm --create /dev/md5 --run --level=1 --raid-devices=2 --assume-clean {one} {two}")
@@ -317,10 +318,10 @@ def test_what_is_not_ours_is_named_and_stays_untouched(tmp_path: Path) -> None:
         await bench.shell(f"mdadm --zero-superblock {one} {two}")
         await (await bench.build("nested")).tear_down()
 
-    bench(SABOTAGE, tmp_path, go)
+    bench(SABOTAGE, shared_rig, go)
 
 
-def test_ours_is_known_under_any_name_and_in_any_state(tmp_path: Path) -> None:
+def test_ours_is_known_under_any_name_and_in_any_state(shared_rig: SharedRig) -> None:
     meddling = {
         "another name": "mdadm --stop /dev/md127; rm -f /dev/md/*; mdadm --assemble /dev/md77 --run {disks}",
         "half assembled": "mdadm --stop /dev/md127; mdadm -I {one}; grep inactive /proc/mdstat",
@@ -348,7 +349,7 @@ def test_ours_is_known_under_any_name_and_in_any_state(tmp_path: Path) -> None:
         assert (await built.measure(bench.cell("five"), 1)).finding.reason == ""
         await built.tear_down()
 
-    bench(SABOTAGE, tmp_path, go)
+    bench(SABOTAGE, shared_rig, go)
 
 
 @pytest.mark.exhaustive

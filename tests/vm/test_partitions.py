@@ -1,6 +1,5 @@
 """Partitions of what the device mapper made, and several volumes of a group: built, verified, tuned, torn down, refused."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from runner.machines.qemu import Qemu
 from runner.scripts.cell import cell_scripts, stack_scripts
 from runner.space.space import Space, Stack
 from tests.support.matrices import space
+from tests.support.shared_rig import SharedRig
 from tests.support.stacks_on_rigs import _cell, _round, _say, _with_rig, read
 
 #: Tens of set-ups in one boot: how long that takes is the business of the host.
@@ -47,7 +47,7 @@ async def _run(rig: Rig, text: str) -> StepResult:
     return result
 
 
-def test_a_partition_of_a_mapping_is_read_back_from_its_table_and_has_its_own_readahead(tmp_path: Path) -> None:
+def test_a_partition_of_a_mapping_is_read_back_from_its_table_and_has_its_own_readahead(shared_rig: SharedRig) -> None:
     found = space(SMALL)
     (array,) = found.stacks
     whole, parts = "/dev/mapper/matrix--0-volume", "/dev/mapper/matrix--0-volume-part1"
@@ -72,7 +72,7 @@ def test_a_partition_of_a_mapping_is_read_back_from_its_table_and_has_its_own_re
         assert "partition[1].start wanted 2048, kernel says 4096" in result.output
         await built.tear_down()
 
-    asyncio.run(_with_rig(found, tmp_path, batch))
+    _with_rig(found, shared_rig, batch)
 
 
 async def _refused(found_array: Stack, rig: Rig) -> dict[str, StepResult]:
@@ -99,7 +99,7 @@ async def _refused(found_array: Stack, rig: Rig) -> dict[str, StepResult]:
     return results
 
 
-def test_somebody_elses_mappings_and_tables_are_left_alone(tmp_path: Path) -> None:
+def test_somebody_elses_mappings_and_tables_are_left_alone(shared_rig: SharedRig) -> None:
     found = space(SMALL)
     (array,) = found.stacks
     results: dict[str, StepResult] = {}
@@ -107,7 +107,7 @@ def test_somebody_elses_mappings_and_tables_are_left_alone(tmp_path: Path) -> No
     async def batch(rig: Rig, _machine: Qemu) -> None:
         results.update(await _refused(array, rig))
 
-    asyncio.run(_with_rig(found, tmp_path, batch))
+    _with_rig(found, shared_rig, batch)
     status = {name: result.status for name, result in results.items()}
     assert status == {
         "name": 1, "after": 0, "half": 0, "table": 5, "torn down": 5, "untouched": 0, "bare": 0,
@@ -126,7 +126,7 @@ def test_a_set_up_that_cannot_be_says_why(tmp_path: Path) -> None:
         with pytest.raises(SetUpFailed, match="kpartx"):
             await StackOnRig.build(found.matrix, array, rig, machine, None)
 
-    asyncio.run(_with_rig(found, tmp_path, batch))
+    _with_rig(found, tmp_path, batch)
 
 
 SEVERAL = """\
@@ -157,7 +157,7 @@ def _all_are_built_written_through_and_taken_apart(found: Space, scratch: Path) 
             told.append(await _round(found, array, rig, machine))
             assert await _say(rig, f"wipefs {' '.join(rig.disks)}; ls /dev/mapper") == "control"
 
-    asyncio.run(_with_rig(found, scratch, batch))
+    _with_rig(found, scratch, batch)
     assert len(told) == len(found.stacks)
 
 
@@ -182,7 +182,7 @@ def test_every_kind_of_them(text: str, tmp_path: Path) -> None:
     _all_are_built_written_through_and_taken_apart(space(text), tmp_path)
 
 
-def test_each_of_several_volumes_is_read_back(tmp_path: Path) -> None:
+def test_each_of_several_volumes_is_read_back(shared_rig: SharedRig) -> None:
     several = "lvm: {stripes: 2, volumes: 2, alignment: 4MiB}"
     found = space(
         SMALL.replace("lvm: {}, partition: {count: 2}", several).replace("partition: {readahead: 64KiB}, ", "")
@@ -207,4 +207,4 @@ def test_each_of_several_volumes_is_read_back(tmp_path: Path) -> None:
         assert "lvm[2].stripes wanted 2, kernel says 1" in result.output
         await built.tear_down()
 
-    asyncio.run(_with_rig(found, tmp_path, batch))
+    _with_rig(found, shared_rig, batch)

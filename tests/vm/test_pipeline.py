@@ -27,6 +27,7 @@ from tests.support.forked import Forked
 from tests.support.matrices import space
 from tests.support.meddling import Meddled
 from tests.support.rigs import content_of, rig_of, spec_of
+from tests.support.shared_rig import SharedRig
 
 pytestmark = pytest.mark.vm
 ROOT = Path(__file__).parents[2]
@@ -61,10 +62,10 @@ repeat: 1
 TWICE = {"disk", "raid5"}
 
 
-async def _every_layout(found: Space, scratch: Path, machine: Qemu) -> dict[str, set[str]]:
+async def _every_layout(found: Space, place: SharedRig, machine: Qemu) -> dict[str, set[str]]:
     """Each layout built, cells of it measured, and taken apart, all on one machine; some twice over."""
     reasons: dict[str, set[str]] = {}
-    async with rig_of(spec_of(found), scratch, machine) as rig:
+    async with rig_of(spec_of(found), place, machine) as rig:
         for array in found.stacks:
             built = await StackOnRig.build(found.matrix, array, rig, machine, None)
             cells = [cell for cell in found.cells() if cell.stack is array]
@@ -86,9 +87,9 @@ async def _every_layout(found: Space, scratch: Path, machine: Qemu) -> dict[str,
         pytest.param(ON_SATA % "scsi", id="scsi", marks=pytest.mark.exhaustive),
     ],
 )
-def test_every_level_is_built_verified_measured_and_taken_apart(text: str, tmp_path: Path) -> None:
+def test_every_level_is_built_verified_measured_and_taken_apart(text: str, shared_rig: SharedRig) -> None:
     found = space(text)
-    reasons = asyncio.run(_every_layout(found, tmp_path, Qemu()))
+    reasons = shared_rig.run(_every_layout(found, shared_rig, Qemu()))
     assert set(reasons) == set(found.matrix.layouts)
     assert {label: found - {""} for label, found in reasons.items()} == {label: set() for label in reasons}
 
@@ -103,15 +104,17 @@ repeat: 1
 """
 
 
-async def _watched(scratch: Path) -> Measured:
+async def _watched(place: SharedRig) -> Measured:
     found, machine = space(WATCHED), Qemu()
-    async with rig_of(spec_of(found), scratch, machine) as rig:
+    async with rig_of(spec_of(found), place, machine) as rig:
         built = await StackOnRig.build(found.matrix, found.stacks[0], rig, machine, None)
-        return await built.measure(next(iter(found.cells())), 1)
+        measured = await built.measure(next(iter(found.cells())), 1)
+        await built.tear_down()
+        return measured
 
 
-def test_what_happens_beside_a_trial_is_seen(tmp_path: Path) -> None:
-    measured = asyncio.run(_watched(tmp_path))
+def test_what_happens_beside_a_trial_is_seen(shared_rig: SharedRig) -> None:
+    measured = shared_rig.run(_watched(shared_rig))
     figures = measured.finding.figures
     assert figures
     assert figures.read
@@ -144,18 +147,19 @@ repeat: 1
 """
 
 
-async def _courses(scratch: Path) -> dict[str, tuple[Measured, list[dict[str, str]]]]:
+async def _courses(place: SharedRig) -> dict[str, tuple[Measured, list[dict[str, str]]]]:
     found, machine = space(COURSES), Qemu()
-    async with rig_of(spec_of(found), scratch, machine) as rig:
+    async with rig_of(spec_of(found), place, machine) as rig:
         built = await StackOnRig.build(found.matrix, found.stacks[0], rig, machine, None)
         measured = {cell.workload.label: await built.measure(cell, 1) for cell in found.cells()}
+        await built.tear_down()
     return {
         name: (one, list(csv.DictReader(one.outputs["profile.csv"].splitlines()))) for name, one in measured.items()
     }
 
 
-def test_the_course_of_a_rate_is_kept(tmp_path: Path) -> None:
-    found = asyncio.run(_courses(tmp_path))
+def test_the_course_of_a_rate_is_kept(shared_rig: SharedRig) -> None:
+    found = shared_rig.run(_courses(shared_rig))
     everything, rows = found["all"]
     assert everything.finding.figures
     assert everything.finding.figures.read
@@ -217,12 +221,12 @@ repeat: 1
 """
 
 
-async def _sabotaged(scratch: Path, found: Space, sabotage: dict[str, str]) -> dict[str, str]:
+async def _sabotaged(place: SharedRig, found: Space, sabotage: dict[str, str]) -> dict[str, str]:
     """The reason a trial is broken with when something is changed behind our back between tuning and read-back."""
     (cell,) = found.cells()
     reasons = {}
     machine = Qemu()
-    async with rig_of(spec_of(found), scratch, machine) as rig:
+    async with rig_of(spec_of(found), place, machine) as rig:
         built = await StackOnRig.build(found.matrix, cell.stack, rig, machine, None)
         for name, text in sabotage.items():
             built._rig = Meddled(rig, text)
@@ -232,13 +236,14 @@ async def _sabotaged(scratch: Path, found: Space, sabotage: dict[str, str]) -> d
             reasons[name] = finding.reason
         built._rig = rig
         assert (await built.measure(cell, 1)).finding.outcome is Outcome.BROKEN  # one disk is still gone
+        await built.tear_down()
     return reasons
 
 
-def test_a_setting_changed_behind_our_back_is_noticed(tmp_path: Path) -> None:
-    reasons = asyncio.run(
+def test_a_setting_changed_behind_our_back_is_noticed(shared_rig: SharedRig) -> None:
+    reasons = shared_rig.run(
         _sabotaged(
-            tmp_path,
+            shared_rig,
             space(SABOTAGE),
             {
                 "stripe cache": "echo 256 >/sys/block/md127/md/stripe_cache_size",
@@ -256,11 +261,11 @@ def test_a_setting_changed_behind_our_back_is_noticed(tmp_path: Path) -> None:
     }
 
 
-async def _foreign(scratch: Path) -> StepResult:
+async def _foreign(place: SharedRig) -> StepResult:
     found = space(SABOTAGE)
     (cell,) = found.cells()
-    spec = RigSpec(tuple(Disk(64 << 20) for _ in range(4)), modules=("raid1", "raid456"))
-    async with rig_of(spec, scratch) as rig:
+    spec = RigSpec(tuple(Disk(64 << 20, bus="sata") for _ in range(4)), modules=("raid1", "raid456"))
+    async with rig_of(spec, place) as rig:
         theirs = (
             f"mdadm --create /dev/md5 --run --level=1 --raid-devices=2 --assume-clean {rig.disks[0]} {rig.disks[1]}\n"
             "mdadm --stop /dev/md5"
@@ -277,38 +282,39 @@ async def _foreign(scratch: Path) -> StepResult:
         return set_up
 
 
-def test_somebody_elses_array_is_never_touched(tmp_path: Path) -> None:
-    set_up = asyncio.run(_foreign(tmp_path))
+def test_somebody_elses_array_is_never_touched(shared_rig: SharedRig) -> None:
+    set_up = shared_rig.run(_foreign(shared_rig))
     assert set_up.status == 1
     assert "a disk is not empty: " in set_up.output
     assert "linux_raid_member" in set_up.output
 
 
-def test_default_means_what_it_was_before_anybody_set_it(tmp_path: Path) -> None:
+def test_default_means_what_it_was_before_anybody_set_it(shared_rig: SharedRig) -> None:
     found = space(SABOTAGE.replace("1024", "[default, 1024, 512]"))
     default, tuned, less = found.cells()
 
     async def go() -> list[str]:
         machine, read = Qemu(), []
-        async with rig_of(spec_of(found), tmp_path, machine) as rig:
+        async with rig_of(spec_of(found), shared_rig, machine) as rig:
             built = await StackOnRig.build(found.matrix, default.stack, rig, machine, None)
             for cell in (default, tuned, less, default):
                 finding = (await built.measure(cell, 1)).finding
                 assert finding.outcome is Outcome.MEASURED, finding.reason
                 read += [one.got for one in finding.readings if one.setting == "stripe_cache_size"]
+            await built.tear_down()
         return read
 
-    assert asyncio.run(go()) == ["256", "1024", "512", "256"]
+    assert shared_rig.run(go()) == ["256", "1024", "512", "256"]
 
 
-def test_the_scripts_of_a_cell_can_be_run_by_hand(tmp_path: Path) -> None:
+def test_the_scripts_of_a_cell_can_be_run_by_hand(shared_rig: SharedRig) -> None:
     """As they lie in the cell's folder: in order, with bash and fio alone, twice over."""
     found = space(SABOTAGE)
     (cell,) = found.cells()
 
     async def go() -> str:
         machine = Qemu()
-        async with rig_of(spec_of(found), tmp_path, machine) as rig:
+        async with rig_of(spec_of(found), shared_rig, machine) as rig:
             array = stack_scripts(cell.stack, rig.disks, zeroed=True)
             scripts = cell_scripts(cell, array.stack)
             names = {"1.sh": array.set_up, "2.sh": scripts.tune, "3.sh": scripts.verify, "5.sh": array.tear_down}
@@ -317,7 +323,7 @@ def test_the_scripts_of_a_cell_can_be_run_by_hand(tmp_path: Path) -> None:
             assert result.status == 0, result.output
             return result.output
 
-    assert "active raid5" not in asyncio.run(go()).split("Personalities")[-1]
+    assert "active raid5" not in shared_rig.run(go()).split("Personalities")[-1]
 
 
 KILLED = """\

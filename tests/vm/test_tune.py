@@ -19,6 +19,7 @@ from runner.space.space import Cell, Space
 from tests.support.matrices import space
 from tests.support.meddling import Meddled, MeddledMeanwhile
 from tests.support.rigs import rig_of, spec_of
+from tests.support.shared_rig import SharedRig
 
 pytestmark = pytest.mark.vm
 
@@ -122,10 +123,10 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(bus: str, scratch: Path) -> Any:
+async def bench(bus: str, place: SharedRig) -> Any:
     found, cell = declared(bus, {})
     machine = Qemu()
-    async with rig_of(spec_of(found), scratch, machine) as rig:
+    async with rig_of(spec_of(found), place, machine) as rig:
         yield Bench(await StackOnRig.build(found.matrix, cell.stack, rig, machine, None), rig, bus)
 
 
@@ -135,9 +136,9 @@ def changed(before: dict[str, str], after: dict[str, str]) -> dict[str, tuple[st
     return {key: (before.get(key, ""), after.get(key, "")) for key in keys if before.get(key) != after.get(key)}
 
 
-async def _turned(bus: str, scratch: Path) -> None:
+async def _turned(bus: str, place: SharedRig) -> None:
     wanted = everything(bus)
-    async with bench(bus, scratch) as on:
+    async with bench(bus, place) as on:
         first = await on.state()
         found = await on.finding(wanted)
         assert found.outcome is Outcome.MEASURED, found.reason
@@ -167,8 +168,8 @@ EXHAUSTIVE = pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "bus", [pytest.param("virtio", marks=EXHAUSTIVE), pytest.param("scsi", marks=EXHAUSTIVE), "sata"]
 )
-def test_every_knob_is_set_read_back_and_put_back(bus: str, tmp_path: Path) -> None:
-    asyncio.run(_turned(bus, tmp_path))
+def test_every_knob_is_set_read_back_and_put_back(bus: str, shared_rig: SharedRig) -> None:
+    shared_rig.run(_turned(bus, shared_rig))
 
 
 # The kernel hears of it after hdparm has ended: it looks at the drive anew by itself.
@@ -222,9 +223,9 @@ REFUSED = {
 }  # fmt: skip
 
 
-async def _sabotaged(scratch: Path) -> dict[str, str]:
+async def _sabotaged(place: SharedRig) -> dict[str, str]:
     reasons = {}
-    async with bench("sata", scratch) as on:
+    async with bench("sata", place) as on:
         for text, (sabotage, _) in SABOTAGE.items():
             tune = YAML(typ="safe").load(f"{{{text}}}")
             on.built._rig = Meddled(on.rig, sabotage)
@@ -247,8 +248,8 @@ async def _sabotaged(scratch: Path) -> dict[str, str]:
 MEANWHILE = "of the whole machine, while it is measured"
 
 
-def test_a_knob_turned_behind_our_back_and_one_the_kernel_will_not_turn_are_told(tmp_path: Path) -> None:
-    reasons = asyncio.run(_sabotaged(tmp_path))
+def test_a_knob_turned_behind_our_back_and_one_the_kernel_will_not_turn_are_told(shared_rig: SharedRig) -> None:
+    reasons = shared_rig.run(_sabotaged(shared_rig))
     for text, (_, said) in SABOTAGE.items():
         assert reasons[text] == f"not as declared: {said}", text
     assert reasons[MEANWHILE].startswith(

@@ -40,6 +40,11 @@ def test_of_several_runs_it_is_runs_that_are_counted_and_wanted() -> None:
     assert explain_verdict(said).endswith(" more runs of each cell")
 
 
+def test_slow_motion_is_named_if_the_host_took_time() -> None:
+    found = [replace(one, host_limited=1, lost_share=0.1) for one in run(PAIRS, lambda _: 1.0, noise=0.4)]
+    assert re.search("about [0-9,]+ more trials of each cell, fewer with `slow:`", explain_verdict(verdict(EFFECT, found)))
+
+
 def test_the_host_is_named_if_more_trials_are_no_use() -> None:
     found = [replace(one, lost_share=0.9) for one in run(cells(layout=["raid0", "far"]), lambda _: 1.0)]
     assert "to decide it: a faster host, or `slow:`" in verdict_table([verdict(EFFECT, found)]).notes[-1]

@@ -41,8 +41,13 @@ def test_of_several_runs_it_is_runs_that_are_counted_and_wanted() -> None:
 
 
 def test_slow_motion_is_named_if_the_host_took_time() -> None:
-    found = [replace(one, host_limited=1, lost_share=0.1) for one in run(PAIRS, lambda _: 1.0, noise=0.4)]
-    assert re.search("about [0-9,]+ more trials of each cell, fewer with `slow:`", explain_verdict(verdict(EFFECT, found)))
+    found = [
+        replace(one, host_limited=1, lost_share=0.1)
+        for one in run(PAIRS, lambda axes: 1.3 if axes["layout"] == "far" else 1.0, noise=0.3)
+    ]
+    assert re.search(
+        "about [0-9,]+ more trials of each cell, fewer with `slow:`", explain_verdict(verdict(EFFECT, found))
+    )
 
 
 def test_the_host_is_named_if_more_trials_are_no_use() -> None:

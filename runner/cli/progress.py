@@ -1,4 +1,7 @@
-"""The output of a running run: a live bar, plain lines, JSON lines or only errors."""
+"""The output of a running run: a live bar, plain lines, JSON lines or only errors.
+
+Over 400 lines: each event of a run has its method in each of these views.
+"""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from runner.guidelines.claims import Case, mean_case
 from runner.guidelines.samples import Measured, Verdict
+from runner.language.metrics import BESIDE
 from runner.statistics.ratios import bounded_exp, t_factor
 from runner.statistics.stopping import StopReason
 
@@ -64,12 +65,13 @@ class CaseResult:
 
 def check_case(case: Case, runs: Sequence[Mapping[str, Measured]], metric: Metric, level: Level) -> CaseResult:
     known = [run for run in runs if all(cell in run for cell in case.cells)]
-    values = [found for run in known if (found := _values(case, run, metric))]
+    measured = [run for run in known if _rounds(case, run, metric)]
+    values = [_values(case, run, metric) for run in measured]
     host_limited = _host_limited(case, known)
     if not values:
         return CaseResult(case, Verdict.NOT_TESTED, host_limited=host_limited)
     alone = next((run[case.cells[0]] for run in known if case.absolute), None) if len(values) == 1 else None
-    result = _result(case, _Spread.of([(1.0, values)]), level, _lost(case, known, metric), alone)
+    result = _result(case, _Spread.of([(1.0, values)]), level, _lost(case, measured, metric), alone)
     return replace(result, host_limited=host_limited, runs=len(values))
 
 
@@ -119,9 +121,10 @@ class _Lost(NamedTuple):
 
 def _lost(case: Case, runs: Sequence[Mapping[str, Measured]], metric: Metric) -> _Lost:
     below = above = 0.0
-    for term in case.terms:
-        share = max((run[cell].lost_share for run in runs for cell in term.cells if cell in run), default=0.0)
-        change = term.power * (-log1p(-share) if share < 1 else inf) * (1 if metric.more_is_better else -1)
+    for term in case.terms if metric.name not in BESIDE else ():
+        shares = [max(run[cell].lost_share for cell in term.cells) for run in runs if {*term.cells} <= run.keys()]
+        gains = [-log1p(-share) if share < 1 else inf for share in shares]
+        change = term.power * fmean(gains or [0.0]) * (1 if metric.more_is_better else -1)
         below, above = below + max(0.0, -change), above + max(0.0, change)
     return _Lost(below, above)
 
@@ -210,7 +213,12 @@ def _result(case: Case, spread: _Spread, level: Level, lost: _Lost, alone: Measu
         verdict = Verdict.HOLDS
     elif room(*outer)[1] > 0:
         verdict = Verdict.FAILS
-    blocked = verdict is Verdict.INCONCLUSIVE and any(lost) and all(max(room(end, end)) <= 0 for end in inner)
+    decidable = (
+        max(inner[0], low + lost.below) <= min(inner[1], high - lost.above)
+        or inner[0] < low - lost.above
+        or inner[1] > high + lost.below
+    )
+    blocked = verdict is Verdict.INCONCLUSIVE and any(lost) and not decidable
     least, most = bounded_exp(inner[0] - lost.below), bounded_exp(inner[1] + lost.above)
     return CaseResult(case, verdict, exp(mean), least, most, spread.n, enough, blocked=blocked)
 

@@ -60,10 +60,9 @@ class Judgement:
 
     @property
     def blocked(self) -> bool:
-        """Return whether more trials cannot decide it, because the host took too much of their time."""
-        return self.verdict is Verdict.INCONCLUSIVE and all(
-            one.blocked for one in self.results if one.verdict is Verdict.INCONCLUSIVE
-        )
+        """Return whether more trials cannot decide it, because the host took too much of the time of a case."""
+        left = [one for one in self.results if one.verdict is Verdict.INCONCLUSIVE]
+        return any(one.blocked for one in left) and all(one.seems or one.blocked for one in left)
 
     @property
     def deciding(self) -> CaseResult | None:
@@ -258,9 +257,9 @@ class Steering:
                 for id_, cell in self._cells.items()
             )
             judged = judge_guidelines(self._open, found, share=SHARE)
-            undecided = [one for one in judged if one.verdict is Verdict.INCONCLUSIVE and not one.blocked]
+            undecided = [one for one in judged if one.verdict is Verdict.INCONCLUSIVE]
             self._open = [one.guideline for one in undecided]
-            self._wanted = _weighed(undecided)
+            self._wanted = _weighed(one for one in undecided if not one.blocked)
         return self._wanted
 
     def _before(self, round_number: int, cell: str) -> list[Trial]:

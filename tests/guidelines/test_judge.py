@@ -182,6 +182,71 @@ def test_a_verdict_holds_without_the_lost_time_too(
     assert found.blocked is (expected is Verdict.INCONCLUSIVE)
 
 
+def test_a_figure_that_needs_no_time_is_not_corrected() -> None:
+    cell = row({"layout": "one"})
+    values = {"evenness": {1: 0.9, 2: 0.9001, 3: 0.9}}
+    claim = guideline(bound={"metric": "disks.evenness", "where": {"layout": "one"}, "at_most": "95%"})
+    assert verdict(claim, [Measured("run", cell, values, lost_share=0.2)]).verdict is Verdict.HOLDS
+
+
+def test_of_several_runs_each_has_its_part_of_the_lost_time() -> None:
+    runs = [list(run(cells(layout=["raid0", "far"]), lambda _: 100.0, name=f"run{number}")) for number in range(10)]
+    runs[0] = [replace(one, lost_share=0.2 if one.cell.axes["layout"] == "far" else 0.0) for one in runs[0]]
+    without = [one for several in runs[1:] for one in several]
+    (plain,), (one_of_ten,) = (
+        verdict(of_layout(within="9%"), found).results for found in (without, [*runs[0], *without])
+    )
+    assert one_of_ten.high / plain.high < 1.05
+
+
+def test_the_largest_share_in_a_sum_counts() -> None:
+    parts = {"whole": 200.0, "one": 100.0, "other": 100.0}
+    shares = {"whole": 0.0, "one": 0.0, "other": 0.2}
+    claim = guideline(
+        sum={
+            "metric": "read.bw",
+            "whole": {"layout": "whole"},
+            "parts": [{"layout": "one"}, {"layout": "other"}],
+            "within": "5%",
+        }
+    )
+    found = [
+        replace(one, lost_share=shares[one.cell.axes["layout"]])
+        for one in run(cells(layout=[*parts]), lambda axes: parts[axes["layout"]], noise=0.003)
+    ]
+    assert verdict(claim, found).results[0].low == pytest.approx(0.8, rel=0.01)
+
+
+def test_a_case_that_more_trials_decide_is_not_blocked() -> None:
+    """Both ends of the interval are undecidable, but not what lies between them."""
+    one, other = cells(layout=["raid0", "far"])
+    values = {1: 0.95, 2: 1.0, 3: 1.03, 4: 0.965}
+    far = replace(measured_as(other, values), lost_share=0.03)
+    found = verdict(of_layout(within="5%"), [measured_as(one, dict.fromkeys(values, 1.0)), far])
+    (result,) = found.results
+    assert (found.verdict, result.enough is not None) == (Verdict.INCONCLUSIVE, True)
+    assert not result.blocked
+
+
+def test_missing_figures_are_not_the_fault_of_the_host() -> None:
+    found = [one for one in run(FIELD, lambda _: 100.0, noise=0.001) if one.cell.axes["md.chunk"] != "1MiB"]
+    empty = [Measured("run", cell) for cell in FIELD if cell.axes["md.chunk"] == "1MiB"]
+    judged = verdict(of_layout(within="10%"), [*found, *empty])
+    assert (judged.verdict, judged.blocked) == (Verdict.INCONCLUSIVE, False)
+
+
+def test_one_blocked_case_blocks_a_claim_that_no_other_refutes() -> None:
+    truth = {"64KiB": 1.0, "1MiB": 1.03}
+    pairs = cells(layout=["raid0", "far"], md_chunk=[*truth])
+    measured = run(
+        pairs, lambda axes: truth[axes["md.chunk"]] if axes["layout"] == "far" else 1.0, noise=0.02, rounds=4
+    )
+    found = [replace(one, lost_share=0.2 if one.cell.axes["md.chunk"] == "64KiB" else 0.0) for one in measured]
+    judged = verdict(of_layout(within="5%"), found)
+    assert [one.blocked for one in judged.results] == [True, False]
+    assert judged.blocked
+
+
 def test_the_interval_includes_the_lost_time() -> None:
     (plain,), (slowed,) = (with_lost_time("read.bw", 98.0, lost, at_least="1.2x").results for lost in (0.0, 0.2))
     assert (slowed.value, slowed.low, slowed.high) == pytest.approx((plain.value, plain.low, plain.high / 0.8))

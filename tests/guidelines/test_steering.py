@@ -52,6 +52,19 @@ def test_more_trials_are_no_use_for_what_the_host_leaves_open() -> None:
     assert steering.wanted(4) == {}
 
 
+def test_what_the_host_left_open_is_judged_again() -> None:
+    steering = steered(compare("far"))
+    for round_number in range(1, 40):
+        for cell in FIELD:
+            slowed = cell.axes["layout"] == "far" and round_number <= 3
+            lost = {"host_limited": "20% of the time was lost"} if slowed else {}
+            steering.add(trial(cell, round_number, 100.0 + round_number % 3, **lost))
+        wanted = steering.wanted(round_number + 1) if round_number >= 3 else {}
+        if round_number == 3:
+            assert wanted == {}
+    assert not steering._open
+
+
 def test_what_would_be_decided_first_has_the_most_weight() -> None:
     steering = steered(compare("far"), compare("single", name="other"))
     for round_number, noise in enumerate((0.0, 0.1, -0.1), start=1):

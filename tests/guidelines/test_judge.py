@@ -180,6 +180,7 @@ def test_a_verdict_holds_without_the_lost_time_too(
     found = with_lost_time(metric, level, lost, **bounds)
     assert found.verdict is expected
     assert found.blocked is (expected is Verdict.INCONCLUSIVE)
+    assert not found.blocked or found.more is None
 
 
 def test_a_figure_that_needs_no_time_is_not_corrected() -> None:

@@ -147,8 +147,10 @@ class Coordinator:
             self._context.listen(Waiting(what))
 
     def _awaited(self) -> str:
+        if any(one.running for one in self._open):
+            return ""
         if self._members.is_empty:
-            return "waiting for the scheduler" if self._scheduler_lost else "waiting for workers"
+            return "" if self._tasks else "waiting for the scheduler" if self._scheduler_lost else "waiting for workers"
         wanted = {*self._repeats.hosts, *(host for one in self._open for host in one.owners)}
         hosts = sorted(wanted & self._members.absent & self._members.awaited())
         return f"waiting up to {members.PATIENCE:g} s for {', '.join(hosts)}" if hosts else ""

@@ -19,7 +19,7 @@ from runner.engine.batch_messages import POOL, Outbox
 from runner.engine.budget import Cost, Spending
 from runner.engine.cluster_interface import BatchLost, SchedulerLost, Worker, WorkerLost
 from runner.engine.coordinator import Coordinator
-from runner.engine.recorder import BatchStarted, PoolUsed, RigWasLost, RunContext, Waiting
+from runner.engine.recorder import BatchDone, BatchStarted, Event, PoolUsed, RigWasLost, RunContext, Waiting
 from runner.engine.scheduler import Scheduler
 from runner.machines.dry import Dry
 from runner.results.environment import DiskFacts
@@ -61,9 +61,14 @@ def coordinate(
     spending: Spending | None = None,
     measured: bool = True,
     tags: frozenset[str] = frozenset(),
+    listen: Callable[[Event], None] = lambda _: None,
 ) -> Coordinator:
+    def note(event: Event) -> None:
+        bench.events.append(event)
+        listen(event)
+
     machine = Unsynthetic() if measured else Dry()
-    context = RunContext(machine, bench.journal, bench.shelf, bench.folder, bench.events.append, "here")
+    context = RunContext(machine, bench.journal, bench.shelf, bench.folder, note, "here")
     scheduler = Scheduler(bench.plan, spending=spending)
     made = Coordinator(scheduler, context, cluster, order, notices.append, tags=tags)
     notices.clear()
@@ -398,22 +403,23 @@ def test_a_loss_is_reported_with_who_continues(
 
 
 class Leaving(FakeCluster):
-    """Its worker goes after the first batch, and comes back when the run has noticed it."""
+    """Its host `one` goes after its first batch, and comes back when the run waits for it."""
 
     async def carry_out(self, worker: Worker, request: BatchRequest, receive: Callable[[bytes], None]) -> None:
         await super().carry_out(worker, request, receive)
-        if request.cells and len(self.requests) == 1:
-            self.workers.clear()
+        if request.cells and worker == ONE and [host for host, _ in self.requests].count("one") == 1:
+            self.workers.remove(ONE)
             self.changed()
-            asyncio.get_running_loop().call_later(0.05, self.come_back)
 
-    def come_back(self) -> None:
-        self.workers[:] = [ONE]
-        self.changed()
+    def come_back(self, event: Event) -> None:
+        if isinstance(event, Waiting) and event.what and ONE not in self.workers:
+            self.workers.append(ONE)
+            self.changed()
 
 
 def test_a_run_without_its_workers_does_not_advise_to_start_the_first_one(bench: Bench, tmp_path: Path) -> None:
-    coordinate(bench, Leaving(tmp_path, ONE))
+    cluster = Leaving(tmp_path, ONE)
+    coordinate(bench, cluster, listen=cluster.come_back)
     assert notices == [engine._NO_WORKER_LEFT]
     first, *_, last = (event.what for event in bench.events if isinstance(event, Waiting))
     assert (first, last) == ("waiting for workers", "")
@@ -433,11 +439,24 @@ class Coming(FakeCluster):
 def test_another_host_measures_the_rest_of_a_round_whose_host_stays_away(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(members, "PATIENCE", 0.01)
-    coordinate(bench, Coming(tmp_path, ONE))
+    def end_patience(event: Event) -> None:
+        if isinstance(event, Waiting):
+            monkeypatch.setattr(members, "PATIENCE", 0.01)
+
+    coordinate(bench, Coming(tmp_path, ONE), listen=end_patience)
     assert Counter(trial.notes[HOST] for trial in bench.trials) == {"one": 2, "two": 6}
-    waits = [event.what for event in bench.events if isinstance(event, Waiting)]
-    assert waits == ["waiting up to 0.01 s for one", ""]
+    first, *_, last = (event.what for event in bench.events if isinstance(event, Waiting))
+    assert (first, last) == ("waiting up to 60 s for one", "")
+
+
+def test_a_run_waits_for_a_host_only_when_no_other_goes_on(bench: Bench, tmp_path: Path) -> None:
+    cluster = Leaving(tmp_path, ONE, TWO)
+    coordinate(bench, cluster, listen=cluster.come_back)
+    waits = [number for number, event in enumerate(bench.events) if isinstance(event, Waiting)]
+    assert [bench.events[number] for number in waits] == [Waiting("waiting up to 60 s for one"), Waiting("")]
+    before = Counter(type(event) for event in bench.events[: waits[0]])
+    assert before[BatchStarted] == before[BatchDone] == 3
+    assert Counter(trial.notes[HOST] for trial in bench.trials) == {"one": 4, "two": 4}
 
 
 def test_a_budget_of_time_ends_batches_and_counts_what_is_left(bench: Bench, tmp_path: Path) -> None:

@@ -159,19 +159,31 @@ def test_the_records_before_a_loss_are_kept(bench: Bench, tmp_path: Path) -> Non
 
 
 def test_a_lost_scheduler_is_one_message_for_all_batches(bench: Bench, tmp_path: Path) -> None:
+    """It comes back before its workers."""
     cluster, lost = FakeCluster(tmp_path, ONE, TWO), set[str]()
     cluster.loss = SchedulerLost
 
-    def lose_first(worker: Worker, request: BatchRequest, _line: int) -> bool:
-        first = bool(request.cells) and worker.host not in lost
-        lost.update({worker.host} if first else ())
-        return first
+    def lose_both(worker: Worker, request: BatchRequest, _line: int) -> bool:
+        if not request.cells or len({host for host, _ in cluster.requests}) < 2 or worker.host in lost:
+            return False
+        if not lost:
+            cluster.connected = False
+            cluster.workers.clear()
+            cluster.changed()
+        lost.add(worker.host)
+        return True
 
-    cluster.lost_at = lose_first
-    coordinate(bench, cluster)
+    def come_back(event: Event) -> None:
+        if event == Waiting(engine._FOR_SCHEDULER):
+            cluster.connected = True
+        elif event == Waiting(engine._FOR_WORKERS):
+            cluster.workers[:] = [ONE, TWO]
+        cluster.changed()
+
+    cluster.lost_at = lose_both
+    coordinate(bench, cluster, listen=come_back)
     assert lost == {"one", "two"}
-    (notice,) = notices
-    assert notice.startswith("the worker is gone")
+    assert notices == [engine._NO_SCHEDULER, engine._NO_WORKER_LEFT]
     assert not [event for event in bench.events if isinstance(event, RigWasLost)]
     assert Counter((one.cell, one.round) for one in bench.trials) == Counter(bench.planned())
 

@@ -7,6 +7,7 @@ import random
 from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from unittest.mock import Mock
 
 import orjson
 import pytest
@@ -19,6 +20,7 @@ from runner.engine.batch_messages import POOL, Outbox
 from runner.engine.budget import Cost, Spending
 from runner.engine.cluster_interface import BatchLost, SchedulerLost, Worker, WorkerLost
 from runner.engine.coordinator import Coordinator
+from runner.engine.placement import OpenRound, RepeatsAlone
 from runner.engine.recorder import BatchDone, BatchStarted, Event, PoolUsed, RigWasLost, RunContext, Waiting
 from runner.engine.scheduler import Scheduler
 from runner.machines.dry import Dry
@@ -469,6 +471,44 @@ def test_a_run_waits_for_a_host_only_when_no_other_goes_on(bench: Bench, tmp_pat
     before = Counter(type(event) for event in bench.events[: waits[0]])
     assert before[BatchStarted] == before[BatchDone] == 3
     assert Counter(trial.notes[HOST] for trial in bench.trials) == {"one": 4, "two": 4}
+
+
+class SlowLeaving(FakeCluster):
+    """Its host `one` cannot keep up, goes before it repeats a trial, and comes back when the run waits for it."""
+
+    async def carry_out(self, worker: Worker, request: BatchRequest, receive: Callable[[bytes], None]) -> None:
+        def limited(line: bytes) -> None:
+            message = orjson.loads(line)
+            if message["event"] == "trial" and worker.host == "one" and self.busy[worker.address] > 1:
+                notes = orjson.loads(message["notes"]) | {"host_limited": "12 %"}
+                message["notes"] = orjson.dumps(notes).decode()
+                self.workers[:] = [TWO]
+                self.changed()
+            receive(orjson.dumps(message))
+
+        await super().carry_out(worker, request, limited)
+
+    def come_back(self, event: Event) -> None:
+        if isinstance(event, Waiting) and event.what:
+            self.workers[:] = [replace(ONE, slots=2), TWO]
+            self.changed()
+
+
+def test_a_run_names_a_host_that_must_repeat_a_trial_alone(bench: Bench, tmp_path: Path) -> None:
+    cluster = SlowLeaving(tmp_path, replace(ONE, slots=2), TWO)
+    coordinate(bench, cluster, measured=False, listen=cluster.come_back)  # so that no round belongs to a host
+    waits = [event.what for event in bench.events if isinstance(event, Waiting)]
+    assert waits == ["waiting up to 60 s for one", ""]
+    assert {trial.notes[HOST] for trial in bench.trials if "repeated" in trial.notes} == {"one"}
+    assert Counter((one.cell, one.round) for one in bench.trials) == Counter(bench.planned())
+
+
+def test_a_host_without_a_trial_to_repeat_is_not_awaited() -> None:
+    repeats, opened = RepeatsAlone(), OpenRound(1, bound=True)
+    repeats.add("one", opened, Mock())
+    assert repeats.hosts == {"one"}
+    repeats.take("one")
+    assert repeats.hosts == set()
 
 
 def test_a_budget_of_time_ends_batches_and_counts_what_is_left(bench: Bench, tmp_path: Path) -> None:

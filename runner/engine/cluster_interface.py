@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from runner.engine.batch_messages import BatchRequest
 
+RECONNECT = 30.0  # seconds that a scheduler may take to start or to come back
+
 
 class WorkerLost(HarnessBroken):
     """The worker, or the process of its batch, ended before its batch did."""
@@ -46,9 +48,13 @@ class Worker:
 
 
 class Cluster(Protocol):
-    """Transports batches, without decisions. `open` connects, and calls `changed` when workers come or go."""
+    """Transports batches, without decisions. `open` connects, and calls `changed` when these properties change."""
 
     def open(self, changed: Callable[[], None]) -> AbstractAsyncContextManager[None]: ...
+
+    @property
+    def connected(self) -> bool:
+        """Return whether the scheduler answers. While it does not, there are no workers."""
 
     @property
     def workers(self) -> Collection[Worker]: ...

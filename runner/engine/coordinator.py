@@ -25,7 +25,7 @@ from runner.base.errors import HarnessBroken
 from runner.engine import batch_messages as messages
 from runner.engine import members
 from runner.engine.batch_messages import BatchRequest, Message, Order
-from runner.engine.cluster_interface import BatchLost, Cluster, SchedulerLost, Worker, WorkerLost
+from runner.engine.cluster_interface import RECONNECT, BatchLost, Cluster, SchedulerLost, Worker, WorkerLost
 from runner.engine.flight import Flight, Flights
 from runner.engine.forecast import Forecast
 from runner.engine.inbox import Inbox
@@ -55,6 +55,11 @@ if TYPE_CHECKING:
 DEATHS = 5
 #: How many cells go to a host at once: their records may arrive sooner than the journal takes them.
 MOST_CELLS = 500
+_FOR_SCHEDULER, _FOR_WORKERS = "waiting for the scheduler", "waiting for workers"
+_NO_SCHEDULER = (
+    f"the scheduler of the cluster is gone; the run waits up to {RECONNECT:g} s for it: "
+    "start it again with `matrix cluster scheduler`"
+)
 _NO_WORKER = "waiting for workers: `matrix worker --cluster ADDRESS` on a host joins it"
 _NO_WORKER_LEFT = "no worker is left; waiting for them to come back"
 
@@ -93,7 +98,6 @@ class Coordinator:
         self._deaths = Counter[tuple[str, int]]()
         self._crashed: dict[str, list[tuple[str, int, str]]] = {}  # trials under way when a host was lost
         self._waits_for = ""  # that observers know
-        self._scheduler_lost = False
 
     @property
     def refused(self) -> int:
@@ -121,7 +125,6 @@ class Coordinator:
     async def _work(self) -> None:
         selection = self.scheduler.plan.selection
         stacks = {one.key: one.label for one in selection.space.stacks if selection.count_of(one)}
-        waited = False
         while True:
             self._changed.clear()
             if self._members_changed:
@@ -134,21 +137,27 @@ class Coordinator:
                     return
             if not self._tasks:
                 self._members.require_usable()
-                if self._members.is_empty and not (waited or self._scheduler_lost):
-                    waited = True
-                    self._notice(_NO_WORKER_LEFT if self._opened else _NO_WORKER)
             self._show_waiting()
             await self._wait()
 
     def _show_waiting(self) -> None:
         what = self._awaited()
-        if what != self._waits_for:
-            self._waits_for = what
-            self._context.listen(Waiting(what))
+        if what == self._waits_for:
+            return
+        self._waits_for = what
+        self._context.listen(Waiting(what))
+        if what == _FOR_SCHEDULER:
+            self._notice(_NO_SCHEDULER)
+        elif what == _FOR_WORKERS:
+            self._notice(_NO_WORKER_LEFT if self._opened else _NO_WORKER)
 
     def _awaited(self) -> str:
+        if not self._cluster.connected:
+            return _FOR_SCHEDULER
+        if any(one.running for one in self._open):
+            return ""
         if self._members.is_empty:
-            return "waiting for the scheduler" if self._scheduler_lost else "waiting for workers"
+            return "" if self._tasks else _FOR_WORKERS
         wanted = {*self._repeats.hosts, *(host for one in self._open for host in one.owners)}
         hosts = sorted(wanted & self._members.absent & self._members.awaited())
         return f"waiting up to {members.PATIENCE:g} s for {', '.join(hosts)}" if hosts else ""
@@ -173,7 +182,6 @@ class Coordinator:
             task.result()
 
     async def _check(self, worker: Worker) -> None:
-        self._scheduler_lost = False
         rebooted = await self._members.check(worker)
         self._members_changed = True  # a worker that was lost is asked again
         self._look_again()
@@ -327,9 +335,7 @@ class Coordinator:
     def _lose(self, flight: Flight, lost: WorkerLost) -> None:
         number, host, reason = flight.round.number, flight.worker.host, lost.brief
         name = flight.left[flight.begun].name if flight.begun in flight.left else flight.batch.stack.label
-        if isinstance(lost, SchedulerLost):
-            self._note_scheduler_loss(lost)
-        else:
+        if not isinstance(lost, SchedulerLost):  # one notice is enough for all batches
             again = _after_loss(flight, lost) if flight.left else "it had no trial left"
             self._context.listen(RigWasLost(name, f"{host}: {reason}", again, flight.batch.stack.label))
         if flight.begun not in flight.left:
@@ -339,12 +345,6 @@ class Coordinator:
         if self._deaths[flight.begun, number] % DEATHS == 0:
             brief = f"the process that measured it ended {DEATHS} times: {reason}"
             self._recorder.lose(flight.begun, number, flight.began, RigLost(brief))
-
-    def _note_scheduler_loss(self, lost: SchedulerLost) -> None:
-        """Show it once, not for each batch."""
-        if not self._scheduler_lost:
-            self._scheduler_lost = True
-            self._notice(f"{lost.brief}; {lost.resolution}")
 
     # --- records ---
 

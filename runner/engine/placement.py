@@ -114,7 +114,7 @@ class RepeatsAlone:
     @property
     def hosts(self) -> Collection[str]:
         """Return the hosts for which work waits."""
-        return self._waiting.keys()
+        return {host for host, waiting in self._waiting.items() if waiting}
 
     def release(self, present: Collection[str]) -> Iterator[tuple[OpenRound, Work]]:
         """Give up what waits for absent hosts."""

@@ -13,7 +13,7 @@ from distributed.batched import BatchedSend
 from distributed.comm import CommClosedError, connect
 
 from runner.base.errors import BadInput, MatrixError
-from runner.engine.cluster_interface import BatchLost, ClusterLost, SchedulerLost, Worker, WorkerLost
+from runner.engine.cluster_interface import RECONNECT, BatchLost, ClusterLost, SchedulerLost, Worker, WorkerLost
 from runner.lab.address import RIG
 from runner.lab.members import FACTS, Membership, configured, scheduler, worker
 from runner.lab.reach import unanswered, wait_for_scheduler
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from runner.engine.batch_messages import BatchRequest
 
-RECONNECT = 30.0  # seconds that a scheduler may take to start or to come back
 _FAREWELL = 5.0  # seconds for the last messages
 _GONE = "the scheduler of the cluster is gone"
 
@@ -54,6 +53,7 @@ class DaskCluster:
         self._changed: Callable[[], None] = lambda: None
         self._flights: dict[str, _Flight] = {}
         self._workers: dict[str, Worker] = {}
+        self.connected = False
         self._lost = False
 
     @property
@@ -82,6 +82,7 @@ class DaskCluster:
 
     async def _connect(self, *, again: bool = False) -> None:
         self._comm, members = await connect_as(COORDINATE, self._address, self._security, again=again)
+        self.connected = True
         self._take(members)
         self._sender = BatchedSend(interval=INTERVAL)
         self._sender.start(self._comm)
@@ -101,7 +102,7 @@ class DaskCluster:
             )
             await flight.done
         except CommClosedError:
-            raise _scheduler_lost() from None
+            raise SchedulerLost(_GONE) from None
         except BaseException:
             with suppress(CommClosedError):  # then the scheduler cancels it
                 self._send(op=CANCEL, token=request.token)
@@ -129,8 +130,8 @@ class DaskCluster:
                 while True:
                     self._take(await self._comm.read())
             except CommClosedError:
-                self._workers = {}
-                self._fail_flights(_scheduler_lost)
+                self.connected, self._workers = False, {}
+                self._fail_flights(lambda: SchedulerLost(_GONE))
                 self._changed()
             try:
                 await self._connect(again=True)
@@ -178,12 +179,6 @@ class DaskCluster:
             flight.fail(BatchLost(died))
         elif over:
             flight.done.set_result(None)
-
-
-def _scheduler_lost() -> SchedulerLost:
-    return SchedulerLost(
-        _GONE, resolution=f"the run waits up to {RECONNECT:g} s for it: start it again with `matrix cluster scheduler`"
-    )
 
 
 def worker_of(address: str, known: dict[str, Any]) -> Worker | None:

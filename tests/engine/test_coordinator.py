@@ -7,6 +7,7 @@ import random
 from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from unittest.mock import Mock
 
 import orjson
 import pytest
@@ -19,7 +20,8 @@ from runner.engine.batch_messages import POOL, Outbox
 from runner.engine.budget import Cost, Spending
 from runner.engine.cluster_interface import BatchLost, SchedulerLost, Worker, WorkerLost
 from runner.engine.coordinator import Coordinator
-from runner.engine.recorder import BatchStarted, PoolUsed, RigWasLost, RunContext, Waiting
+from runner.engine.placement import OpenRound, RepeatsAlone
+from runner.engine.recorder import BatchDone, BatchStarted, Event, PoolUsed, RigWasLost, RunContext, Waiting
 from runner.engine.scheduler import Scheduler
 from runner.machines.dry import Dry
 from runner.results.environment import DiskFacts
@@ -61,9 +63,14 @@ def coordinate(
     spending: Spending | None = None,
     measured: bool = True,
     tags: frozenset[str] = frozenset(),
+    listen: Callable[[Event], None] = lambda _: None,
 ) -> Coordinator:
+    def note(event: Event) -> None:
+        bench.events.append(event)
+        listen(event)
+
     machine = Unsynthetic() if measured else Dry()
-    context = RunContext(machine, bench.journal, bench.shelf, bench.folder, bench.events.append, "here")
+    context = RunContext(machine, bench.journal, bench.shelf, bench.folder, note, "here")
     scheduler = Scheduler(bench.plan, spending=spending)
     made = Coordinator(scheduler, context, cluster, order, notices.append, tags=tags)
     notices.clear()
@@ -154,19 +161,31 @@ def test_the_records_before_a_loss_are_kept(bench: Bench, tmp_path: Path) -> Non
 
 
 def test_a_lost_scheduler_is_one_message_for_all_batches(bench: Bench, tmp_path: Path) -> None:
+    """It comes back before its workers."""
     cluster, lost = FakeCluster(tmp_path, ONE, TWO), set[str]()
     cluster.loss = SchedulerLost
 
-    def lose_first(worker: Worker, request: BatchRequest, _line: int) -> bool:
-        first = bool(request.cells) and worker.host not in lost
-        lost.update({worker.host} if first else ())
-        return first
+    def lose_both(worker: Worker, request: BatchRequest, _line: int) -> bool:
+        if not request.cells or len({host for host, _ in cluster.requests}) < 2 or worker.host in lost:
+            return False
+        if not lost:
+            cluster.connected = False
+            cluster.workers.clear()
+            cluster.changed()
+        lost.add(worker.host)
+        return True
 
-    cluster.lost_at = lose_first
-    coordinate(bench, cluster)
+    def come_back(event: Event) -> None:
+        if event == Waiting(engine._FOR_SCHEDULER):
+            cluster.connected = True
+        elif event == Waiting(engine._FOR_WORKERS):
+            cluster.workers[:] = [ONE, TWO]
+        cluster.changed()
+
+    cluster.lost_at = lose_both
+    coordinate(bench, cluster, listen=come_back)
     assert lost == {"one", "two"}
-    (notice,) = notices
-    assert notice.startswith("the worker is gone")
+    assert notices == [engine._NO_SCHEDULER, engine._NO_WORKER_LEFT]
     assert not [event for event in bench.events if isinstance(event, RigWasLost)]
     assert Counter((one.cell, one.round) for one in bench.trials) == Counter(bench.planned())
 
@@ -398,22 +417,23 @@ def test_a_loss_is_reported_with_who_continues(
 
 
 class Leaving(FakeCluster):
-    """Its worker goes after the first batch, and comes back when the run has noticed it."""
+    """Its host `one` goes after its first batch, and comes back when the run waits for it."""
 
     async def carry_out(self, worker: Worker, request: BatchRequest, receive: Callable[[bytes], None]) -> None:
         await super().carry_out(worker, request, receive)
-        if request.cells and len(self.requests) == 1:
-            self.workers.clear()
+        if request.cells and worker == ONE and [host for host, _ in self.requests].count("one") == 1:
+            self.workers.remove(ONE)
             self.changed()
-            asyncio.get_running_loop().call_later(0.05, self.come_back)
 
-    def come_back(self) -> None:
-        self.workers[:] = [ONE]
-        self.changed()
+    def come_back(self, event: Event) -> None:
+        if isinstance(event, Waiting) and event.what and ONE not in self.workers:
+            self.workers.append(ONE)
+            self.changed()
 
 
 def test_a_run_without_its_workers_does_not_advise_to_start_the_first_one(bench: Bench, tmp_path: Path) -> None:
-    coordinate(bench, Leaving(tmp_path, ONE))
+    cluster = Leaving(tmp_path, ONE)
+    coordinate(bench, cluster, listen=cluster.come_back)
     assert notices == [engine._NO_WORKER_LEFT]
     first, *_, last = (event.what for event in bench.events if isinstance(event, Waiting))
     assert (first, last) == ("waiting for workers", "")
@@ -433,11 +453,62 @@ class Coming(FakeCluster):
 def test_another_host_measures_the_rest_of_a_round_whose_host_stays_away(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(members, "PATIENCE", 0.01)
-    coordinate(bench, Coming(tmp_path, ONE))
+    def end_patience(event: Event) -> None:
+        if isinstance(event, Waiting):
+            monkeypatch.setattr(members, "PATIENCE", 0.01)
+
+    coordinate(bench, Coming(tmp_path, ONE), listen=end_patience)
     assert Counter(trial.notes[HOST] for trial in bench.trials) == {"one": 2, "two": 6}
+    first, *_, last = (event.what for event in bench.events if isinstance(event, Waiting))
+    assert (first, last) == ("waiting up to 60 s for one", "")
+
+
+def test_a_run_waits_for_a_host_only_when_no_other_goes_on(bench: Bench, tmp_path: Path) -> None:
+    cluster = Leaving(tmp_path, ONE, TWO)
+    coordinate(bench, cluster, listen=cluster.come_back)
+    waits = [number for number, event in enumerate(bench.events) if isinstance(event, Waiting)]
+    assert [bench.events[number] for number in waits] == [Waiting("waiting up to 60 s for one"), Waiting("")]
+    before = Counter(type(event) for event in bench.events[: waits[0]])
+    assert before[BatchStarted] == before[BatchDone] == 3
+    assert Counter(trial.notes[HOST] for trial in bench.trials) == {"one": 4, "two": 4}
+
+
+class SlowLeaving(FakeCluster):
+    """Its host `one` cannot keep up, goes before it repeats a trial, and comes back when the run waits for it."""
+
+    async def carry_out(self, worker: Worker, request: BatchRequest, receive: Callable[[bytes], None]) -> None:
+        def limited(line: bytes) -> None:
+            message = orjson.loads(line)
+            if message["event"] == "trial" and worker.host == "one" and self.busy[worker.address] > 1:
+                notes = orjson.loads(message["notes"]) | {"host_limited": "12 %"}
+                message["notes"] = orjson.dumps(notes).decode()
+                self.workers[:] = [TWO]
+                self.changed()
+            receive(orjson.dumps(message))
+
+        await super().carry_out(worker, request, limited)
+
+    def come_back(self, event: Event) -> None:
+        if isinstance(event, Waiting) and event.what:
+            self.workers[:] = [replace(ONE, slots=2), TWO]
+            self.changed()
+
+
+def test_a_run_names_a_host_that_must_repeat_a_trial_alone(bench: Bench, tmp_path: Path) -> None:
+    cluster = SlowLeaving(tmp_path, replace(ONE, slots=2), TWO)
+    coordinate(bench, cluster, measured=False, listen=cluster.come_back)  # so that no round belongs to a host
     waits = [event.what for event in bench.events if isinstance(event, Waiting)]
-    assert waits == ["waiting up to 0.01 s for one", ""]
+    assert waits == ["waiting up to 60 s for one", ""]
+    assert {trial.notes[HOST] for trial in bench.trials if "repeated" in trial.notes} == {"one"}
+    assert Counter((one.cell, one.round) for one in bench.trials) == Counter(bench.planned())
+
+
+def test_a_host_without_a_trial_to_repeat_is_not_awaited() -> None:
+    repeats, opened = RepeatsAlone(), OpenRound(1, bound=True)
+    repeats.add("one", opened, Mock())
+    assert repeats.hosts == {"one"}
+    repeats.take("one")
+    assert repeats.hosts == set()
 
 
 def test_a_budget_of_time_ends_batches_and_counts_what_is_left(bench: Bench, tmp_path: Path) -> None:

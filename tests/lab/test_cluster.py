@@ -39,7 +39,7 @@ from distributed.comm import CommClosedError
 
 from runner import __version__
 from runner.cli import cluster as cluster_command
-from runner.engine.cluster_interface import ClusterLost, Worker, WorkerLost
+from runner.engine.cluster_interface import ClusterLost, SchedulerLost, Worker, WorkerLost
 from runner.lab import status
 from runner.lab.address import Address, load_certificates, make_certificates
 from runner.lab.dask_cluster import DaskCluster
@@ -268,16 +268,26 @@ def test_a_scheduler_that_is_stopped_is_one_message_and_not_a_loss_of_every_work
 
 def test_a_run_ends_when_its_scheduler_stays_away(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runner.lab.dask_cluster.RECONNECT", 1.0)
+    waits, events, notices = asyncio.Event(), list[str](), list[str]()
+
+    def note(event: Event) -> None:
+        if isinstance(event, Waiting):
+            events.append(event.what)
+            waits.set()
 
     async def run() -> None:
         async with members() as address:  # without a worker, so that it waits
-            task = asyncio.create_task(coordinate(bench, DaskCluster(address), lambda _: None))
-            await asyncio.sleep(1)
+            cluster = DaskCluster(address)
+            task = asyncio.create_task(coordinate(bench, cluster, note, notices.append))
+            await waits.wait()
         with pytest.raises(ClusterLost, match="the scheduler of the cluster is gone") as lost:
             await task
         assert lost.value.resolution == "start it again; the same command continues"
+        assert not cluster.connected
 
     asyncio.run(run())
+    assert events == ["waiting for workers", "waiting for the scheduler"]
+    assert notices[1].endswith("start it again with `matrix cluster scheduler`")
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -397,9 +407,8 @@ async def test_batches_of_a_lost_scheduler_wait_for_it(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(cluster, "_send", closed)
     request = BatchRequest(token="t", order=ORDER)  # noqa: S106 - no password
-    with pytest.raises(WorkerLost, match="the scheduler of the cluster is gone") as lost:
+    with pytest.raises(SchedulerLost, match="the scheduler of the cluster is gone"):
         await cluster.carry_out(Worker("tcp://1", "a"), request, lambda _: None)
-    assert lost.value.resolution == "the run waits up to 30 s for it: start it again with `matrix cluster scheduler`"
 
 
 @pytest.mark.parametrize(

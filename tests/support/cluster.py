@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 class FakeCluster:
     def __init__(self, scratch: Path, *workers: Worker) -> None:
         self.workers = list(workers)
+        self.connected = True
         self.requests: list[tuple[str, BatchRequest]] = []  # host and request of each batch that was given out
         self.busy: dict[str, int] = {}
         self.most: dict[str, int] = {}  # the most batches at a time, by worker

@@ -1,4 +1,7 @@
-"""Messages of a batch process, one JSON object a line: the request of a batch, and events with records."""
+"""Messages of a batch process, one JSON object a line: the request of a batch, and events with records.
+
+`parsed` is the only reader: what passes it fits.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 import orjson
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, PositiveInt
 
+from runner.engine.cluster_interface import BadAnswer
 from runner.engine.recorder import Event, PoolUsed, RigUp, RigWasLost, TrialStarted
 from runner.results.disk_health import Health
 from runner.results.environment import DiskFacts
@@ -98,6 +102,102 @@ def content_of(message: Message) -> dict[str, Any]:
     return {name: value for name, value in message.items() if name not in _ENVELOPE}
 
 
+class _Event(_Message):
+    token: str
+    line: NonNegativeInt
+
+
+class _Files(_Event):
+    cell: str
+    round: int
+    scripts: dict[str, str]
+    outputs: dict[str, str]
+
+
+class _Lost(_Event):
+    cell: str
+    round: int
+    number: int
+    started: str
+    reason: str
+    tail: str
+
+
+class _Refused(_Event):
+    brief: str
+    details: str
+    resolution: str
+
+
+class _Notice(_Event):
+    text: str
+
+
+class _Checked(_Event):
+    refusals: dict[str, str]
+    rigs: PositiveInt
+    boot_id: str
+
+
+class _Pool(_Event):
+    disks: list[DiskFacts]
+    health: list[Health]
+    unreturned: list[str]
+
+
+class _RigUp(_Event):
+    stack: str
+    seconds: NonNegativeFloat
+    facts: dict[str, str]
+
+
+class _RigLost(_Event):
+    name: str
+    reason: str
+    next: str
+    stack: str
+
+
+class _Started(_Event):
+    name: str
+    round: int
+    stack: str
+    host: str
+
+
+_MODELS: dict[str, type[_Event]] = {
+    FILES: _Files,
+    LOST: _Lost,
+    REFUSED: _Refused,
+    NOTICE: _Notice,
+    CHECKED: _Checked,
+    POOL: _Pool,
+    RIG_UP: _RigUp,
+    RIG_LOST: _RigLost,
+    STARTED: _Started,
+    END: _Event,
+}
+_TRIAL = "trial"  # the key of a trial that is read
+
+
+def parsed(line: bytes) -> Message:
+    """Read a line of a worker. Raise BadAnswer if no `Outbox` wrote it."""
+    try:
+        message: Message = orjson.loads(line)
+        kind = message["event"]
+        content = {name: value for name, value in message.items() if name != "event"}
+        if kind == TRIAL:
+            envelope = _Event(token=message["token"], line=message["line"])
+            return {"event": TRIAL, **envelope.model_dump(), _TRIAL: decode_trial(message)}
+        _MODELS[kind].model_validate(content, strict=kind != POOL)  # `pool_from` converts its lists
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        shown = str(error).replace("\n", " ")
+        raise BadAnswer(
+            "it sent a message that does not fit", details=f"{type(error).__name__}: {shown:.300}"
+        ) from error
+    return message
+
+
 def event_of(message: Message) -> Event:
     return _EVENTS[message["event"]](**content_of(message))
 
@@ -112,7 +212,7 @@ def pool_from(message: Message, host: str) -> PoolUsed:
 
 
 def trial_from(message: Message) -> Trial:
-    return decode_trial(message)
+    return message[_TRIAL] if _TRIAL in message else decode_trial(message)
 
 
 def attempt_from(message: Message) -> Attempt:

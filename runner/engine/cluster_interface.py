@@ -27,6 +27,10 @@ class BatchLost(WorkerLost):
     """The process of a batch ended, and its worker is still there: nobody returns the disks of the batch."""
 
 
+class BadAnswer(WorkerLost):
+    """The worker sent what no worker of this version sends."""
+
+
 class SchedulerLost(WorkerLost):
     """The connection to all workers ended at once."""
 

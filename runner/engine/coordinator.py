@@ -19,13 +19,11 @@ from math import isfinite
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from runner.base.errors import HarnessBroken
 from runner.engine import batch_messages as messages
 from runner.engine import members
 from runner.engine.batch_messages import BatchRequest, Message, Order
-from runner.engine.cluster_interface import RECONNECT, BatchLost, Cluster, SchedulerLost, Worker, WorkerLost
+from runner.engine.cluster_interface import RECONNECT, BadAnswer, BatchLost, Cluster, SchedulerLost, Worker, WorkerLost
 from runner.engine.flight import Flight, Flights
 from runner.engine.forecast import Forecast
 from runner.engine.inbox import Inbox
@@ -96,6 +94,7 @@ class Coordinator:
         self._repeats = RepeatsAlone()
         self._reasons_alone: dict[tuple[str, int], str] = {}  # trials to repeat alone, with the reason
         self._deaths = Counter[tuple[str, int]]()
+        self._fruitless = Counter[str]()  # batches of a worker, by address, since its last trial began
         self._crashed: dict[str, list[tuple[str, int, str]]] = {}  # trials under way when a host was lost
         self._waits_for = ""  # that observers know
 
@@ -296,7 +295,7 @@ class Coordinator:
         lost: WorkerLost | None = None
         try:
             try:
-                await self._cluster.carry_out(flight.worker, self._request(flight), self._inbox.add)
+                await self._cluster.carry_out(flight.worker, self._request(flight), self._receive)
             except WorkerLost as error:
                 lost = error
             await self._inbox.settled()
@@ -339,6 +338,7 @@ class Coordinator:
             again = _after_loss(flight, lost) if flight.left else "it had no trial left"
             self._context.listen(RigWasLost(name, f"{host}: {reason}", again, flight.batch.stack.label))
         if flight.begun not in flight.left:
+            self._count_fruitless(flight, lost)
             return
         self._crashed.setdefault(host, []).append((flight.begun, number, flight.began))
         self._deaths[flight.begun, number] += 1
@@ -346,10 +346,23 @@ class Coordinator:
             brief = f"the process that measured it ended {DEATHS} times: {reason}"
             self._recorder.lose(flight.begun, number, flight.began, RigLost(brief))
 
+    def _count_fruitless(self, flight: Flight, lost: WorkerLost) -> None:
+        """Refuse a worker whose batches end again and again before their first trial."""
+        if not isinstance(lost, BatchLost | BadAnswer):
+            return
+        self._fruitless[flight.worker.address] += 1
+        if self._fruitless[flight.worker.address] == DEATHS:
+            brief = f"{DEATHS} of its batches ended before their first trial: {lost.brief}"
+            self._members.refuse(
+                flight.worker, {"brief": brief, "details": lost.details, "resolution": members.RESTART}
+            )
+
     # --- records ---
 
-    def _take(self, line: bytes) -> None:
-        message: Message = orjson.loads(line)
+    def _receive(self, line: bytes) -> None:
+        self._inbox.add(messages.parsed(line))
+
+    def _take(self, message: Message) -> None:
         if flight := self._flights.of(message):
             self._takers[message["event"]](flight, message)
 
@@ -394,6 +407,7 @@ class Coordinator:
         flight.ended = flight.refused is None
 
     def _begin(self, flight: Flight, message: Message) -> None:
+        self._fruitless.pop(flight.worker.address, None)
         flight.begun, flight.began = flight.names.get(message["name"], ""), now()
         self._context.listen(messages.event_of({**message, "host": flight.worker.host}))
 

@@ -1,4 +1,4 @@
-"""Lines of batches that arrive within a short time, recorded together: the disk confirms once for all."""
+"""Messages of batches that arrive within a short time, recorded together: the disk confirms once for all."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
     from typing import Any
 
+    from runner.engine.batch_messages import Message
     from runner.engine.recorder import Event, Listener, TrialLog
 
 GROUP = 0.01  # seconds
@@ -21,17 +22,17 @@ class Inbox:
     def __init__(
         self,
         journal: TrialLog,
-        take: Callable[[bytes], None],
+        take: Callable[[Message], None],
         show: Listener,
         start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
     ) -> None:
         self._journal, self._take, self._show, self._start = journal, take, show, start
-        self._lines: list[bytes] = []
+        self._messages: list[Message] = []
         self._settling: asyncio.Task[None] | None = None
         self._held: list[Event] | None = None
 
-    def add(self, line: bytes) -> None:
-        self._lines.append(line)
+    def add(self, message: Message) -> None:
+        self._messages.append(message)
         if self._settling is None:
             self._settling = self._start(self._settle_soon())
 
@@ -45,11 +46,11 @@ class Inbox:
             await asyncio.wait([self._settling])
 
     def settle(self) -> None:
-        lines, self._lines, self._settling = self._lines, [], None
-        if lines:
+        messages, self._messages, self._settling = self._messages, [], None
+        if messages:
             with self._held_events(), self._journal.together():
-                for line in lines:
-                    self._take(line)
+                for message in messages:
+                    self._take(message)
 
     @contextmanager
     def _held_events(self) -> Iterator[None]:

@@ -10,11 +10,9 @@ from dataclasses import dataclass, field, replace
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
-import orjson
-
 from runner.base.errors import BadInput
-from runner.engine.batch_messages import CHECKED, REFUSED, BatchRequest, Message, Order
-from runner.engine.cluster_interface import Cluster, Worker, WorkerLost
+from runner.engine.batch_messages import CHECKED, REFUSED, BatchRequest, Message, Order, parsed
+from runner.engine.cluster_interface import BadAnswer, Cluster, Worker, WorkerLost
 from runner.engine.placement import Refusals, impossible
 
 if TYPE_CHECKING:
@@ -25,7 +23,8 @@ MOST_ASKED = 32  # workers that are checked at a time
 CHECKS = 3  # how often a worker is asked before it is not used
 MOST_DETAILS = 10  # lines of a refusal that are shown
 _TAG = "start it with --tags, or name other tags"
-_RESTART = "correct this on its host, and start the worker again"
+_VERDICTS = frozenset({CHECKED, REFUSED})
+RESTART = "correct this on its host, and start the worker again"
 
 
 @dataclass
@@ -78,11 +77,13 @@ class Members:
         found: list[Message] = []
         request = BatchRequest(token=token_hex(8), order=self._order)
         try:
-            await self._cluster.carry_out(worker, request, lambda line: found.append(orjson.loads(line)))
+            await self._cluster.carry_out(worker, request, lambda line: found.append(parsed(line)))
+            if not any(message["event"] in _VERDICTS for message in found):
+                raise BadAnswer("it did not answer what it can run")
         except WorkerLost as lost:
             self._failed[worker.address] += 1
             if self._failed[worker.address] >= CHECKS:
-                self.refuse(worker, {"brief": lost.brief, "details": lost.details, "resolution": _RESTART})
+                self.refuse(worker, {"brief": lost.brief, "details": lost.details, "resolution": RESTART})
         finally:
             self._asked.discard(worker.address)
         for message in found:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import ssl
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -97,7 +98,16 @@ def load_certificates(folder: Path) -> Security:
     for path in map(Path, files.values()):
         if not path.is_file():
             raise BadInput(f"{path} is missing", resolution="copy the folder that `matrix cluster certificates` wrote")
-    return Security(require_encryption=True, **files)
+    security = Security(require_encryption=True, **files)
+    try:
+        security.get_connection_args("client")
+    except (ssl.SSLError, OSError) as error:
+        raise BadInput(
+            f"the certificates in {folder} cannot be used",
+            details=getattr(error, "reason", None) or error.strerror or str(error),
+            resolution="copy the folder that `matrix cluster certificates` wrote, as a whole",
+        ) from error
+    return security
 
 
 def make_certificates(folder: Path) -> None:

@@ -7,13 +7,22 @@ import socket
 import zlib
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from distributed.batched import BatchedSend
 from distributed.comm import CommClosedError, connect
+from pydantic import BaseModel, Field, PositiveInt, ValidationError
 
 from runner.base.errors import BadInput, MatrixError
-from runner.engine.cluster_interface import RECONNECT, BatchLost, ClusterLost, SchedulerLost, Worker, WorkerLost
+from runner.engine.cluster_interface import (
+    RECONNECT,
+    BadAnswer,
+    BatchLost,
+    ClusterLost,
+    SchedulerLost,
+    Worker,
+    WorkerLost,
+)
 from runner.lab.address import RIG
 from runner.lab.members import FACTS, Membership, configured, scheduler, worker
 from runner.lab.reach import unanswered, wait_for_scheduler
@@ -41,6 +50,15 @@ class _Flight:
     def fail(self, error: Exception) -> None:
         if not self.done.done():
             self.done.set_exception(error)
+
+
+class _Facts(BaseModel):
+    """The facts of a worker, as Membership sends them."""
+
+    host: Annotated[str, Field(min_length=1, max_length=255)]
+    slots: PositiveInt
+    version: Annotated[str, Field(max_length=100)]
+    tags: list[Annotated[str, Field(max_length=1000)]]
 
 
 class DaskCluster:
@@ -121,6 +139,7 @@ class DaskCluster:
             await self._stay_connected()
         finally:  # also after an error of ours: a run must not wait for ever
             self._lost = True
+            self._fail_flights(_scheduler_lost)
             self._changed()
 
     async def _stay_connected(self) -> None:
@@ -146,7 +165,8 @@ class DaskCluster:
             LEFT: self._part,
         }
         for message in sent:
-            takers[message.pop("op")](**message)
+            if take := takers.get(message.pop("op", "")):
+                take(**message)
 
     def _welcome(self, workers: dict[str, dict[str, Any]]) -> None:
         self._workers |= {address: one for address, facts in workers.items() if (one := worker_of(address, facts))}
@@ -162,15 +182,20 @@ class DaskCluster:
             if flight.address == address or not address:
                 flight.fail(loss())
 
-    def _receive(self, token: str, lines: bytes, *, over: bool, died: str = "") -> None:
+    def _receive(
+        self, token: str, lines: object = None, *, over: object = None, died: object = "", **_: object
+    ) -> None:
         flight = self._flights.get(token)
         if flight is None or flight.done.done():
             return  # the coordinator has given it up
+        if not (isinstance(lines, bytes) and isinstance(died, str)):
+            flight.fail(BadAnswer("its answer is damaged: it has no lines"))
+            return
         try:
             for line in unpacked(lines):
                 flight.receive(line)
         except zlib.error as error:
-            flight.fail(WorkerLost(f"its answer is damaged: {error}"))
+            flight.fail(BadAnswer(f"its answer is damaged: {error}"))
             return
         except Exception as error:  # noqa: BLE001 - it belongs to the coordinator, not to the connection
             flight.fail(error)
@@ -183,11 +208,12 @@ class DaskCluster:
 
 def worker_of(address: str, known: dict[str, Any]) -> Worker | None:
     """Return a worker of `matrix`. Others may share the scheduler."""
-    facts = known.get(FACTS)
-    if not isinstance(facts, dict):
+    try:
+        facts = _Facts.model_validate(known.get(FACTS))  # Dask makes tuples of lists
+    except ValidationError:
         return None
     resources = known.get("resources") or {}
-    return Worker(address, facts["host"], facts["slots"], facts["version"], resources, tuple(facts["tags"]))
+    return Worker(address, facts.host, facts.slots, facts.version, resources, tuple(facts.tags))
 
 
 async def connect_as(purpose: str, address: str, security: Security | None, *, again: bool = False) -> tuple[Comm, Any]:

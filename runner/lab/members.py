@@ -70,7 +70,8 @@ class Membership:
 def configured() -> Iterator[None]:
     """Apply the settings, and give Dask a separate temporary folder."""
     with scratch_folder("matrix-cluster") as folder, dask.config.set({**_SETTINGS, "temporary-directory": str(folder)}):
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        for library in ("distributed", "tornado"):  # they show a traceback for what a stranger sends
+            logging.getLogger(library).setLevel(logging.CRITICAL)
         # Dask looks for the way to the Internet, which a lab may lack.
         warnings.filterwarnings("ignore", "Couldn't detect a suitable IP address", RuntimeWarning)
         yield

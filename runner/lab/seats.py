@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from distributed import Worker
 
 INTERVAL = 0.5  # seconds between two messages of one batch
+MOST = 128 << 20  # bytes of the lines in one message
 
 
 def packed(lines: list[bytes]) -> bytes:
@@ -27,7 +28,14 @@ def packed(lines: list[bytes]) -> bytes:
 
 
 def unpacked(content: bytes) -> list[bytes]:
-    return zlib.decompress(content).split(b"\n") if content else []
+    """Raise zlib.error for what `packed` did not write."""
+    if not content:
+        return []
+    expander = zlib.decompressobj()
+    lines = expander.decompress(content, MOST)
+    if not expander.eof:
+        raise zlib.error(f"it is cut off, or larger than {MOST >> 20} MiB")
+    return lines.split(b"\n")
 
 
 class Seats:

@@ -374,6 +374,48 @@ def test_a_run_ends_with_the_reasons_when_all_workers_have_refused(bench: Bench,
     assert [f"a worker on {one.replace(':', ' is not used:', 1)}" for one in reasons] == notices[:2]
 
 
+class Nonsense(FakeCluster):
+    """Workers that pass their check, and then answer each batch with a line."""
+
+    line = b""
+
+    async def carry_out(self, worker: Worker, request: BatchRequest, receive: Callable[[bytes], None]) -> None:
+        if request.cells:
+            receive(self.line.replace(b"TOKEN", request.token.encode()))
+        else:
+            await super().carry_out(worker, request, receive)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"no json",
+        b"[1]",
+        b"[" * 100_000,
+        b'{"event": "unknown", "token": "TOKEN", "line": 0}',
+        b'{"event": "trial", "token": "TOKEN", "line": 0, "round": 1}',
+        b'{"event": "rig-up", "token": "TOKEN", "line": 0, "stack": "s", "seconds": "x", "facts": {}}',
+        b'{"event": "end", "token": "of another batch", "line": 0}',
+    ],
+)
+def test_a_worker_that_sends_nonsense_is_refused(bench: Bench, tmp_path: Path, line: bytes) -> None:
+    cluster = Nonsense(tmp_path, ONE)
+    cluster.line = line
+    with pytest.raises(BadInput, match="5 of its batches ended before their first trial"):
+        coordinate(bench, cluster)
+    assert bench.trials == []
+
+
+class Silent(FakeCluster):
+    async def carry_out(self, worker: Worker, request: BatchRequest, receive: Callable[[bytes], None]) -> None:  # noqa: ARG002
+        await asyncio.sleep(0)
+
+
+def test_a_worker_that_answers_no_check_is_refused(bench: Bench, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="it did not answer what it can run"):
+        coordinate(bench, Silent(tmp_path, ONE))
+
+
 class Slow(FakeCluster):
     """A host that cannot keep up with two batches at a time."""
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from runner.engine.batch_messages import Message
     from runner.engine.recorder import Event
 
 
@@ -37,13 +38,13 @@ def test_lines_are_recorded_together_and_shown_afterwards(journal: Journal, tmp_
         with Journal.existing(tmp_path / "journal.sqlite") as other:
             shown.append(len(list(other.trials())))
 
-    def take(line: bytes) -> None:
-        journal.record(trial(int(line)))
+    def take(message: Message) -> None:
+        journal.record(trial(message["number"]))
         inbox.listen(BatchDone(1, "stack"))
 
     async def run() -> None:
         for number in (1, 2, 3):
-            inbox.add(b"%d" % number)
+            inbox.add({"number": number})
         assert list(journal.trials()) == []
         await inbox.settled()
 
@@ -55,16 +56,16 @@ def test_lines_are_recorded_together_and_shown_afterwards(journal: Journal, tmp_
 def test_an_error_shows_nothing_and_records_nothing(journal: Journal) -> None:
     shown: list[Event] = []
 
-    def take(line: bytes) -> None:
+    def take(message: Message) -> None:
         journal.record(trial(1))
         inbox.listen(BatchDone(1, "stack"))
-        if line == b"bad":
-            raise ValueError(line)
+        if message["number"] == 0:
+            raise ValueError("bad")
 
     inbox = Inbox(journal, take, shown.append, asyncio.create_task)
 
     async def run() -> None:
-        inbox.add(b"bad")
+        inbox.add({"number": 0})
         inbox.settle()
 
     with pytest.raises(ValueError, match="bad"):

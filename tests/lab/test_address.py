@@ -69,3 +69,13 @@ def test_hosts_yaml_names_a_cluster(tmp_path: Path) -> None:
     file.write_text("cluster: {address: lab}\n")
     with pytest.raises(BadInput, match="1 error"):
         Address.parsed(str(file))
+
+
+@pytest.mark.parametrize("name", ["ca.pem", "lab.pem", "lab-key.pem"])
+def test_damaged_certificates_are_refused(tmp_path: Path, name: str) -> None:
+    pytest.importorskip("distributed")
+    folder = tmp_path / "lab"
+    make_certificates(folder)
+    (folder / name).write_text("no certificate")
+    with pytest.raises(BadInput, match="cannot be used"):
+        load_certificates(folder)

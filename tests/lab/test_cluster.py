@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import zlib
 from collections import Counter
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -42,9 +43,9 @@ from runner.cli import cluster as cluster_command
 from runner.engine.cluster_interface import ClusterLost, SchedulerLost, Worker, WorkerLost
 from runner.lab import status
 from runner.lab.address import Address, load_certificates, make_certificates
-from runner.lab.dask_cluster import DaskCluster
+from runner.lab.dask_cluster import DaskCluster, worker_of
 from runner.lab.members import Membership, configured, scheduler, stay_member, worker
-from runner.lab.seats import Seats
+from runner.lab.seats import MOST, Seats
 from runner.lab.status import Status, query
 from runner.session.cluster import ClusterOptions, slots_of_hosts
 
@@ -387,16 +388,36 @@ def test_a_cluster_that_cannot_be_used_is_refused_before_the_run(
     assert not (tmp_path / "results").exists()
 
 
-async def test_a_damaged_answer_costs_only_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "lines",
+    [b"no zlib", zlib.compress(b"x" * 100)[:-8], zlib.compress(bytes(MOST + 1)), "a text", None],
+    ids=["no zlib", "cut off", "huge", "text", "missing"],
+)
+async def test_a_damaged_answer_costs_only_its_batch(monkeypatch: pytest.MonkeyPatch, lines: object) -> None:
     cluster = DaskCluster()
     member, request = Worker("tcp://1", "a"), BatchRequest(token="t", order=ORDER)  # noqa: S106 - no password
 
     def answer(*, token: str, **_: object) -> None:
-        cluster._receive(token, b"no zlib", over=False)
+        cluster._receive(token, lines, over=False)
 
     monkeypatch.setattr(cluster, "_send", answer)
     with pytest.raises(WorkerLost, match="its answer is damaged"):
         await cluster.carry_out(member, request, lambda _: None)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        None,
+        {},
+        {"host": 7, "slots": 1, "version": "", "tags": []},
+        {"host": "a", "slots": -3, "version": "", "tags": []},
+    ],
+)
+def test_a_worker_with_unknown_facts_is_not_one_of_matrix(facts: object) -> None:
+    known = Membership("a", {"rig": 2}).facts()
+    assert worker_of("tcp://1", {"matrix": known}) == Worker("tcp://1", "a", 2, __version__)
+    assert worker_of("tcp://1", {"matrix": facts}) is None
 
 
 async def test_batches_of_a_lost_scheduler_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:

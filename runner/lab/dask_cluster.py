@@ -138,8 +138,8 @@ class DaskCluster:
         try:
             await self._stay_connected()
         finally:  # also after an error of ours: a run must not wait for ever
-            self._lost = True
-            self._fail_flights(_scheduler_lost)
+            self._lost, self.connected = True, False
+            self._fail_flights(lambda: SchedulerLost(_GONE))
             self._changed()
 
     async def _stay_connected(self) -> None:

@@ -1,5 +1,6 @@
 """Connections to SQLite and PostgreSQL, their errors as messages, and migrations between schema versions."""
 
+import logging
 import os
 import shutil
 import sqlite3
@@ -252,6 +253,7 @@ def memory_engine() -> sa.Engine:
 
 def postgresql_engine(url: sa.URL) -> sa.Engine:
     ours = {name: value for name, value in _CONNECTION.items() if name not in url.query}
+    logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # a lost connection is our own message
     return _engine(url.set(drivername="postgresql+psycopg"), pool_size=1, pool_pre_ping=True, connect_args=ours)
 
 

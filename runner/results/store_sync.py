@@ -177,6 +177,7 @@ class Feed:
             return
         self._reported = True
         reason = f"{trouble.brief}" + (f" ({trouble.details})" if trouble.details else "")
+        reason = " ".join(reason.split())
         self._notices.put(
             f"note: cannot write to the shared store: {reason}; the run continues, and its journal keeps every trial"
             + (f" → {trouble.resolution}" if trouble.resolution else "")

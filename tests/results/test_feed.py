@@ -290,13 +290,14 @@ def test_whatever_goes_wrong_the_run_goes_on(
     tmp_path: Path, begun: Callable[[Address], Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def odd(*_: object) -> None:
-        raise UnicodeError("nobody thought of this")
+        raise UnicodeError("nobody\n\tthought of this")
 
     monkeypatch.setattr(SharedStore, "catch_up", odd)
     run = begun(address_of(None, tmp_path / "results"))
     run.trial()
     assert not run.ends()
     assert "cannot write to the shared store: UnicodeError: nobody thought of this" in run.said[0]
+    assert "\n" not in run.said[0]
     assert run.journal.troubles()
 
 

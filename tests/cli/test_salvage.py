@@ -283,6 +283,10 @@ LOOP = "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbe
             "view named trials",
             f"ALTER TABLE trials RENAME TO t; CREATE VIEW trials AS {LOOP} SELECT t.* FROM t, numbers",  # noqa: S608
         ),
+        (
+            "view named Cells",  # SQLite ignores the case of names
+            f"ALTER TABLE cells RENAME TO c; CREATE VIEW Cells AS {LOOP} SELECT c.* FROM c, numbers",  # noqa: S608
+        ),
         ("trigger named gone", "CREATE TRIGGER gone AFTER INSERT ON trials BEGIN DELETE FROM trials; END"),
     ],
 )

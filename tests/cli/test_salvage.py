@@ -96,7 +96,7 @@ def test_a_trial_without_its_cell_is_damage(run: Path, call: Call) -> None:
 
 def test_a_huge_name_is_damage_and_status_shows_its_start(run: Path, call: Call) -> None:
     with closing(sqlite3.connect(run / "journal.sqlite")) as connection, connection:
-        connection.execute("UPDATE cells SET name = hex(zeroblob(40000)) WHERE position = 1")
+        connection.execute("UPDATE cells SET name = hex(zeroblob(600000)) WHERE position = 1")
         connection.execute("UPDATE trials SET reason = hex(zeroblob(600000)), outcome = 'broken' WHERE id = 1")
     assert len(call("status", str(run)).out) < 5000
     assert "journal.sqlite is damaged" in call("report", str(run)).err

@@ -2,12 +2,11 @@
 
 import codecs
 import re
-from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any
 
 import orjson
@@ -19,7 +18,7 @@ from runner.base.quantities import format_size
 from runner.base.text import shorten
 from runner.results import fio_output
 from runner.results.fio_output import Figures, FioFailed
-from runner.results.journal_tables import DIRECTION
+from runner.results.journal_tables import DIRECTION, LONGEST
 
 _SIZE = re.compile(r"([0-9]{1,18})([kmgt]?)(i?b)?", re.IGNORECASE)
 _LONGEST_LINE = 120
@@ -37,12 +36,12 @@ _NO_WORKLOAD = frozenset(
 #: Places. They distinguish jobs of one file, but files from different places have the same workload.
 _WHERE = ("filename", "directory")
 _MOST_OPTIONS = 1000  # each is a column of tables; fio has some 300
-#: Bounds of time and memory. A file that fio wrote for 1,000 jobs has less of each.
-_MOST_VALUES, _MOST_OBJECTS, _MOST_GROUPS = 2_000_000, 200_000, 10_000
-_MOST_TEXT, _MOST_TEXTS = 64 * 1024, 4 * MIB  # characters of a name or an option; and of all names and options
+#: Bounds of time and memory. A file of 64 MiB that fio wrote for 1,000 jobs has less of each.
+_MOST_VALUES, _MOST_OBJECTS, _MOST_GROUPS = 3_000_000, 200_000, 10_000
+_MOST_TEXTS = 4 * MIB  # characters of all names and options
 _EVIDENCE = 8000  # bytes of a file for messages
-#: Lines that begin and end a document.
-_BEGIN, _END = re.compile(rb"^\{", re.MULTILINE), re.compile(rb"^\}[ \t\r]*$", re.MULTILINE)
+_END = re.compile(rb"\n\}[ \t\r]*$", re.MULTILINE)  # a line that ends a document
+_MOST_TRIES = 100  # documents; fio leaves at most the last one unfinished
 #: bytes/s, requests/s, ns (a month): above any real value, and below the limits of databases.
 _MOST = {"bw": 1e14, "iops": 1e12, "bytes": 1e18, "ios": 1e18, "lat": 3e15}
 
@@ -63,10 +62,9 @@ class Group:
 
 
 def parse_groups(content: bytes, file: str) -> list[Group]:
-    _refuse_large(content, file)
     text = content[-_EVIDENCE:].decode("utf-8", "replace")
     try:
-        whole = find_last_json(content, text)
+        whole = find_last_json(content, text, file)
         jobs = fio_output.jobs_of(whole, text)
     except FioFailed as failed:
         raise BadInput(
@@ -98,23 +96,33 @@ def parse_groups(content: bytes, file: str) -> list[Group]:
 
 
 def count_documents(content: bytes) -> int:
-    return sum(1 for _ in _BEGIN.finditer(content))
+    return content.startswith(b"{") + content.count(b"\n{")
 
 
-def find_last_json(content: bytes, evidence: str) -> Any:
+def find_last_json(content: bytes, evidence: str, file: str) -> Any:
     """Return the last whole document: with `--status-interval`, fio writes one after the other."""
-    starts = [found.start() for found in _BEGIN.finditer(content)]
-    if not starts:
+    problem: orjson.JSONDecodeError | None = None
+    for start, end in islice(_documents(content), _MOST_TRIES):
+        if large := _excess(content, start, end):
+            raise _too_large(file, *large)
+        try:
+            return _loads(content, start, end)
+        except orjson.JSONDecodeError as found:
+            problem = problem or found
+    if problem is None:
         raise fio_output.NoJson("fio printed no JSON", evidence=evidence)
-    ends = [found.end() for found in _END.finditer(content)] or [len(content)]
-    try:
-        return _loads(content, starts[0], ends[-1])
-    except orjson.JSONDecodeError as problem:
-        for start in reversed(starts):
-            if (at := bisect_left(ends, start)) < len(ends):
-                with suppress(orjson.JSONDecodeError):
-                    return _loads(content, start, ends[at])
-        raise FioFailed(f"fio's JSON is cut short or damaged: {problem}", evidence=evidence) from problem
+    raise FioFailed(f"fio's JSON is cut short or damaged: {problem}", evidence=evidence) from problem
+
+
+def _documents(content: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the places of documents from the last to the first. Each begins a line, and none overlaps another."""
+    limit = len(content)
+    while limit > 0:
+        start = content.rfind(b"\n{", 0, limit) + 1
+        if start or content.startswith(b"{"):
+            end = _END.search(content, start, limit)
+            yield start, end.end() if end else limit
+        limit = start - 1
 
 
 def _loads(content: bytes, start: int, end: int) -> Any:
@@ -128,22 +136,19 @@ def _loads(content: bytes, start: int, end: int) -> Any:
         return orjson.loads(b"".join(one.encode() for one in codecs.iterdecode(several, "utf-8", "replace")))
 
 
-def _refuse_large(content: bytes, file: str) -> None:
-    """Refuse what would take much memory once it is parsed."""
+def _excess(content: bytes, start: int, end: int) -> tuple[str, str] | None:
+    """Return what would take much memory once it is parsed, and its bound."""
     counts = (
-        ("values", content.count(b","), _MOST_VALUES),
-        ("lines", content.count(b"\n"), _MOST_VALUES),
-        ("objects", content.count(b"{") + content.count(b"["), _MOST_OBJECTS),
+        ("values", content.count(b",", start, end), _MOST_VALUES),
+        ("objects", content.count(b"{", start, end) + content.count(b"[", start, end), _MOST_OBJECTS),
     )
-    for what, count, most in counts:
-        if count > most:
-            raise _too_large(file, f"{count:,} {what}", f"{most:,}")
+    return next(((f"{count:,} {what}", f"{most:,}") for what, count, most in counts if count > most), None)
 
 
 def _refuse_long(groups: Sequence[Group], file: str) -> None:
     sizes = [len(text) for group in groups for text in (group.name, *group.options, *group.options.values())]
-    if (longest := max(sizes)) > _MOST_TEXT:
-        raise _too_large(file, f"a name or an option of {longest:,} characters", f"{_MOST_TEXT:,}")
+    if (longest := max(sizes)) > LONGEST:
+        raise _too_large(file, f"a name or an option of {longest:,} characters", f"{LONGEST:,}")
     if sum(sizes) > _MOST_TEXTS:
         raise _too_large(file, f"{sum(sizes):,} characters of names and options", f"{_MOST_TEXTS:,}")
 

@@ -16,11 +16,13 @@ from runner.analysis.axes import grouped
 from runner.analysis.fio_import import Group, count_documents, parse_groups
 from runner.base.errors import BadInput, Exit, UnfitFile
 from runner.base.files import RECORDED, read_input, write_atomically
+from runner.base.text import shorten
 from runner.cli.options import results, store
 from runner.cli.screen import echo, first_notes
 from runner.results.databases import translate_errors
 from runner.results.environment import Host
 from runner.results.journal import Journal
+from runner.results.journal_tables import LONGEST
 from runner.results.names import parts_of
 from runner.results.record import UNSETTLED, CellRow, Outcome, Trial
 from runner.results.run_folder import Manifest, RunFolder, create, runs
@@ -58,6 +60,8 @@ def _axis(context: click.Context, parameter: click.Parameter, texts: tuple[str, 
         name, equals, value = text.partition("=")
         if not equals or not name.strip() or not value.strip():
             raise click.BadParameter(f"'{text}' is not AXIS=VALUE")
+        if len(text) > LONGEST:
+            raise click.BadParameter(f"'{shorten(text, 60)}' has {len(text):,} characters; at most {LONGEST:,}")
         found[name.strip()] = value.strip()
     return found
 

@@ -7,7 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from runner.base.errors import MatrixError
-from runner.base.files import MIB, write_atomically
+from runner.base.files import RECORDED, write_atomically
 from runner.language.find import Find
 from runner.language.pts import TESTS
 from runner.reports.answer import full_answer
@@ -45,8 +45,7 @@ _OLDER_ROUNDS = f"{ROUNDS} is of an earlier report"
 #: A run of more cells is large: its pages show a part of them.
 MOST_CELLS = 10_000
 MOST_SHOWN = 2_000  # cells of that part
-#: Bytes of raw outputs that reports read: of one, and of all.
-_MOST_OUTPUT, _MOST_OUTPUTS = 8 * MIB, 64 * MIB
+_MOST_OUTPUTS = RECORDED  # bytes of raw outputs that reports read; one may have as many
 
 
 @without_gc()
@@ -86,7 +85,8 @@ def _with_outputs(recorded: RunData, run: RunFolder) -> RunData:
         unread = f"{error.brief}: the reports lack what only it has, such as the use of disks{older}"
         return replace(recorded, unread=unread)
     missing = not any(rounds.values()) and (run.path / ROUNDS).exists()
-    unread = f"the raw outputs of its tests are missing; {_OLDER_ROUNDS}" if missing else outputs.unread
+    lost = f"the raw outputs of its tests are missing; {_OLDER_ROUNDS}" if missing else ""
+    unread = "; ".join(filter(None, (outputs.unread, lost)))
     return replace(recorded, courses=courses, rounds=rounds, usage=used, unread=unread)
 
 
@@ -100,7 +100,7 @@ class _Outputs:
     def read(self, path: str) -> bytes | None:
         text = self._files.read(path)
         size = len(text or b"")
-        if size > min(self._left, _MOST_OUTPUT):
+        if size > self._left:
             self.unread = f"the reports lack raw outputs: {path} is too large, or all together are"
             return None
         self._left -= size

@@ -191,22 +191,31 @@ def _check_regular(path: Path) -> None:
             check_regular(file, file.stat())
 
 
-def _check_objects(connection: sqlite3.Connection, path: Path, tables: Collection[str]) -> None:
+def _check_objects(
+    connection: sqlite3.Connection, path: Path, tables: Collection[str], remedies: Mapping[Cause, Cause]
+) -> None:
     """Refuse what can lose trials or run for ever: triggers, and views in place of tables."""
     query = "SELECT type, name FROM sqlite_master WHERE type IN ('trigger', 'view')"
     for kind, name in connection.execute(query):
-        if kind == "trigger" or name in tables:
-            raise _STRANGE.error(path, f"it has a {kind} named {name}")
+        if kind == "trigger" or name.lower() in tables:  # SQLite ignores the case of names
+            raise remedies.get(_STRANGE, _STRANGE).error(path, f"it has a {kind} named {name}")
 
 
-def sqlite_engine(path: Path, tables: Collection[str], *, busy_ms: int, durable: bool) -> sa.Engine:
+def sqlite_engine(
+    path: Path,
+    tables: Collection[str],
+    *,
+    busy_ms: int,
+    durable: bool,
+    remedies: Mapping[Cause, Cause] = NO_REMEDIES,
+) -> sa.Engine:
     """Open a file with these tables for writing. Only with `durable`, all commits survive a power loss of the host."""
     engine = _engine(sa.URL.create("sqlite", database=str(path)), poolclass=sa.NullPool if durable else sa.StaticPool)
 
     def configure(connection: Any, _record: object) -> None:
         connection.isolation_level = None  # we begin transactions ourselves, because the driver begins them late
         connection.execute(f"PRAGMA busy_timeout = {busy_ms}")
-        _check_objects(connection, path, tables)
+        _check_objects(connection, path, tables, remedies)
         switch_to_wal(connection, busy_ms / 1000)
         # In WAL mode, less than FULL may lose the last transactions at a power loss.
         connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
@@ -232,7 +241,7 @@ def switch_to_wal(connection: Any, patience: float) -> None:
             return
 
 
-def sqlite_reader(path: Path, tables: Collection[str]) -> sa.Engine:
+def sqlite_reader(path: Path, tables: Collection[str], remedies: Mapping[Cause, Cause] = NO_REMEDIES) -> sa.Engine:
     """Open a file read-only, with the content of a log beside it, but without creating one."""
     log, shared = (path.with_name(f"{path.name}-{name}") for name in ("wal", "shm"))
     unchanging = {} if log.exists() and (log.stat().st_size or shared.exists()) else {"immutable": "1"}
@@ -243,7 +252,7 @@ def sqlite_reader(path: Path, tables: Collection[str]) -> sa.Engine:
     )
     engine = _engine(url, poolclass=sa.StaticPool)
     sa.event.listen(engine, "do_connect", lambda *_: _check_regular(path))
-    sa.event.listen(engine, "connect", lambda connection, _: _check_objects(connection, path, tables))
+    sa.event.listen(engine, "connect", lambda connection, _: _check_objects(connection, path, tables, remedies))
     return engine
 
 

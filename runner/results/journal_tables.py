@@ -324,9 +324,9 @@ def types_of(column: Column[Any]) -> tuple[type, ...]:
 
 
 JOB_COLUMNS: tuple[str, ...] = ("cell", "round", "job", *_WHOLE, *_DIRECTIONS, *LATENCIES)
-#: Characters of any text, of a name or an axis, and of a reason or a note. Longer ones are damage: they would fill a
-#: terminal.
-_LONGEST, _LONGEST_NAME, _LONGEST_NOTE = 1 << 20, 1 << 16, 1 << 14
+#: Characters of any text, also of a name or an axis. Longer ones are damage, so an import refuses them.
+LONGEST = 1 << 20
+_LONGEST_NOTE = 1 << 14  # of a reason or a note, as it is written
 _NUMBERS, _LEAST, _MOST = (int, float), 1e-30, 1e19  # of numbers that are not 0; ratios of others would overflow
 
 
@@ -339,7 +339,7 @@ def checker(table: Table, names: Sequence[str]) -> Callable[[Sequence[Any]], Non
             number = value if value.__class__ in _NUMBERS else 0
             if not isinstance(value, kinds) or not (number == 0 or _LEAST <= number <= _MOST):
                 raise ValueError(f"{name} in {table.name} is {value!r:.60}")
-            if isinstance(value, str) and len(value) > _LONGEST:
+            if isinstance(value, str) and len(value) > LONGEST:
                 raise ValueError(f"{name} in {table.name} has {len(value):,} characters")
 
     return check
@@ -429,8 +429,8 @@ def cell_of(row: Sequence[Any]) -> CellRow:
         raise ValueError(f"a cell is {row!r:.60}")  # noqa: TRY004 - the kind that means damage
     if not isinstance(axes, dict) or not {*map(type, axes.values())} <= {str}:
         raise ValueError(f"the axes of cell {name!r:.60} are {axes!r:.60}")
-    if len(max(id_, name, *axes, *axes.values(), key=len)) > _LONGEST_NAME:
-        raise ValueError(f"cell {name!r:.60} has a name or an axis of more than {_LONGEST_NAME:,} characters")
+    if len(max(id_, name, *axes, *axes.values(), key=len)) > LONGEST:
+        raise ValueError(f"cell {name!r:.60} has a name or an axis of more than {LONGEST:,} characters")
     # Values repeat in many cells, so each is kept once.
     return CellRow(id_, name, dict(zip(axes, map(intern, axes.values()), strict=True)), position)
 

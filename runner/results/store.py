@@ -124,9 +124,8 @@ class SharedStore(Database):
         fixed = address.file is not None and not all(
             os.access(path, os.W_OK) for path in (address.file, address.file.parent)
         )
-        store = cls(
-            sqlite_reader(address.file, _NAMES) if address.file and fixed else _engine(address), address, fixed=fixed
-        )
+        reader = sqlite_reader(address.file, _NAMES, OF_STORE) if address.file and fixed else None
+        store = cls(reader or _engine(address), address, fixed=fixed)
         version = tables.SHARED.version
         with store._closed_on_error(), store._transaction() as connection:
             if fixed or sa.inspect(connection).get_table_names():
@@ -361,7 +360,7 @@ def _engine(address: Address) -> sa.Engine:
         return memory_engine()
     with translate_errors(address.file, OF_STORE):
         address.file.parent.mkdir(parents=True, exist_ok=True)
-    return sqlite_engine(address.file, _NAMES, busy_ms=_BUSY_MS, durable=False)
+    return sqlite_engine(address.file, _NAMES, busy_ms=_BUSY_MS, durable=False, remedies=OF_STORE)
 
 
 def _among(wanted: Mapping[sa.ColumnElement[str], Collection[str] | None]) -> Iterable[sa.ColumnElement[bool]]:

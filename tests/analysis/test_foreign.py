@@ -111,11 +111,10 @@ def of_jobs(*jobs: dict[str, Any]) -> str:
 
 def test_what_would_take_much_memory_is_refused_before_it_is_parsed() -> None:
     for text, found in (
-        ('{"jobs":[' + "1," * 2_000_001 + "1]}", "2,000,001 values; at most 2,000,000"),
-        ("{\n" + "\n" * 2_000_000, "2,000,001 lines; at most 2,000,000"),
+        ('{"jobs":[' + "1," * 3_000_001 + "1]}", "3,000,001 values; at most 3,000,000"),
         ('{"jobs":[' + "{}," * 200_000 + "{}]}", "200,003 objects; at most 200,000"),
         (of_jobs(*({"groupid": n} for n in range(10_001))), "10,001 groups of jobs; at most 10,000"),
-        (of_jobs({"jobname": "n" * 65_537}), "a name or an option of 65,537 characters; at most 65,536"),
+        (of_jobs({"jobname": "n" * 1_048_577}), "a name or an option of 1,048,577 characters; at most 1,048,576"),
         (
             of_jobs(*({"groupid": n, "jobname": f"{n:065000}"} for n in range(65))),
             "4,225,000 characters of names and options; at most 4,194,304",
@@ -125,6 +124,22 @@ def test_what_would_take_much_memory_is_refused_before_it_is_parsed() -> None:
             parse_groups(text, "f.json")
         assert refused.value.brief == f"f.json has {found}"
         assert refused.value.resolution
+
+
+def test_only_the_last_document_has_bounds() -> None:
+    large = '{\n"jobs": [' + "1," * 3_000_001 + "1]\n}\n"
+    (group,) = parse_groups(f"{large}{GROUPED}", "f")
+    assert group.figures is not None
+    with pytest.raises(BadInput, match="3,000,001 values"):
+        parse_groups(f"{GROUPED}\n{large}", "f")
+
+
+def test_the_paths_of_a_thousand_jobs_are_read() -> None:
+    whole: dict[str, Any] = orjson.loads(GROUPED[GROUPED.index("{\n") :])
+    (job,) = whole["jobs"]
+    whole["jobs"] = [{**job, "job options": {"filename": f"/srv/{n:075}"}} for n in range(1000)]
+    (group,) = parse_groups(orjson.dumps(whole).decode(), "f")
+    assert len(group.where) == 80_999
 
 
 def test_a_histogram_has_at_most_as_many_bins_as_fio_may_write() -> None:
@@ -150,7 +165,9 @@ def test_many_documents_cost_no_more_than_their_size(monkeypatch: pytest.MonkeyP
         return real(part)
 
     monkeypatch.setattr(orjson, "loads", loads)
-    text = '{"a"\n' * 1000 + "}\n" * 1000
-    with pytest.raises(BadInput, match="cut short or damaged"):
-        parse_groups(text, "f")
-    assert sum(parsed) < 1000 * len(text) / 2
+    for text in ('{"a"\n' * 1000 + "}\n" * 1000, '{"a"\n' * 100_000):
+        parsed.clear()
+        with pytest.raises(BadInput, match="cut short or damaged"):
+            parse_groups(text, "f")
+        assert sum(parsed) <= len(text)
+        assert len(parsed) <= 100

@@ -96,7 +96,7 @@ def test_a_trial_without_its_cell_is_damage(run: Path, call: Call) -> None:
 
 def test_a_huge_name_is_damage_and_status_shows_its_start(run: Path, call: Call) -> None:
     with closing(sqlite3.connect(run / "journal.sqlite")) as connection, connection:
-        connection.execute("UPDATE cells SET name = hex(zeroblob(40000)) WHERE position = 1")
+        connection.execute("UPDATE cells SET name = hex(zeroblob(600000)) WHERE position = 1")
         connection.execute("UPDATE trials SET reason = hex(zeroblob(600000)), outcome = 'broken' WHERE id = 1")
     assert len(call("status", str(run)).out) < 5000
     assert "journal.sqlite is damaged" in call("report", str(run)).err
@@ -282,6 +282,10 @@ LOOP = "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbe
         (
             "view named trials",
             f"ALTER TABLE trials RENAME TO t; CREATE VIEW trials AS {LOOP} SELECT t.* FROM t, numbers",  # noqa: S608
+        ),
+        (
+            "view named Cells",  # SQLite ignores the case of names
+            f"ALTER TABLE cells RENAME TO c; CREATE VIEW Cells AS {LOOP} SELECT c.* FROM c, numbers",  # noqa: S608
         ),
         ("trigger named gone", "CREATE TRIGGER gone AFTER INSERT ON trials BEGIN DELETE FROM trials; END"),
     ],

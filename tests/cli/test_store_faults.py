@@ -148,6 +148,19 @@ def test_a_value_of_another_program_is_no_figure(call: Call, tmp_path: Path, cha
     assert not metric or "a histogram of latencies" in said.err
 
 
+@pytest.mark.timeout(60)
+def test_a_store_that_computes_is_refused_with_the_advice_for_a_store(call: Call, tmp_path: Path) -> None:
+    past.recorded(tmp_path / "results", past.TRIALS, 1)
+    assert call("results").status == 0
+    loop = "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n) SELECT c.* FROM c, n"
+    with closing(sqlite3.connect(tmp_path / "results" / "store.db")) as connection:
+        connection.executescript(f"ALTER TABLE cells RENAME TO c; CREATE VIEW Cells AS {loop}")
+    said = call("results")
+    assert said.status == 2
+    assert "store.db is damaged, or is not a store\nit has a view named Cells\n" in said.err
+    assert "delete it, or move it away" in said.err
+
+
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_two_runs_at_once_on_one_store(tmp_path: Path, kind: str, request: pytest.FixtureRequest) -> None:
     url = str(tmp_path / "store.db")

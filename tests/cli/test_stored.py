@@ -1057,6 +1057,21 @@ def test_import_reports_missing_figures(call: Call, tmp_path: Path) -> None:
     assert (row["read_lat_p99"], row["measured"]) == ("", "1"), "that of completions is not taken for it"
 
 
+def test_an_import_with_long_axes_is_read_again(call: Call, tmp_path: Path) -> None:
+    document = json.loads((DATA / "fio-psync-grouped.json").read_text())
+    (job,) = document["jobs"]
+    several = [{**job, "job options": {"rw": f"{n:076}"}} for n in range(1000)]
+    (tmp_path / "long.json").write_text(json.dumps({**document, "jobs": several}))
+    assert call("import", "long.json", "--axis", f"note={70_000 * 'n'}").status == 0
+    (row,) = rows(call("results", "imported", "--format", "csv").out)
+    assert (len(row["workload.rw"]), len(row["note"])) == (76_999, 70_000)
+    (run,) = (tmp_path / "results").glob("imported-*")
+    assert call("report", str(run)).status == 0
+    refused = call("import", "long.json", "--axis", f"note={(1 << 20) * 'n'}")
+    assert refused.status == 2
+    assert "has 1,048,581 characters; at most 1,048,576" in " ".join(refused.err.split())
+
+
 def test_import_of_a_file_with_several_documents_says_which_it_takes(call: Call, tmp_path: Path) -> None:
     document = (DATA / "fio-psync-grouped.json").read_text().rstrip() + "\n"
     (tmp_path / "two.json").write_text(document * 2)

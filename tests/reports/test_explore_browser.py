@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from lxml import etree
 
+from runner.base.text import without_formula
 from runner.reports.explore import explored, page
 from runner.reports.run_data import RunData
 from runner.results.record import CellRow
@@ -224,3 +225,17 @@ def test_one_trial_and_many_values_have_charts(chromium: Browser, tmp_path: Path
         assert Explorer(chromium).count() == count
         assert not chromium.run(FAULTS)
         assert not chromium.problems
+
+
+def test_a_text_that_a_spreadsheet_would_compute_is_quoted(chromium: Browser, tmp_path: Path) -> None:
+    given = run_data()
+    names = ["=1+1", "+x", "-x", "@x", "\tx", '=HYPERLINK("a","b")', "-1", "+1.5e3", "x=1"]
+    cells = [CellRow(str(at), name, {"layout": name}) for at, name in enumerate(names)]
+    trials = [replace(given.trials[-1], cell=cell.id) for cell in cells]
+    path = tmp_path / "explore.html"
+    path.write_bytes(page([explored(RunData("m", "qemu", False, cells, trials), "run")], "m on qemu"))
+    chromium.open(path.as_uri())
+    chromium.run(KEEP)
+    rows = list(csv.DictReader(io.StringIO(Explorer(chromium).save("#csv"))))
+    assert {row["name"] for row in rows} == {without_formula(name) for name in names}
+    assert {row["layout"] for row in rows} == {without_formula(name) for name in names}

@@ -64,9 +64,9 @@ def test_an_older_table_of_rounds_is_called_so_if_the_raw_outputs_are_lost(tmp_p
         assert ("rounds.csv" in load_run_data(run, journal, over=True).unread) is False
 
 
-@pytest.mark.parametrize(("limit", "most"), [("_MOST_OUTPUT", 4), ("_MOST_OUTPUTS", 10)])
+@pytest.mark.parametrize(("most", "count"), [(4, 0), (10, 2)])
 def test_raw_outputs_are_read_up_to_a_size(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, count: int
 ) -> None:
     run = create(tmp_path, manifest(matrix="sweep"))
     cells = [replace(cell, axes={**cell.axes, "workload.profile": "whole"}) for cell in RUN.cells]
@@ -78,12 +78,15 @@ def test_raw_outputs_are_read_up_to_a_size(
             (run.path / trial.folder).mkdir(parents=True)
             (run.path / trial.folder / "profile.csv").write_bytes(b"12345")
         whole = load_run_data(run, journal, over=True)
-        monkeypatch.setattr(write, limit, most)
+        monkeypatch.setattr(write, "_MOST_OUTPUTS", most)
         content = load_run_data(run, journal, over=True)
+        (run.path / ROUNDS).write_text("old")
+        both = load_run_data(run, journal, over=True).unread
     assert whole.unread == ""
     assert content.unread.startswith("the reports lack raw outputs: cells/")
     kept, all_of_them = (sum(map(len, one.courses.values())) for one in (content, whole))
-    assert kept == (0 if limit == "_MOST_OUTPUT" else 2) < all_of_them
+    assert kept == count < all_of_them
+    assert both == f"{content.unread}; the raw outputs of its tests are missing; rounds.csv is of an earlier report"
 
 
 def test_an_error_in_the_page_leaves_the_files_for_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,7 +67,7 @@ def test_a_text_with_a_line_separator_is_read(inside: str) -> None:
     text = f"note\n{dumped(changed)}\n"
     assert inside in text
     assert parse(text) == parse(GROUPED)
-    assert find_last_json((text + text).encode(), "") == changed
+    assert find_last_json((text + text).encode(), "", "f") == changed
     assert list(documents(text)) == [changed]
 
 

@@ -295,7 +295,10 @@ function row(i, shown) {
 // ---- what it saves ----
 
 function csv() {
-  const field = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+  const isNumber = (text) => /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text);
+  const safe = (text) => (/^[=+\-@\t\r]/.test(text) && !isNumber(text) ? `'${text}` : text);
+  const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+  const field = (text) => quoted(safe(text));
   const all = [...DIMENSIONS.values()];
   const value = (one, i) => {
     if (one.isText) return one.values[one.codes[i]] === NONE ? "" : one.values[one.codes[i]];

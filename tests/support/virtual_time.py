@@ -51,6 +51,8 @@ def run_virtually(work: Coroutine[Any, Any, T]) -> T:
 class TimedCluster:
     """Hosts of different speed, each with one slot. `seconds` and `rate` of a cell are those at speed 1."""
 
+    connected = True
+
     def __init__(
         self,
         plan: Plan,

@@ -55,7 +55,7 @@ def test_the_page_doubts_only_hosts_that_differ_for_certain() -> None:
 
 def test_the_page_names_the_hosts_that_measured() -> None:
     trials = trial("c1", 1, 1e6, "one"), trial("c1", 2, 2e6, "two"), trial("c2", 1, 2e8, "one")
-    text = " ".join(tree(RunData("sweep", "qemu", False, (SEQ, RAND), trials)).itertext())
+    text = " ".join(map(str, tree(RunData("sweep", "qemu", False, (SEQ, RAND), trials)).itertext()))
     assert "measured on one (2 trials), two (1 trial)" in " ".join(text.split())
     assert "host of the command" in text
     assert "measured on" not in page(RUN, manifest(), "run").decode()

@@ -117,6 +117,11 @@ class RunStatus:
         return self.folder.manifest.waiting if self.running else ""
 
     @property
+    def knows_underway(self) -> bool:
+        """Return whether the journal has the trials under way: those of a cluster are on its hosts until they end."""
+        return bool(self.progress.underway) or not (self.running and self.folder.manifest.on_cluster)
+
+    @property
     def seconds_a_trial(self) -> float | None:
         return self._elapsed / self.progress.recent if self.holder and self.progress.recent else None
 
@@ -185,6 +190,8 @@ def _now(status: RunStatus) -> Iterator[tuple[str, str]]:
         yield "now", f"{one.name}, trial {one.round}{again}, for {_since(_parsed(one.started), status.now)}"
     if status.waiting:
         yield "now", status.waiting
+    elif not status.knows_underway:
+        yield "now", "the terminal of `matrix run` shows the trials under way on the cluster"
     elif not progress.underway:
         yield "now", "no trial: a machine starts, a stack is built or removed, or the run waits for a host"
     if progress.last:
@@ -199,6 +206,7 @@ def _now(status: RunStatus) -> Iterator[tuple[str, str]]:
 
 def status_document(status: RunStatus) -> dict[str, Any]:
     manifest, progress, holder = status.folder.manifest, status.progress, status.holder
+    underway = [_trial_document(one, attempt=one.attempt) for one in progress.underway]
     return {
         "run": status.folder.path.name,
         "state": status.state.value,
@@ -220,7 +228,7 @@ def status_document(status: RunStatus) -> dict[str, Any]:
         "cells_broken": dict(progress.broken),
         "lost_machines": progress.lost,
         "waiting": status.waiting or None,
-        "now": [_trial_document(one, attempt=one.attempt) for one in progress.underway],
+        "now": underway if status.knows_underway else None,
         "last": _trial_document(progress.last, outcome=progress.last.outcome) if progress.last else None,
         "seconds_a_trial": status.seconds_a_trial,
         "seconds_left": status.seconds_left,

@@ -29,6 +29,10 @@ class MatrixError(Exception):
         if details:
             self.add_note(details)  # tracebacks show the evidence, too
 
+    @property
+    def advice(self) -> str:
+        return f"→ {self.resolution}"
+
 
 class BadInput(MatrixError):
     """The user's input cannot be used; no trial was started."""

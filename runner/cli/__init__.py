@@ -175,7 +175,7 @@ def show_error(error: MatrixError) -> None:
     if error.details:
         echo(error.details, err=True)
     if error.resolution:
-        echo(f"→ {error.resolution}", err=True)
+        echo(error.advice, err=True)
 
 
 def _run_command() -> int:

@@ -22,7 +22,7 @@ from runner import __version__
 from runner.base.scratch import scratch_folder
 from runner.engine.cluster_interface import ClusterLost
 from runner.lab.address import RIG
-from runner.lab.reach import check_connection
+from runner.lab.reach import check_connection, check_listening
 from runner.lab.relay import Relay
 from runner.lab.seats import Seats
 
@@ -82,6 +82,8 @@ async def scheduler(listen: str, security: Security | None = None, dashboard: st
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # each worker takes a few
     protocol, _, place = listen.partition("://")
+    if place:  # else it is in this process
+        check_listening(place)
     host, _, port = place.rpartition(":")
     where = {"protocol": f"{protocol}://", "host": host or None, "port": int(port or 0)}
     # Without a dashboard, Dask still has a page about its health; that stays within this host.
@@ -137,7 +139,7 @@ async def stay_member(
                 await made.finished()
             say(f"lost {address}; trying again")
         except ClusterLost as error:
-            say(f"{error.brief}; trying again\n  -> {error.resolution}")
+            say(f"{error.brief}; trying again\n{error.advice}")
         except (OSError, TimeoutError, RuntimeError) as error:
             say(f"no connection to {address}: {error}; trying again")
         finally:

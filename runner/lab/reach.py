@@ -1,14 +1,19 @@
-"""The reason why a scheduler cannot be reached. Dask tries for long, and then reports only that time is over."""
+"""Why a scheduler cannot be reached, or cannot listen.
+
+Dask tries for long to reach one, and then reports only that time is over.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import ssl
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from runner.base.errors import BadInput
 from runner.engine.cluster_interface import ClusterLost
 
 if TYPE_CHECKING:
@@ -16,6 +21,14 @@ if TYPE_CHECKING:
 
 _PAUSE = 1.0  # seconds between two attempts
 _ANSWER = 5.0  # seconds for an answer
+_UNFIT = {
+    errno.EADDRINUSE: ("the port is in use", "name another port, or stop the program that has this one (`ss -ltnp`)"),
+    errno.EADDRNOTAVAIL: (
+        "the address is not one of this host",
+        "start the scheduler on that host, or name an address of this one (`ip address` lists them)",
+    ),
+    errno.EACCES: ("only root may use this port", "name a port above 1023"),
+}
 
 
 class Misdirected(ClusterLost):
@@ -72,3 +85,15 @@ def unanswered(address: str, details: str) -> ClusterLost:
         details=details,
         resolution="start it with `matrix cluster scheduler`; if it runs, a firewall may block its port",
     )
+
+
+def check_listening(place: str) -> None:
+    """Listen once at `host:port`. Raise BadInput with the reason of a failure, which Dask hides in a traceback."""
+    host, _, port = place.rpartition(":")
+    try:
+        family, *_, where = socket.getaddrinfo(host.strip("[]") or None, port, type=socket.SOCK_STREAM)[0]
+        socket.create_server(where[:2], family=family).close()
+    except OSError as error:
+        unknown = (f"it cannot be used: {error.strerror}", "name an address and a free port of this host")
+        brief, resolution = _UNFIT.get(error.errno or 0, unknown)
+        raise BadInput(f"{place}: {brief}", resolution=resolution) from error

@@ -20,6 +20,7 @@ from runner.reports.ranking_terms import (
     marked_name,
     name_stacks,
     percent,
+    percent_at_most,
     ratio_of,
     stack_name,
     standing_of,
@@ -323,7 +324,7 @@ def _difference(several: Sequence[Ranking]) -> str:
         return WITHIN
     most = max(stack.apart for one in several for stack in one.leaders[1:])
     if most < _FAR:
-        return f"at most {percent(most)} apart"
+        return f"at most {percent_at_most(most)} apart"
     # More trials would repeat what the host lost.
     return _TOO_SLOW if any(s.lost_share > EQUAL for one in several for s in one.leaders) else _MORE
 

@@ -57,7 +57,7 @@ def page(
     before = BEFORE_FOLD - len(over_device[:SHOWN_CURVES]) - len(used[:SHOWN_USES])
     shown = list(sections(recorded, rows=rows, charts=charts, before=before))
     found = concerns(recorded)
-    notes = (recorded.unread, drift_note(recorded), host_note(recorded), precision_note(recorded))
+    notes = (recorded.unread, drift_note(recorded), host_note(recorded, certain=True), precision_note(recorded))
     answer = summarize_rankings(recorded.rankings, recorded.losses, synthetic=False, over=recorded.over)
     explained = answer.notes if answer else ()
     return render_page(
@@ -70,7 +70,7 @@ def page(
         standing=list(_standing(recorded, manifest)),
         environment=dict(_environment_of(manifest)),
         answer=answer,
-        doubts=list(filter(None, (*(one.doubt for one in found), *notes))),
+        doubts=[*filter(None, (one.doubt for one in found)), *(_sentence(one) for one in notes if one)],
         concerns=found,
         pts=list(islice(pts_reports(recorded), MOST_TESTS)),
         knees=knee_table(recorded.knees, over=recorded.over) if recorded.knees else None,
@@ -136,10 +136,17 @@ def _code(text: object) -> Markup:
     return Markup(_IN_BACKTICKS.sub(r"<code>\1</code>", plain))  # noqa: S704 - escaped
 
 
+def _sentence(note: str) -> str:
+    return f"{note[0].upper()}{note[1:].removesuffix('.')}."
+
+
 def _facts(recorded: RunData, manifest: Manifest) -> Iterator[tuple[str, str]]:
     host = manifest.host
     yield "machine", recorded.machine
-    yield "host", ", ".join(filter(None, (host.hostname, host.cpu, f"{host.cores} cores", host.system)))
+    if measured_on := recorded.trials_by_host:
+        yield "measured on", ", ".join(f"{name} ({count:,} trial{'s' * (count > 1)})" for name, count in measured_on)
+    own = "host of the command" if measured_on else "host"
+    yield own, ", ".join(filter(None, (host.hostname, host.cpu, f"{host.cores} cores", host.system)))
     if manifest.versions:
         yield "kernel under test", ", ".join(manifest.versions)
     yield "started", manifest.started

@@ -15,7 +15,7 @@ from runner.reports.csv_files import NOTES, TRIAL_FIGURES, as_fields, number_fie
 from runner.reports.run_data import METRICS
 from runner.reports.table import BOOLS
 from runner.results.journal_tables import notes_of
-from runner.results.record import HOST_LIMITED, SATURATED, SLOW, UNSETTLED, CellRow, Outcome
+from runner.results.record import HOST, HOST_LIMITED, SATURATED, SLOW, UNSETTLED, CellRow, Outcome
 from runner.statistics.stopping import Rule, stop_reason
 
 if TYPE_CHECKING:
@@ -119,6 +119,10 @@ def _total(rates: Sequence[float | None]) -> str:
 
 def seconds_of(row: Row) -> float:
     return float(row[_SECONDS])
+
+
+def host_of(row: Row) -> str | None:
+    return notes_of(row[_NOTES]).get(HOST)
 
 
 def start_of(row: Row) -> str:

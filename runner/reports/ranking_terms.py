@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from runner.guidelines.ranking import EQUAL, RankedStack, Ranking, Standing
 from runner.reports.junit import split_name
+from runner.reports.terminal import percent as rounded_percent
 from runner.reports.terminal_text import digits, figure, times, times_between
 
 if TYPE_CHECKING:
@@ -65,6 +66,10 @@ def mark(stack: RankedStack) -> str:
 
 
 def percent(share: float) -> str:
+    return rounded_percent(share).replace(" ", FIRM)
+
+
+def percent_at_most(share: float) -> str:
     return f"{ceil(round(share * 100, 6))}{FIRM}%"  # 0.07 * 100 is above 7
 
 

@@ -17,6 +17,7 @@ from runner.language.metrics import OF_SYNC, RATES, SIDES, SYNC, TOTAL, headline
 from runner.reports.colours import Colours, choose_colours
 from runner.results.fio_output import PERCENTILES, Direction, Figures
 from runner.results.record import (
+    HOST,
     HOST_LIMITED,
     SATURATED,
     SLOW,
@@ -284,6 +285,14 @@ class RunData:
     def slow(self) -> str:
         """Return how many times slower its simulated disks worked; empty without slow motion."""
         return ", ".join(sorted({factor for one in self.trials if (factor := one.notes.get(SLOW))}))
+
+    @property
+    def trials_by_host(self) -> Sequence[tuple[str, int]]:
+        """Return the hosts of a cluster that measured, with their numbers of trials."""
+        counts = (
+            self.survey.hosts if self.survey else Counter(one.notes[HOST] for one in self.trials if HOST in one.notes)
+        )
+        return sorted(counts.items())
 
     @property
     def warning(self) -> str:

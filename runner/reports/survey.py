@@ -13,7 +13,17 @@ from runner.base.files import replacing
 from runner.reports import csv_files
 from runner.reports.concerns import ConcernCounter
 from runner.reports.junit import place_of
-from runner.reports.plain_csv import COLUMNS, Place, PlainLines, Row, figures_of, is_plain, seconds_of, start_of
+from runner.reports.plain_csv import (
+    COLUMNS,
+    Place,
+    PlainLines,
+    Row,
+    figures_of,
+    host_of,
+    is_plain,
+    seconds_of,
+    start_of,
+)
 from runner.reports.run_data import CellSummary, summarize_cell
 from runner.reports.speed import without_gc
 from runner.reports.table import BOOLS
@@ -74,6 +84,7 @@ class Survey:
     imprecise: Sequence[str]  # cells with wider intervals than wanted
     reasons: Sequence[str]  # of trials that were not measured, each once
     has_jobs: bool
+    hosts: Mapping[str, int]  # of a cluster, with their numbers of trials
     paths: tuple[Path, ...]  # the files that the pass wrote
 
     @property
@@ -141,6 +152,7 @@ class _Pass:
         self._tallies: dict[tuple[str, str], Tally] = defaultdict(Tally)
         self._concerns, self._imprecise, self._last = ConcernCounter(), list[str](), ""
         self._reasons: dict[str, None] = {}
+        self._hosts = Counter[str]()
 
     def read(self, cells: Sequence[CellRow]) -> None:
         rows = self._journal.plain_rows(COLUMNS, {cell.id for cell in cells})
@@ -159,6 +171,7 @@ class _Pass:
                 summary += csv_files.as_lines([self._of_cell(cell, others.get(cell.id, []))])
         _write(self._trials, trials)
         _write(self._summary, summary)
+        self._hosts.update(filter(None, map(host_of, rows)))
         self._last = max([self._last, *map(start_of, rows)])
         if self._jobs:
             for cell in cells:
@@ -195,6 +208,7 @@ class _Pass:
             imprecise=self._imprecise,
             reasons=tuple(self._reasons),
             has_jobs=self._has_jobs,
+            hosts=self._hosts,
             paths=self._paths,
         )
 

@@ -175,14 +175,19 @@ def drift_note(recorded: RunData) -> str:
     )
 
 
-def host_note(recorded: RunData) -> str:
-    """Return how the hosts of a cluster differ; empty with one host or synthetic figures."""
+def host_note(recorded: RunData, *, certain: bool = False) -> str:
+    """Return how the hosts of a cluster differ; empty with one host or synthetic figures.
+
+    `certain`: without hosts that may be equal.
+    """
     if recorded.synthetic:
         return ""
     notes = []
     for one in host_ratios(map(_rates_by_host, recorded.by_cell.values()), recorded.confidence):
         if one.ratio is None:
             notes.append(f"{one.host} and {one.other} have no cell in common, so their cells are not compared")
+            continue
+        if certain and one.cells > 1 and one.ratio.low <= 1 <= one.ratio.high:
             continue
         bounds = f" ({one.ratio.low:.2f} to {one.ratio.high:.2f})" if one.cells > 1 else ""
         cells = f"in {one.cells} cells" if one.cells > 1 else "in one cell, too few for an interval"

@@ -132,6 +132,10 @@ class Manifest(BaseModel, frozen=True, extra="forbid"):
         return self.id or blake2b("\0".join(map(str, named)).encode(), digest_size=8).hexdigest()
 
     @property
+    def on_cluster(self) -> bool:
+        return any(word.partition("=")[0] == "--cluster" for word in self.command) or self.ends is not None
+
+    @property
     def environment(self) -> dict[str, str]:
         found = {"seed": str(self.seed)} | ({STEERED: "yes"} if self.steered else {})
         found |= {"slow": str(self.slow)} if self.slow > 1 else {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import errno
 import os
 import signal
 import socket
@@ -45,6 +46,7 @@ from runner.lab import status
 from runner.lab.address import Address, load_certificates, make_certificates
 from runner.lab.dask_cluster import DaskCluster, worker_of
 from runner.lab.members import Membership, configured, scheduler, stay_member, worker
+from runner.lab.reach import check_listening
 from runner.lab.seats import MOST, Seats
 from runner.lab.status import Status, query
 from runner.session.cluster import ClusterOptions, slots_of_hosts
@@ -345,12 +347,40 @@ async def test_a_worker_that_reaches_no_scheduler_says_so_and_joins_later() -> N
     said = asyncio.Queue[str]()
     with configured():
         joining = asyncio.create_task(stay_member(address, Membership("one", {"rig": 1}), None, said.put_nowait))
-        assert (await said.get()).startswith(f"no scheduler answers at {address}; trying again\n  -> start it with")
+        assert (await said.get()).startswith(f"no scheduler answers at {address}; trying again\n→ start it with")
         async with scheduler(address):
             while (text := await said.get()) != f"joined {address} as one, with rig=1":
                 assert text.startswith(f"no connection to {address}")  # Dask was slow
             joining.cancel()
             await asyncio.wait([joining])
+
+
+@pytest.mark.parametrize(
+    ("place", "brief"),
+    [
+        ("127.0.0.1:{used}", "the port is in use"),
+        ("192.0.2.7:8786", "the address is not one of this host"),
+        ("no-such-host.invalid:8786", "it cannot be used: "),
+    ],
+)
+def test_a_scheduler_that_cannot_listen_is_refused_in_two_lines(call: Call, place: str, brief: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        place = place.format(used=other.getsockname()[1])
+        refused = call("cluster", "scheduler", "--insecure", "--cluster", f"tcp://{place}")
+    assert refused.status == 2
+    first, second = refused.err.splitlines()
+    assert first.startswith(f"matrix: {place}: {brief}")
+    assert second.startswith("→ ")
+
+
+@pytest.mark.parametrize(("number", "brief"), [(errno.EACCES, "only root"), (errno.ENOBUFS, "it cannot be used: ")])
+def test_the_cause_is_named(monkeypatch: pytest.MonkeyPatch, number: int, brief: str) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(socket, "create_server", refuse)
+    with pytest.raises(BadInput, match=f"127.0.0.1:80: {brief}"):
+        check_listening("127.0.0.1:80")
 
 
 def test_a_dashboard_without_bokeh_is_refused(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:

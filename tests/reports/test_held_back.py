@@ -33,6 +33,7 @@ def trials(*lost: str) -> list[Trial]:
             trials("43.1% (late)", "", "", ""),
             f"host in 1 of 4 trials: too slow for its simulated disks, on average 11{FIRM}% of the time of all trials lost; else {DISKS}",
         ),
+        (trials("5.3%", "", "", ""), f"host in 1 of 4 trials: too slow for its simulated disks, on average 1.3{FIRM}% of the time of all trials lost; else {DISKS}"),
         (trials("70.7%", "39.0%"), f"{HOST}, on average 55{FIRM}% of the time lost"),
         ([replace(one, notes={**one.notes, UNSETTLED: "9 %"}) for one in trials("50%")] + trials(""), DISKS),
         ([], ""),

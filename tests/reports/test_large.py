@@ -18,7 +18,7 @@ from runner.reports.csv_files import jobs_csv, summary_csv, trials_csv
 from runner.reports.plain_csv import figures_of
 from runner.reports.survey import Survey, every_summary
 from runner.results.journal import Journal
-from runner.results.record import HOST_LIMITED, SLOW, UNSETTLED, Outcome, Trial
+from runner.results.record import HOST, HOST_LIMITED, SLOW, UNSETTLED, Outcome, Trial
 from runner.results.run_folder import create
 from runner.session.finish import Ending, report
 from tests.reports import samples
@@ -58,6 +58,14 @@ def check(folder: Path, journal: Journal, recorded: RunData) -> Survey:
 @pytest.mark.parametrize("recorded", [samples.RUN, samples.SYNTHETIC, replace(samples.RUN, until=0.05, over=True)])
 def test_the_files_are_those_of_a_small_run(recorded: RunData, tmp_path: Path, journal: Journal) -> None:
     check(tmp_path, journal, recorded)
+
+
+def test_the_hosts_of_a_cluster_are_counted(tmp_path: Path, journal: Journal) -> None:
+    trials = [replace(one, notes={**one.notes, HOST: f"r{one.round}"}) for one in TRIALS]
+    recorded = replace(samples.RUN, cells=CELLS, trials=trials)
+    found = surveyed(tmp_path, journal, recorded)
+    assert found.hosts
+    assert replace(recorded, trials=(), survey=found).trials_by_host == recorded.trials_by_host
 
 
 def test_cells_of_one_trial_have_the_figures_of_the_trial(tmp_path: Path, journal: Journal) -> None:

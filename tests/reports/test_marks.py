@@ -57,7 +57,7 @@ def test_only_marks_are_explained() -> None:
 def test_one_legend_fits_counts_and_shares() -> None:
     assert legend(["between 4 and 8 (!) 3 trials host-limited", "measured (!) 3 host-limited: late"]) == [HOST_LIMITED]
     assert "A number counts such trials" in HOST_LIMITED
-    assert "A percentage is the share of the time" in HOST_LIMITED
+    assert "A percentage is the share of the time lost in such trials, on average over all trials" in HOST_LIMITED
 
 
 def test_the_end_of_a_run_explains_its_marks_once() -> None:

@@ -10,6 +10,7 @@ import click
 
 from runner.base.errors import BadInput
 from runner.cli.options import only, rows
+from runner.cli.screen import echo
 from runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
 from runner.language.metrics import RATES, SIDES, TOTAL, split_column
 from runner.space.notes import few
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from runner.reports.table import Grid
     from runner.results.store import RunRow, SharedStore
 
+_MOST_JOBS = 100  # SQLite has at most 2,000 columns
 _EPILOG = """\b
 Examples:
   matrix results latest                                        the latest run
@@ -169,6 +171,10 @@ def _has(found: Sequence[Samples], metric: str) -> bool:
 
 def _rates_of_jobs(shared: SharedStore, runs: Collection[RunRow]) -> list[str]:
     names = shared.job_names({run.id for run in runs})
+    if len(names) > _MOST_JOBS:
+        others = "name those of others with --metric JOB.read_bw"
+        echo(f"note: figures of the first {_MOST_JOBS} of {len(names):,} jobs; {others}", err=True)
+        names = names[:_MOST_JOBS]
     return [f"{name}.{side}_{rate}" for name in names for side in (TOTAL, *SIDES) for rate in RATES]
 
 

@@ -204,3 +204,13 @@ def test_a_shared_guideline_about_another_job_is_only_noted(call: Call, tmp_path
     said = call("validate", "mixed.yaml")
     assert said.status == 0
     assert "guideline other is not tested: this matrix has no job 'backup'" in said.out
+
+
+@pytest.mark.usefixtures("ran")
+def test_very_many_jobs_have_no_columns_each(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store has a limit of columns."""
+    monkeypatch.setattr("runner.cli.results._MOST_JOBS", 1)
+    shown = call("results", "latest", "--format", "csv")
+    (first, *_) = rows(shown.out)
+    assert {name.partition(".")[0] for name in first if name.endswith("_bw") and "." in name} == {"reader"}
+    assert "note: figures of the first 1 of 2 jobs" in shown.err

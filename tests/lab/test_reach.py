@@ -59,7 +59,7 @@ async def first_report(address: str, security: Security | None) -> str:
 async def test_certificates_of_another_folder_are_named_by_worker_and_status(tmp_path: Path) -> None:
     async with mismatch(tmp_path) as (address, others):
         said = await first_report(address, others)
-        assert said.startswith(f"{address}: the certificates do not match; trying again\n  -> copy the folder")
+        assert said.startswith(f"{address}: the certificates do not match; trying again\n→ copy the folder")
         with pytest.raises(Misdirected, match="the certificates do not match") as refused:
             await query(address, others)
         assert "copy the folder" in refused.value.resolution
@@ -68,7 +68,7 @@ async def test_certificates_of_another_folder_are_named_by_worker_and_status(tmp
 async def test_an_unknown_name_is_named_by_worker_and_status(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", unknown_name)
     said = await first_report("tcp://r7:8786", None)
-    assert said.startswith("tcp://r7:8786: the name r7 is not known; trying again\n  -> correct the name")
+    assert said.startswith("tcp://r7:8786: the name r7 is not known; trying again\n→ correct the name")
     with pytest.raises(Misdirected, match="the name r7 is not known"):
         await query("tcp://r7:8786", None)
 

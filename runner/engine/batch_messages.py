@@ -177,7 +177,7 @@ _MODELS: dict[str, type[_Event]] = {
     STARTED: _Started,
     END: _Event,
 }
-_TRIAL = "trial"  # the key of a trial that is read
+RECORD = "record"  # the key of the trial in a message that is read
 
 
 def parsed(line: bytes) -> Message:
@@ -188,7 +188,7 @@ def parsed(line: bytes) -> Message:
         content = {name: value for name, value in message.items() if name != "event"}
         if kind == TRIAL:
             envelope = _Event(token=message["token"], line=message["line"])
-            return {"event": TRIAL, **envelope.model_dump(), _TRIAL: decode_trial(message)}
+            return {"event": TRIAL, **envelope.model_dump(), RECORD: decode_trial(message)}
         _MODELS[kind].model_validate(content, strict=kind != POOL)  # `pool_from` converts its lists
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         shown = str(error).replace("\n", " ")
@@ -209,10 +209,6 @@ def pool_from(message: Message, host: str) -> PoolUsed:
         tuple(map(Health.model_validate, message["health"])),
         tuple(map(str, message["unreturned"])),
     )
-
-
-def trial_from(message: Message) -> Trial:
-    return message[_TRIAL] if _TRIAL in message else decode_trial(message)
 
 
 def attempt_from(message: Message) -> Attempt:

@@ -41,7 +41,7 @@ from runner.engine.recorder import (
     now,
 )
 from runner.machines.base import RigLost
-from runner.results.record import HOST, HOST_LIMITED, SPREAD
+from runner.results.record import HOST, HOST_LIMITED, SPREAD, Trial
 from runner.space.space import Cell
 
 if TYPE_CHECKING:
@@ -417,7 +417,7 @@ class Coordinator:
         self._context.shelf.put(message["cell"], message["round"], message["scripts"], message["outputs"])
 
     def _record(self, flight: Flight, message: Message) -> None:
-        trial = messages.trial_from(message)
+        trial: Trial = message[messages.RECORD]
         cell = flight.left.pop(trial.cell, None)
         if cell is None or trial.round != flight.round.number:
             self._flights.refused += 1

@@ -77,7 +77,7 @@ def remaining_effort(judgement: Judgement) -> str:
     if judgement.verdict is not Verdict.INCONCLUSIVE:
         return judgement.why
     if judgement.blocked:
-        return "a faster host, or `slow:`: without the time that the host took, it could hold or fail"
+        return "a faster host, or `slow:` (this host took too much of the time of its trials)"
     if (deciding := judgement.deciding) is None or judgement.more is None:
         if any(one.value is None for one in judgement.results):
             return "missing figures"

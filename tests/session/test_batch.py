@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from runner.engine.batch_messages import BatchRequest, Outbox, trial_from
+from runner.engine.batch_messages import BatchRequest, Outbox
 from runner.results.record import Outcome
+from runner.results.trial_message import decode_trial
 from runner.session import batch as session
 from tests.support.batches import ORDER, messages_of, request_of
 from tests.support.engine import Bench, Dying
@@ -35,7 +36,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 def test_a_batch_gives_the_trials_that_a_run_in_one_process_gives(bench: Bench, tmp_path: Path) -> None:
     bench.run()
     requests = [request_of(batch) for number in bench.plan.rounds for batch in bench.plan.batches(number)]
-    trials = [trial_from(one) for one in messages_of(tmp_path, *requests) if one["event"] == "trial"]
+    trials = [decode_trial(one) for one in messages_of(tmp_path, *requests) if one["event"] == "trial"]
     alike = [(one.cell, one.round, one.outcome, one.figures, one.readings, one.notes, one.folder) for one in trials]
     assert alike == [
         (one.cell, one.round, one.outcome, one.figures, one.readings, one.notes, one.folder) for one in bench.trials
@@ -62,7 +63,7 @@ def test_lost_rigs_count_on_from_those_of_other_batches(
     before = {"cell": cell.id, "round": 1, "number": 1, "started": "", "reason": "the guest kernel panicked"}
     messages = messages_of(tmp_path, request_of(batch, attempts=[before]))
     assert [one["number"] for one in messages if one["event"] == "attempt"] == [2]
-    trials = {one.cell: one for one in map(trial_from, (one for one in messages if one["event"] == "trial"))}
+    trials = {one.cell: one for one in map(decode_trial, (one for one in messages if one["event"] == "trial"))}
     assert (trials[cell.id].outcome, trials[cell.id].attempts) == (Outcome.BROKEN, 2)
     assert Counter(one.outcome for one in trials.values()) == {Outcome.BROKEN: 1, Outcome.MEASURED: 1}
 

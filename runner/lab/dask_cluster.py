@@ -38,14 +38,16 @@ if TYPE_CHECKING:
     from runner.engine.batch_messages import BatchRequest
 
 _FAREWELL = 5.0  # seconds for the last messages
+_LOOK, _LOOKS = 10.0, 12  # a worker is lost if so many looks, so many seconds apart, find no message of its batch
 _GONE = "the scheduler of the cluster is gone"
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Flight:
     address: str
     receive: Callable[[bytes], None]
     done: asyncio.Future[None]
+    silent: int = 0  # looks since its last message
 
     def fail(self, error: Exception) -> None:
         if not self.done.done():
@@ -118,7 +120,7 @@ class DaskCluster:
             self._send(
                 op=REQUEST, to=worker.address, token=request.token, request=content, measures=bool(request.cells)
             )
-            await flight.done
+            await _end_of(flight)
         except CommClosedError:
             raise SchedulerLost(_GONE) from None
         except BaseException:
@@ -188,6 +190,7 @@ class DaskCluster:
         flight = self._flights.get(token)
         if flight is None or flight.done.done():
             return  # the coordinator has given it up
+        flight.silent = 0
         if not (isinstance(lines, bytes) and isinstance(died, str)):
             flight.fail(BadAnswer("its answer is damaged: it has no lines"))
             return
@@ -204,6 +207,19 @@ class DaskCluster:
             flight.fail(BatchLost(died))
         elif over:
             flight.done.set_result(None)
+
+
+async def _end_of(flight: _Flight) -> None:
+    """Wait until a batch is done. Raise BatchLost if its worker falls silent: each sends a sign of life every 10 s.
+
+    Looks are counted, not seconds: after a pause of this process, there are messages that it has not read yet.
+    """
+    while not flight.done.done():
+        if flight.silent == _LOOKS:
+            raise BatchLost(f"its worker sent nothing for {_LOOK * _LOOKS:g} s")
+        flight.silent += 1
+        await asyncio.wait([flight.done], timeout=_LOOK)
+    flight.done.result()
 
 
 def worker_of(address: str, known: dict[str, Any]) -> Worker | None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from distributed import Worker
 
 INTERVAL = 0.5  # seconds between two messages of one batch
+QUIET = 20  # intervals without a line after which an empty message shows that this worker is there
 MOST = 128 << 20  # bytes of the lines in one message
 
 
@@ -71,18 +72,22 @@ class Seats:
             content, lines[:] = packed(lines), []
             self._worker.batched_send({"op": LINES, "token": token, "lines": content, **more})
 
-        async with self._free if measures else nullcontext():
-            task = asyncio.create_task(self.execute(zlib.decompress(request), lines))
-            try:
-                while not task.done():
-                    await asyncio.wait([task], timeout=INTERVAL)
-                    if lines and not task.done():
-                        send()
-                send(over=True, died=task.result())
-            finally:
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
+        async def execute() -> str:
+            async with self._free if measures else nullcontext():
+                return await self.execute(zlib.decompress(request), lines)
+
+        task, quiet = asyncio.create_task(execute()), 0
+        try:
+            while not task.done():
+                await asyncio.wait([task], timeout=INTERVAL)
+                quiet = 0 if lines else quiet + 1
+                if (lines or quiet % QUIET == 0) and not task.done():
+                    send()
+            send(over=True, died=task.result())
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
 
     async def execute(self, request: bytes, lines: list[bytes]) -> str:
         """Add the lines of a request. Return why its batch process died; empty if it did not."""

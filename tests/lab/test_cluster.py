@@ -13,7 +13,7 @@ import sys
 import zlib
 from collections import Counter
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -41,8 +41,8 @@ from distributed.comm import CommClosedError
 
 from runner import __version__
 from runner.cli import cluster as cluster_command
-from runner.engine.cluster_interface import ClusterLost, SchedulerLost, Worker, WorkerLost
-from runner.lab import status
+from runner.engine.cluster_interface import BatchLost, ClusterLost, SchedulerLost, Worker, WorkerLost
+from runner.lab import dask_cluster, seats, status
 from runner.lab.address import Address, load_certificates, make_certificates
 from runner.lab.dask_cluster import DaskCluster, worker_of
 from runner.lab.members import Membership, configured, scheduler, stay_member, worker
@@ -180,6 +180,44 @@ def test_two_coordinators_share_the_slot_of_a_worker(monkeypatch: pytest.MonkeyP
 
     assert asyncio.run(run()) == [b"line", b"line"]
     assert most == 1
+
+
+async def test_a_worker_that_takes_a_batch_and_says_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dask_cluster, "_LOOK", 0.01)
+    monkeypatch.setattr(Seats, "begin", lambda *_, **__: None)
+    async with members("one") as address:
+        cluster = DaskCluster(address)
+        async with cluster.open(lambda: None):
+            (place,) = cluster.workers
+            with pytest.raises(BatchLost, match="its worker sent nothing for"):
+                await cluster.carry_out(place, request("one"), lambda _: None)
+
+
+async def test_a_worker_whose_batch_says_nothing_or_waits_for_a_slot_shows_that_it_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    heard, both = Counter[str](), asyncio.Event()
+    received = DaskCluster._receive
+
+    def receive(cluster: DaskCluster, token: str, lines: object = None, **more: Any) -> None:
+        received(cluster, token, lines, **more)
+        heard[token] += 1
+        if min(heard["one"], heard["two"]) > 2:
+            both.set()
+
+    async def execute(*_: object) -> str:
+        await both.wait()
+        return ""
+
+    monkeypatch.setattr(DaskCluster, "_receive", receive)
+    monkeypatch.setattr(Seats, "execute", execute)
+    monkeypatch.setattr(seats, "INTERVAL", 0.001)
+    async with members("one") as address:
+        cluster = DaskCluster(address)
+        async with cluster.open(lambda: None), asyncio.timeout(60):
+            (place,) = cluster.workers
+            await asyncio.gather(*(cluster.carry_out(place, request(one), lambda _: None) for one in ("one", "two")))
+    assert both.is_set()
 
 
 def test_a_request_to_a_worker_that_left_is_lost_at_once() -> None:
@@ -420,11 +458,13 @@ def test_a_cluster_that_cannot_be_used_is_refused_before_the_run(
 
 @pytest.mark.parametrize(
     "lines",
-    [b"no zlib", zlib.compress(b"x" * 100)[:-8], zlib.compress(bytes(MOST + 1)), "a text", None],
+    [b"no zlib", zlib.compress(b"x" * 100)[:-8], MOST + 1, "a text", None],
     ids=["no zlib", "cut off", "huge", "text", "missing"],
 )
 async def test_a_damaged_answer_costs_only_its_batch(monkeypatch: pytest.MonkeyPatch, lines: object) -> None:
     cluster = DaskCluster()
+    if isinstance(lines, int):
+        lines = zlib.compress(bytes(lines), 1)
     member, request = Worker("tcp://1", "a"), BatchRequest(token="t", order=ORDER)  # noqa: S106 - no password
 
     def answer(*, token: str, **_: object) -> None:

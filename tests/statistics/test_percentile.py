@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import zlib
 from collections import Counter
+from collections.abc import Callable
 from math import inf
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from runner.base.errors import HarnessBroken
 from runner.statistics.percentile import Histogram, estimated_percentiles, needs, percentiles
 from runner.statistics.stopping import Rule, StopReason
 from tests.support.amounts import times
@@ -27,6 +31,33 @@ def test_so_many_requests_it_takes() -> None:
 @pytest.mark.parametrize(("count", "told"), [(99_999, None), (100_000, 7)])
 def test_a_tail_is_told_once_enough_of_it_was_met(count: int, told: int | None) -> None:
     assert percentiles(Histogram.of({7: count}).unpack(), [99.99]) == [told]
+
+
+@pytest.mark.parametrize(
+    "change", [lambda packed: packed[:-1], lambda packed: packed[:-1] + b"x", lambda _: b"", lambda _: "text"]
+)
+def test_a_damaged_histogram_is_found_before_it_is_used(change: Callable[[bytes], Any]) -> None:
+    with pytest.raises(ValueError, match="a histogram of latencies"):
+        Histogram(change(Histogram.of({10: 1, 500: 2}).packed)).checked()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"7",
+        b"[[1], [2], [3]]",
+        b"[[1], [2, 3]]",
+        b"[[1, 0.5], [2, 3]]",
+        b'[["a"], [1]]',
+        b"[[1], [null]]",
+        b"[[1], [[2]]]",
+    ],
+)
+def test_a_histogram_of_another_program_is_refused(content: bytes) -> None:
+    with pytest.raises(HarnessBroken, match="is not one that matrix writes"):
+        Histogram(zlib.compress(content)).checked().unpack()
 
 
 def test_trials_too_short_for_a_tail_have_one_together() -> None:

@@ -1,14 +1,16 @@
 """Runs of 10⁴ and 10⁵ trials on the dry machine: trials a second, memory, files, bytes; then commands that read them.
 
-    python -m bench.large [TRIALS…]
+    python -m bench.large [--repeat N] [TRIALS…]
 
-The matrix has 20 stacks, and each cell has one trial, which is the worst case for files. Trials a second include the
-start of the program and all reports. Processor time is printed too: on a busy host it changes less than the time.
-`loop` is the processor time of a fixed loop, to compare hosts.
+The matrix has 20 stacks. By default, each cell has one trial, which is the worst case for files and comparisons; three
+(the default of a matrix) are the worst case for reports. Trials a second include the start of the program and all
+reports. Processor time is printed too: on a busy host it changes less than the time. `loop` is the processor time of a
+fixed loop, to compare hosts.
 """
 
 from __future__ import annotations
 
+import argparse
 import resource
 import subprocess
 import sys
@@ -29,7 +31,7 @@ workloads:
     iodepth: [{depths}]
     size: 1GiB
     runtime: 10s
-repeat: 1
+repeat: {repeat}
 """
 #: Runs a command, and prints its peak of memory in KB.
 _PROGRAM = """\
@@ -45,17 +47,21 @@ READERS = (("results", "latest"), ("compare", "--by", "layout", "raid5", "raid0"
 
 
 def main() -> None:
-    for trials in [int(one) for one in sys.argv[1:]] or [10_000, 100_000]:
+    parser = argparse.ArgumentParser(prog="python -m bench.large")
+    parser.add_argument("--repeat", type=int, default=1, help="trials of a cell")
+    parser.add_argument("trials", type=int, nargs="*", default=[10_000, 100_000])
+    asked = parser.parse_args()
+    for trials in asked.trials:
         began = time.process_time()
         sum(range(50_000_000))
         print(f"{trials:,} trials (loop {time.process_time() - began:.2f} s)", flush=True)
         with tempfile.TemporaryDirectory() as folder:
-            measure(trials, Path(folder))
+            measure(trials, asked.repeat, Path(folder))
 
 
-def measure(trials: int, folder: Path) -> None:
-    depths = ", ".join(map(str, range(1, trials // PER_DEPTH + 1)))
-    (folder / "large.yaml").write_text(MATRIX.format(depths=depths))
+def measure(trials: int, repeat: int, folder: Path) -> None:
+    depths = ", ".join(map(str, range(1, trials // (PER_DEPTH * repeat) + 1)))
+    (folder / "large.yaml").write_text(MATRIX.format(depths=depths, repeat=repeat))
     seconds, processor, memory = timed(("run", "--on", "dry", "large.yaml"), folder)
     results = list((folder / "results").rglob("*"))
     size = sum(path.stat().st_blocks * 512 for path in results)

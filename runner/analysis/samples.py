@@ -12,7 +12,7 @@ from itertools import groupby
 from math import inf
 from operator import itemgetter
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from runner.analysis.axes import grouped, name_key
 from runner.language.metrics import (
@@ -240,15 +240,12 @@ class Samples:
     @property
     def work(self) -> Work:
         sides, large, rows = list[str](), list[str](), self._settled
-        for side, at, beside in _places_of_rates(self.metrics):
-            bw = iops = None
-            for row in rows:  # without lists, because most of 100,000 cells have one row
-                if (value := row[at]) is not None:
-                    bw = (bw or 0.0) + value
-                if (value := row[beside]) is not None:
-                    iops = (iops or 0.0) + value
+        columns = iter(zip(*map(_rates_getter(self.metrics), rows), strict=True))
+        for side, bws, all_iops in zip((TOTAL, *SIDES), columns, columns, strict=False):
+            bw = _sum(bws)
             if bw is not None:
                 sides.append(side)
+                iops = _sum(all_iops)
                 if iops is not None and is_large(bw, iops):
                     large.append(side)
         return Work(tuple(sides), tuple(large), any(row[_SYNC] is not None for row in rows))
@@ -316,6 +313,14 @@ class Samples:
         return [Histogram(one) for one in kept if one] if all(kept) else []
 
 
+def _sum(values: Sequence[float | None]) -> float | None:
+    """Return the sum of those that are known; None if none is."""
+    if None not in values:
+        return sum(cast("Sequence[float]", values))
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
 def samples_of(
     run: RunRow,
     cell: CellRow,
@@ -338,9 +343,10 @@ def _columns(metrics: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @lru_cache
-def _places_of_rates(metrics: tuple[str, ...]) -> Sequence[tuple[str, int, int]]:
+def _rates_getter(metrics: tuple[str, ...]) -> Callable[[Row], tuple[float | None, ...]]:
+    """Return bandwidth and IOPS of the total and of each direction."""
     at = _positions(metrics)
-    return [(side, at[f"{side}_bw"], at[f"{side}_iops"]) for side in (TOTAL, *SIDES)]
+    return itemgetter(*(at[f"{side}_{rate}"] for side in (TOTAL, *SIDES) for rate in RATES))
 
 
 @lru_cache

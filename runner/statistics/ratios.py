@@ -19,8 +19,10 @@ def two_sided_p(distance: float, freedom: float) -> float:
     ratio = distance * distance / freedom
     if not ratio or ratio == inf:
         return 0.0 if ratio else 1.0
-    a, b = freedom / 2, 0.5
     below, beyond = 1 / (1 + 1 / ratio), 1 / (1 + ratio)
+    if freedom == 2:  # that of three pairs, the default: there, the integral has a short form
+        return beyond / (1 + sqrt(below))
+    a, b = freedom / 2, 0.5
     front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) - a * log1p(ratio) - b * log1p(1 / ratio))
     # The fraction converges fast on one side of the middle; on the other, that of the complement does.
     if beyond < (a + 1) / (a + b + 2):

@@ -33,6 +33,7 @@ def test_where_everybody_can_check_it() -> None:
     assert t_factor(2, 0.95) == pytest.approx(4.302653, abs=1e-6)
     assert t_factor(1, 0.5) == pytest.approx(1)  # Cauchy's
     assert two_sided_p(sqrt(2), 2) == pytest.approx(1 - sqrt(0.5))
+    assert two_sided_p(1e6, 2) == pytest.approx(2 * stdtr(2, -1e6), rel=1e-12)
 
 
 @pytest.mark.parametrize("freedom", [1, 2.5, 1e4])

@@ -16,7 +16,7 @@ from runner.language.metrics import SIDES
 from runner.results import journal_tables as schema
 from runner.results.databases import Database, damage_error, driver_errors, translate_errors
 from runner.results.fio_output import Figures
-from runner.results.journal_tables import COLUMNS, JOB_COLUMNS, cell_of, job_of, readings_of, trial_of, with_jobs
+from runner.results.journal_tables import COLUMNS, JOB_COLUMNS, cell_of, job_of, readings_of, trials_of, with_jobs
 from runner.results.record import SLOW, Attempt, CellRow, Outcome, Reading, Trial
 
 if TYPE_CHECKING:
@@ -92,8 +92,7 @@ class JournalReader(Database):
         rows, known = self._trial_rows(sa.select(*COLUMNS).where(table.cell.in_(sorted(cells))).order_by(table.id))
         jobs = self._jobs(schema.jobs.c.cell.in_(sorted(cells)))
         with self._understandable():
-            found = (trial_of(row, known) for row in rows)
-            return [with_jobs(trial, jobs.get((trial.cell, trial.round), {})) for trial in found]
+            return [with_jobs(one, jobs.get((one.cell, one.round), {})) for one in trials_of(rows, known)]
 
     def plain_rows(self, names: tuple[str, ...], cells: Collection[str]) -> Sequence[tuple[Any, ...]]:
         """Fetch columns of trials by cell and round, as the driver returns them: objects of 10⁵ trials take seconds."""
@@ -124,8 +123,7 @@ class JournalReader(Database):
                 sa.select(*COLUMNS, number).where(number > last).order_by(number).limit(_PART)
             )
             with self._understandable():
-                for row in rows:
-                    trial = trial_of(row[:-1], known)
+                for trial in trials_of([row[:-1] for row in rows], known):
                     yield with_jobs(trial, jobs.get((trial.cell, trial.round), {}))
             if len(rows) < _PART:
                 return

@@ -3,7 +3,7 @@
 Over 400 lines: a column, its migration and its conversion change together.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import lru_cache
 from hashlib import blake2b
@@ -368,9 +368,9 @@ def unusual_number(column: Column[Any]) -> sa.ColumnElement[bool]:
 def are_usual(kinds: Set[type], values: Sequence[Any]) -> bool:
     found = {*map(type, values)}
     numbers = [*filter(None, values)] if not found.isdisjoint(_NUMBERS) else ()
-    return found <= kinds and (
-        not numbers or (min(numbers) >= _LEAST and max(numbers) <= _MOST and isfinite(sum(numbers)))
-    )
+    if not found <= kinds or (str in found and max(map(len, filter(None, values)), default=0) > LONGEST):
+        return False
+    return not numbers or (min(numbers) >= _LEAST and max(numbers) <= _MOST and isfinite(sum(numbers)))
 
 
 def reader(table: Table) -> Callable[[Sequence[Any]], dict[str, Any]]:
@@ -388,12 +388,23 @@ check_plain_rows: Callable[[Sequence[str]], Callable[[Sequence[Sequence[Any]]], 
     lambda names: batch_checker(trials, names)
 )
 _check_trial, _check_job = checker(trials, TRIAL_COLUMNS), checker(jobs, JOB_COLUMNS)
+_check_trials = batch_checker(trials, TRIAL_COLUMNS)
 _COUNTED = DIRECTION.index("lat_mean")  # the figures of a direction that are always known
 
 
 def trial_of(row: Sequence[Any], known: Mapping[str, tuple[Reading, ...]]) -> Trial:
     """Build a trial from a row and readings by digest. Raise ValueError for a row that this program did not write."""
     _check_trial(row)
+    return _trial_of(row, known)
+
+
+def trials_of(rows: Sequence[Sequence[Any]], known: Mapping[str, tuple[Reading, ...]]) -> Iterator[Trial]:
+    """Build many trials in the same way."""
+    _check_trials(rows)
+    return (_trial_of(row, known) for row in rows)
+
+
+def _trial_of(row: Sequence[Any], known: Mapping[str, tuple[Reading, ...]]) -> Trial:
     cell, round_number, reason, started, seconds, attempts, folder, outcome, digest, notes, seconds_of_sync, bw = row[
         :12
     ]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from runner.base.errors import BadInput
 from runner.engine.batch_messages import CHECKED, REFUSED, BatchRequest, Message, Order, parsed
-from runner.engine.cluster_interface import BadAnswer, Cluster, Worker, WorkerLost
+from runner.engine.cluster_interface import BadAnswer, Cluster, SchedulerLost, Worker, WorkerLost
 from runner.engine.placement import Refusals, impossible
 
 if TYPE_CHECKING:
@@ -80,6 +80,8 @@ class Members:
             await self._cluster.carry_out(worker, request, lambda line: found.append(parsed(line)))
             if not any(message["event"] in _VERDICTS for message in found):
                 raise BadAnswer("it did not answer what it can run")
+        except SchedulerLost:
+            pass  # the worker is asked again when the scheduler is back
         except WorkerLost as lost:
             self._failed[worker.address] += 1
             if self._failed[worker.address] >= CHECKS:

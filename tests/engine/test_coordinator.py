@@ -353,6 +353,20 @@ def test_a_worker_that_does_not_survive_its_check_is_not_used(bench: Bench, tmp_
         coordinate(Bench(tmp_path), cluster)
 
 
+def test_a_scheduler_that_is_lost_during_checks_costs_no_worker(bench: Bench, tmp_path: Path) -> None:
+    cluster, lost = FakeCluster(tmp_path, ONE), Counter[str]()
+    cluster.loss = SchedulerLost
+
+    def lose(worker: Worker, request: BatchRequest, _: int) -> bool:
+        lost[worker.address] += not request.cells
+        return not request.cells and lost[worker.address] <= 5
+
+    cluster.lost_at = lose
+    coordinate(bench, cluster)
+    assert notices == []
+    assert Counter((one.cell, one.round) for one in bench.trials) == Counter(bench.planned())
+
+
 class Refusing(FakeCluster):
     """Hosts that pass their check, and then refuse each batch."""
 

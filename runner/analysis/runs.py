@@ -170,7 +170,7 @@ def status_lines(status: RunStatus) -> Iterator[tuple[str, str]]:
         yield "ended", _moment(manifest.ended)
     outcomes = ", ".join(f"{count:,} {one}" for one in Outcome if (count := progress.outcomes.get(one, 0)))
     yield "trials", f"{progress.trials:,} of {at_most}{manifest.planned:,}{f': {outcomes}' if outcomes else ''}"
-    yield "cells", f"{progress.measured:,} of {progress.cells:,} measured"
+    yield "cells", f"{progress.measured:,} of {progress.cells:,} have a measured trial"
     for kind, bad in (("corrupt", progress.corrupt), ("broken", progress.broken)):
         yield from ((kind, f"{name}: {why}") for name, why in list(bad.items())[:_FEW])
         if len(bad) > _FEW:

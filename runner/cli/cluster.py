@@ -47,7 +47,9 @@ def scheduler(cluster: ClusterOptions | None, dashboard: str | None) -> None:
 
     async def serve() -> None:
         async with members.scheduler(wanted.address.text, security, dashboard) as address:
-            echo(f"the scheduler listens at {address}", err=True)
+            several = members.listens_everywhere(wanted.address.text)
+            others = ", and at the other addresses of this host" if several else ""
+            echo(f"the scheduler listens at {address}{others}", err=True)
             await asyncio.get_running_loop().create_future()
 
     with members.configured():

@@ -293,6 +293,7 @@ class LiveView(View):
         self._bar = progress_bar(self.stream)
         self._started, self._before = time.monotonic(), done
         self._of_cluster = False  # the estimate is of the coordinator of a cluster
+        self._waits_for = ""  # what a run on a cluster waits for
         #: The latest estimate of the seconds left, and when it was made.
         self._estimate, self._estimated = 0.0, self._started
         self._trials: TaskID = self._bar.add_task("trials", total=planned, completed=done, left=self._left, last="")
@@ -336,7 +337,9 @@ class LiveView(View):
         if isinstance(event, TimeLeft):
             self._of_cluster = True
             self._estimate, self._estimated = event.seconds, time.monotonic()
-        elif event.what:
+            return
+        self._waits_for = event.what
+        if event.what:
             self.progress(event.what)
         else:
             self._end_step()
@@ -373,7 +376,7 @@ class LiveView(View):
 
     def _show(self) -> None:
         several = len(self._activities) > 1
-        if self._activities:
+        if self._activities and not self._waits_for:
             one = next(iter(self._activities.values()))
             self._bar.update(self._trials, description=f"{len(self._activities)} rigs" if several else one)
         for rig, line in self._rigs.items():

@@ -93,6 +93,10 @@ async def scheduler(listen: str, security: Security | None = None, dashboard: st
         yield made.address
 
 
+def listens_everywhere(address: str) -> bool:
+    return address.partition("://")[2].rpartition(":")[0] in _EVERYWHERE
+
+
 def _address_of(dashboard: str, made: Scheduler) -> str:
     host = dashboard.rpartition(":")[0]
     reached = urlsplit(made.address).hostname if host in _EVERYWHERE else host

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _PAUSE = 1.0  # seconds between two attempts
 _ANSWER = 5.0  # seconds for an answer
+_OTHER_SCHEME = "name the scheduler by the address that it prints: tls:// or tcp://"
 _UNFIT = {
     errno.EADDRINUSE: ("the port is in use", "name another port, or stop the program that has this one (`ss -ltnp`)"),
     errno.EADDRNOTAVAIL: (
@@ -43,7 +44,7 @@ async def check_connection(address: str, security: Security | None) -> None:
     context = security.get_connection_args("client")["ssl_context"] if security else None
     try:
         async with asyncio.timeout(_ANSWER):
-            _, writer = await asyncio.open_connection(parts.hostname, parts.port, ssl=context)
+            reader, writer = await asyncio.open_connection(parts.hostname, parts.port, ssl=context)
     except socket.gaierror as error:
         raise Misdirected(
             f"{address}: the name {parts.hostname} is not known",
@@ -56,12 +57,26 @@ async def check_connection(address: str, security: Security | None) -> None:
             details=error.verify_message,
             resolution="copy the folder of certificates from the host of the scheduler, and start again with it",
         ) from error
+    except ssl.SSLError as error:
+        raise Misdirected(
+            f"{address}: what listens there does not use TLS", details=error.reason or "", resolution=_OTHER_SCHEME
+        ) from error
     except TimeoutError as error:
         raise unanswered(address, f"no answer within {_ANSWER:g} s") from error
     except OSError as error:
         details = os.strerror(error.errno) if error.errno else str(error)
         raise unanswered(address, details) from error
-    writer.close()
+    try:
+        async with asyncio.timeout(_ANSWER):
+            await reader.readexactly(1)  # a scheduler speaks first; at tls://, it waits for a client that does
+    except (OSError, EOFError) as error:  # also a TimeoutError
+        raise ClusterLost(
+            f"{address}: what listens there does not answer as a scheduler",
+            details=f"nothing within {_ANSWER:g} s" if isinstance(error, TimeoutError) else "it closed the connection",
+            resolution=f"{_OTHER_SCHEME}; a scheduler that hangs has to be started again",
+        ) from error
+    finally:
+        writer.close()
 
 
 async def wait_for_scheduler(address: str, security: Security | None, seconds: float, *, again: bool) -> None:

@@ -259,6 +259,22 @@ def test_time_stands_while_a_run_waits_for_workers(
     assert json.loads(capsys.readouterr().out) == {"event": "waiting", "what": "waiting for workers"}
 
 
+def test_what_a_run_waits_for_stays_on_its_line_while_lost_batches_end() -> None:
+    view = LiveView(planned=4, done=0)
+    view._bar.console.file = io.StringIO()
+    line = view._bar.tasks[0]
+    with view:
+        for host in ("lab", "shelf"):
+            view.event(BatchStarted(1, "raid5", 1, host))
+        view.event(Waiting("waiting for the scheduler"))
+        for host in ("lab", "shelf"):
+            view.event(BatchDone(1, "raid5", host))
+            assert line.description == "waiting for the scheduler"
+        view.event(Waiting(""))
+        view.event(BatchStarted(1, "raid5", 1, "lab"))
+        assert line.description == "lab: building raid5"
+
+
 def test_a_step_that_is_done_has_no_ellipsis(capsys: pytest.CaptureFixture[str]) -> None:
     view = PlainView(1, 0)
     view.progress("appliance: packing the kernel", 0.8)

@@ -21,7 +21,7 @@ pytest.importorskip("distributed")
 
 from runner.lab import reach
 from runner.lab.address import load_certificates, make_certificates
-from runner.lab.members import Membership, configured, scheduler, stay_member
+from runner.lab.members import Membership, configured, listens_everywhere, scheduler, stay_member
 from runner.lab.reach import Misdirected, check_connection, wait_for_scheduler
 from runner.lab.status import query
 
@@ -107,3 +107,26 @@ async def test_only_a_scheduler_that_answered_before_is_awaited_without_its_name
         with pytest.raises(Misdirected):
             await wait_for_scheduler("tcp://lab:1", None, 60.0, again=False)
     assert len(list(attempts)) == (0 if known else 1)
+
+
+async def test_an_address_with_the_other_scheme_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reach, "_ANSWER", 0.5)
+    make_certificates(tmp_path)
+    security = load_certificates(tmp_path)
+    with configured():
+        async with scheduler("tls://127.0.0.1:0", security) as address:
+            with pytest.raises(ClusterLost, match="does not answer as a scheduler") as refused:
+                await check_connection(address.replace("tls", "tcp"), None)
+            assert "tls://" in refused.value.resolution
+        async with scheduler("tcp://127.0.0.1:0", None) as address:
+            await check_connection(address, None)
+            with pytest.raises(Misdirected, match="does not use TLS"):
+                await check_connection(address.replace("tcp", "tls"), security)
+
+
+@pytest.mark.parametrize(
+    ("address", "several"),
+    [("tls://0.0.0.0:8786", True), ("tcp://[::]:8786", True), ("tcp://:0", True), ("tls://10.77.0.1:8786", False)],
+)
+def test_a_scheduler_without_an_address_listens_at_all(address: str, several: bool) -> None:
+    assert listens_everywhere(address) is several

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 #: How often the process of a trial may die before this counts as a lost attempt. Operators kill processes, too.
 DEATHS = 5
 #: How many cells go to a host at once: their records may arrive sooner than the journal takes them.
-MOST_CELLS = 500
+MOST_CELLS = 200
 _FOR_SCHEDULER, _FOR_WORKERS = "waiting for the scheduler", "waiting for workers"
 _NO_SCHEDULER = (
     f"the scheduler of the cluster is gone; the run waits up to {RECONNECT:g} s for it: "

@@ -168,7 +168,7 @@ class Standing(StrEnum):
     EQUAL = "equal"
     UNDECIDED = "cannot tell"
     #: It is slower here, but the host slowed it down: it may be as fast on a faster host.
-    HOST_LIMITED = "slower here, but host-limited"
+    HOST_LIMITED = "cannot tell: host-limited"
     SLOWER = "slower"
     #: It has no round in common with the fastest one.
     NOT_COMPARED = "not compared"

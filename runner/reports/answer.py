@@ -41,7 +41,8 @@ _FAR = 1.0  # bounds of larger differences (1: twice as fast) are not shown
 _CUT, _MORE, _TOO_SLOW = "…", "more trials needed", "this host is too slow to tell"
 _TIED = "cannot be told apart"
 _PAIRWISE = (
-    "Each interval applies to its own pair only.",
+    "Each interval applies to its own pair only; which stacks may be fastest is tested for all together.",
+    "So a stack can be `cannot tell` though its interval excludes 1.",
     "The fastest stack was chosen from the same trials, so its lead may look larger than it is.",
 )
 UNKNOWN_LOSSES: Mapping[str, int] = MappingProxyType({})

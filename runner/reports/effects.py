@@ -33,7 +33,7 @@ _OTHER_INTERVALS = (
     "These intervals differ from those above: an effect uses all cells, and pairs the trials of each round. "
 )
 _OF_GUIDELINES = (
-    "With `--until-decided`, the interval of a guideline is wider, because the guideline is checked many times. "
+    "With `--until-decided`, intervals of the answer and of guidelines are wider, because they are checked many times. "
 )
 _WITH_HOST_LIMITED = (
     f"{SOME_HOST_LIMITED}. In the answer and the verdicts, a ratio of such trials is a range, which includes the "

@@ -70,7 +70,8 @@ def _notes(found: Recommendation, cells: Mapping[str, CellRow]) -> list[str]:
     equals = f"; {level} may be as good" if level else "; all others are slower"
     others = found.settings[1:]
     best = f"best is {setting_name(found.best, cells)}{equals} ({found.confidence * 100:g} % confidence)"
-    notes = [f"{work}{best if others else f'{setting_name(found.best, cells)} is the only setting with figures'}"]
+    only = f"{setting_name(found.best, cells)} is the only selected setting with figures"
+    notes = [f"{work}{best if others else only}"]
     if any(one.ratio is None for one in others) or (others and all(one.ratio and not one.ratio.low for one in others)):
         notes.append("a setting with one trial, or without a common round with the best, may be as good")
     if any(

@@ -51,7 +51,7 @@ def test_the_best_setting_is_shown_with_ties_and_commands(ran: Said, call: Call)
 
 def test_a_single_setting_is_not_called_better(ran: Said, call: Call) -> None:
     said = call("recommend", "latest", "--for", "workload=work,md.chunk=16KiB", "--metric", "read.bw")
-    assert "raid5/chunk=16KiB is the only setting with figures" in said.out
+    assert "raid5/chunk=16KiB is the only selected setting with figures" in said.out
     assert "best is" not in said.out
     assert "data on raid5/chunk=16KiB survives 1 lost disk" in said.out
     assert "only this figure decides" not in said.out

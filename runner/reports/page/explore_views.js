@@ -134,7 +134,7 @@ function parallelView(width, { left, selected }, colours) {
   const values = (i) => shown.map((one) => position(one, i));
   const upright = width < 640; // axes below each other
   const height = upright ? 70 * shown.length + 40 : 380;
-  const area = upright ? { left: 30, right: 40, top: 60, bottom: 20 } : { left: 60, right: 90, top: 62, bottom: 26 };
+  const area = upright ? { left: 30, right: 40, top: 60, bottom: 20 } : { left: 100, right: 90, top: 62, bottom: 26 };
   const series = (name, data, style) => ({
     type: "parallel", name, silent: true, data, progressive: 0, lineStyle: { width: 1, ...style }, emphasis: { disabled: true },
   });
@@ -156,7 +156,8 @@ function parallelView(width, { left, selected }, colours) {
       const { type, data, min, max, interval, axisLabel } = axis(one.name, colours, { log: state.log, letters: 14 });
       const text = label(one);
       const short = upright ? text : shorten(text, 18);
-      return { dim, name: short, type, data, min, max, interval, silent: true, z: 5, axisLabel: { formatter: axisLabel.formatter } };
+      const aside = !dim && !upright && { align: "right", margin: -4 }; // on the left of the first axis, where no line is
+      return { dim, name: short, type, data, min, max, interval, silent: true, z: 5, axisLabel: { formatter: axisLabel.formatter, ...aside } };
     }),
     series: [
       series("rest", rest.map(values), { color: colours.rest, opacity: 0.35 }),
@@ -240,6 +241,7 @@ function heatView(width, { selected }, colours) {
   const { wide, tall, counts, limited, mean } = means(selected, facets, across, down);
   const known = mean.filter((one) => !Number.isNaN(one)).sort();
   const [least, most] = [known[0], known[known.length - 1]];
+  const meanText = (number) => digits(number / metric.factor, (most - least) / metric.factor);
   const scale = state.log && least > 0 ? Math.log : (number) => number;
   const height = Math.max(80, Math.min(34 * tall, 300));
   const place = layout(width, facets.names, { height, left: down ? 90 : 16, bottom: 46, top: 6 });
@@ -253,14 +255,14 @@ function heatView(width, { selected }, colours) {
       const share = most > least ? (scale(mean[at]) - scale(least)) / (scale(most) - scale(least)) : 0.5;
       const colour = mix(colours.low, colours.high, share);
       data.push({
-        value: [at % wide, Math.floor(at / wide) % tall, mean[at] / metric.factor, counts[at], limited[at]],
+        value: [at % wide, Math.floor(at / wide) % tall, mean[at], counts[at], limited[at]],
         itemStyle: { color: colour, borderColor: colours.ground, borderWidth: 1 },
         label: { color: contrast(colour) },
       });
     }
     return {
       type: "heatmap", xAxisIndex: facet, yAxisIndex: facet, data, progressive: 0, emphasis: { disabled: true },
-      label: { show: numbered, fontSize: 11, formatter: ({ value }) => `${digits(value[2])}${value[4] ? " (!)" : ""}` },
+      label: { show: numbered, fontSize: 11, formatter: ({ value }) => `${meanText(value[2])}${value[4] ? " (!)" : ""}` },
     };
   });
   const option = {
@@ -275,13 +277,13 @@ function heatView(width, { selected }, colours) {
     ...option.tooltip,
     formatter: ({ value }) =>
       [`${across.name} ${across.values[value[0]]}`, ...(down ? [`${down.name} ${down.values[value[1]]}`] : []),
-        `mean ${state.metric} ${digits(value[2])} ${metric.unit}`, `${value[3]} trials${value[4] ? `, ${value[4]} host-limited` : ""}`].join("\n"),
+        `mean ${state.metric} ${meanText(value[2])} ${metric.unit}`, `${value[3]} trials${value[4] ? `, ${value[4]} host-limited` : ""}`].join("\n"),
   };
   const cut = across.values.length > wide || (down && down.values.length > tall) ? ` The first ${MOST_VALUES} values of an axis are shown.` : "";
   const both = state.metric.startsWith("total_") ? " Totals count reads and writes together." : "";
   const doubt = doubtful ? " (!): some trials are host-limited." : "";
   const about = known.length
-    ? `Mean ${label(metric)} of the selected trials: ${digits(least / metric.factor)} (pale) to ${digits(most / metric.factor)} (strong).${both}${doubt}${cut}`
+    ? `Mean ${label(metric)} of the selected trials: ${meanText(least)} (pale) to ${meanText(most)} (strong).${both}${doubt}${cut}`
     : "No selected trial has this figure.";
   return { option, height: place.total, about, brush: { kind: "grid", x: across.name, y: down?.name } };
 }
@@ -323,7 +325,7 @@ function distributionView(width, { left, selected }, colours) {
     xAxis: facets.names.map((_, grid) => ({
       ...axis(metric.name, colours, { grid }), type: "category", min: undefined, max: undefined, splitLine: { show: false },
       axisLabel: { color: colours.faint, hideOverlap: true },
-      data: Array.from({ length: BINS }, (_unused, at) => digits(edge(at + 0.5))),
+      data: Array.from({ length: BINS }, (_unused, at) => digits(edge(at + 0.5), edge(at + 1) - edge(at))),
     })),
     yAxis: facets.names.map((_, grid) => ({
       type: "value", name: "trials", nameLocation: "middle", nameGap: 46, gridIndex: grid, minInterval: 1,
@@ -347,7 +349,12 @@ function inOrder(metric) {
 function summary(metric, left) {
   const known = inOrder(metric).filter((i) => left[i]);
   if (!known.length) return `No selected trial has ${metric.name}.`;
-  const at = (share) => digits(metric.numbers[known[Math.min(known.length - 1, Math.floor(share * known.length))]] / metric.factor);
+  const sorted = (at) => metric.numbers[known[at]] / metric.factor;
+  const spread = sorted(known.length - 1) - sorted(0);
+  const at = (share) => {
+    const place = share * (known.length - 1), below = Math.floor(place), above = Math.ceil(place);
+    return digits(sorted(below) + (place - below) * (sorted(above) - sorted(below)), spread / 10);
+  };
   return `${label(metric)} of ${known.length.toLocaleString("en")} selected trials: ${at(0)} to ${at(1)}, median ${at(0.5)}, middle half ${at(0.25)} to ${at(0.75)}.`;
 }
 

@@ -32,6 +32,20 @@ _LOOP_CTL_ADD, _LOOP_CTL_REMOVE = 0x4C80, 0x4C81  # of linux/loop.h
 #: Stand in for addpart and delpart, where the host has none.
 PARTITION_TOOLS = Path(__file__).parents[1] / "support/partition_tools"
 
+#: Hides the loop devices of other tests in a mount namespace of bash's own, where `$1` is the folder of the names of a
+#: bay: each census of a run would look at their content. /run is a file system of the namespace.
+HIDE_OTHERS = """\
+mkdir /run/nothing
+for file in /sys/devices/virtual/block/loop*/loop/backing_file; do
+  backing=
+  read -r backing <"$file" || true
+  case $backing in
+    "${1%/*}"/*) ;;
+    *) mount --bind /run/nothing "${file%/loop/*}" || true ;; # it may be gone by now
+  esac
+done 2>/dev/null
+"""
+
 
 def why_not() -> str:
     """Why this host cannot have them; empty if it can."""

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from tests.hosts.loops import HIDE_OTHERS
 from tests.support.forked import Forked
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ repeat: 1
 
 
 #: The host's /dev stays as it is: what is made in it here is seen here alone.
-ALONE = """\
+ALONE = f"""\
 set -e
 mount --make-rprivate /
 mount -t tmpfs none /run
@@ -37,7 +38,7 @@ mkdir /run/upper /run/work
 mount -t overlay none -o lowerdir=/dev,upperdir=/run/upper,workdir=/run/work /dev
 mkdir -p /dev/disk/by-id
 mount --bind "$1" /dev/disk/by-id
-echo up
+{HIDE_OTHERS}echo up
 exec sleep infinity
 """
 

@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.hosts.loops import HIDE_OTHERS
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -100,7 +102,7 @@ class Far:
 
 #: The host's /run and /dev stay as they are: what is made in them here is seen here alone. What root's shell does when it
 #: starts is nobody's business here, and it may not like to be killed at it.
-ALONE = """\
+ALONE = f"""\
 set -e
 mount --make-rprivate /
 mount -t tmpfs none /run
@@ -108,6 +110,8 @@ mkdir -p /run/sshd /run/lock /run/upper /run/work
 mount -t overlay none -o lowerdir=/dev,upperdir=/run/upper,workdir=/run/work /dev
 mkdir -p /dev/disk/by-id
 [ -z "$1" ] || mount --bind "$1" /dev/disk/by-id
+if [ -n "$1" ]; then
+{HIDE_OTHERS}fi
 [ ! -e ~/.bashrc ] || mount --bind /dev/null ~/.bashrc
 echo up
 exec sleep infinity

@@ -341,14 +341,10 @@ def test_a_full_output_is_one_line_and_exit_code_3(matrix: Matrix, arguments: tu
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp437:strict"])
-def test_an_output_that_cannot_have_all_signs_gets_the_others(
-    matrix: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str
-) -> None:
-    command = [sys.executable, "-m", "runner.cli", "run", "--on", "dry", "small.yaml"]
-    environment = {**os.environ, "PYTHONIOENCODING": encoding}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=False)
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert b"report.html" in done.stdout
+def test_an_output_that_cannot_have_all_signs_gets_the_others(matrix: Matrix, encoding: str) -> None:
+    done = matrix(*RUN, env={**os.environ, "PYTHONIOENCODING": encoding}, encoding=encoding.split(":")[0])
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "report.html" in done.stdout
 
 
 def test_a_file_name_that_is_not_utf8_can_be_run(matrix: Matrix, tmp_path: Path) -> None:
@@ -487,7 +483,8 @@ def in_bash(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize("words", ["results latest", "run --on dry --fresh small.yaml", "validate none.yaml"])
 def test_closed_streams_are_no_error(matrix: Matrix, tmp_path: Path, closed: str, words: str) -> None:
-    assert matrix("run", "--on", "dry", "--quiet", "small.yaml").returncode == 0
+    if words == "results latest":
+        assert matrix("run", "--on", "dry", "--quiet", "small.yaml").returncode == 0
     command = f'"$0" -m runner.cli {words} {closed}'
     done = in_bash(command, tmp_path)
     assert done.returncode == (2 if words.startswith("validate") else 0)

@@ -157,14 +157,16 @@ def _change_user(user: int | None, group: int | None, groups: Sequence[int] | No
 def _open_streams() -> None:
     """Open the standard streams as Python does at its start: pytest has put its own in their place."""
     at_once = bool(os.environ.get("PYTHONUNBUFFERED"))
+    asked, _, handler = os.environ.get("PYTHONIOENCODING", "").partition(":")
+    encoding, forgiving = asked or "utf-8", handler or ("strict" if asked else "surrogateescape")
 
     def writer(number: int, errors: str) -> io.TextIOWrapper:
         file = io.BufferedWriter(io.FileIO(number, "w"))
         lines = os.isatty(number) or number == 2
-        return io.TextIOWrapper(file, "utf-8", errors, line_buffering=lines, write_through=at_once)
+        return io.TextIOWrapper(file, encoding, errors, line_buffering=lines, write_through=at_once)
 
-    sys.stdin = open(0, encoding="utf-8", errors="surrogateescape")  # noqa: SIM115 - to the end
-    sys.stdout = writer(1, "surrogateescape")
+    sys.stdin = open(0, encoding=encoding, errors=forgiving)  # noqa: SIM115 - to the end
+    sys.stdout = writer(1, forgiving)
     sys.stderr = writer(2, "backslashreplace")
 
 

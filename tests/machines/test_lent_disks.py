@@ -69,6 +69,10 @@ def ended(place: Place, *words: str) -> tuple[int, str]:
     return runner.returncode, output
 
 
+def repeat(place: Place, rounds: int) -> None:
+    (place.folder / "m.yaml").write_text(MATRIX.replace("repeat: 3", f"repeat: {rounds}"))
+
+
 def trials(place: Place) -> int:
     (run,) = (place.folder / "results").glob("worn-*")
     with Journal.open(run / "journal.sqlite") as journal:
@@ -108,6 +112,7 @@ def test_a_disk_that_gets_worse_is_told_of_and_what_it_is_is_kept(disks: Bay, pl
     (place.folder / "bin/smartctl").write_text(SMARTCTL.format(folder=place.folder))
     (place.folder / "bin/smartctl").chmod(0o755)
     (place.folder / "firmware").write_text("1")
+    repeat(place, 1)
     status, output = ended(place, *RUN)
     assert status == 0, output
     assert "disk-a has a problem: reallocated sectors: 0 before, 1 after" in output
@@ -124,6 +129,7 @@ def test_a_disk_that_gets_worse_is_told_of_and_what_it_is_is_kept(disks: Bay, pl
 def test_without_smartctl_that_is_said_once_and_nothing_is_wrong(place: Place) -> None:
     if any(os.access(f"{folder}/smartctl", os.X_OK) for folder in (*os.environ["PATH"].split(":"), "/usr/sbin")):
         pytest.skip("this host has smartctl")
+    repeat(place, 2)
     status, output = ended(place, *RUN)
     assert status == 0, output
     assert output.count("smartctl is not installed") == 1

@@ -256,7 +256,7 @@ async def _first_blocks(found: Space, place: SharedRig) -> dict[str, list[int]]:
     for array in found.stacks:
         async with rig_of(spec_of(found), place) as rig:
             cell = next(cell for cell in found.cells() if cell.stack is array)
-            for round_number in (1, 2, 3):
+            for round_number in (1, 2):
                 built = await StackOnRig.build(found.matrix, array, rig, Qemu(), None)
                 assert (await built.measure(cell, round_number)).finding.reason == ""
                 said = await _said(rig, "filefrag -b512 -v /run/matrix/mnt-*-?/trial.0.0")
@@ -322,10 +322,5 @@ repeat: 1
 
 
 def test_files_that_were_made_by_writing_are_nobody_elses(shared_rig: SharedRig) -> None:
-    seen = shared_rig.run(_in_turn(space(MADE), shared_rig, "write", "read", "write", "read"))
-    assert [(rw, noted) for rw, _, noted in seen] == [
-        ("write", False),
-        ("read", True),
-        ("write", False),
-        ("read", True),
-    ]
+    seen = shared_rig.run(_in_turn(space(MADE), shared_rig, "write", "read", "write"))
+    assert [(rw, noted) for rw, _, noted in seen] == [("write", False), ("read", True), ("write", False)]

@@ -322,5 +322,10 @@ repeat: 1
 
 
 def test_files_that_were_made_by_writing_are_nobody_elses(shared_rig: SharedRig) -> None:
-    seen = shared_rig.run(_in_turn(space(MADE), shared_rig, "write", "read", "write"))
-    assert [(rw, noted) for rw, _, noted in seen] == [("write", False), ("read", True), ("write", False)]
+    seen = shared_rig.run(_in_turn(space(MADE), shared_rig, "write", "read", "write", "read"))
+    assert [(rw, noted) for rw, _, noted in seen] == [
+        ("write", False),
+        ("read", True),
+        ("write", False),
+        ("read", True),
+    ]

@@ -290,21 +290,21 @@ def test_somebody_elses_array_is_never_touched(shared_rig: SharedRig) -> None:
 
 
 def test_default_means_what_it_was_before_anybody_set_it(shared_rig: SharedRig) -> None:
-    found = space(SABOTAGE.replace("1024", "[default, 512]"))
-    default, tuned = found.cells()
+    found = space(SABOTAGE.replace("1024", "[default, 1024, 512]"))
+    default, tuned, less = found.cells()
 
     async def go() -> list[str]:
         machine, read = Qemu(), []
         async with rig_of(spec_of(found), shared_rig, machine) as rig:
             built = await StackOnRig.build(found.matrix, default.stack, rig, machine, None)
-            for cell in (default, tuned, default):
+            for cell in (default, tuned, less, default):
                 finding = (await built.measure(cell, 1)).finding
                 assert finding.outcome is Outcome.MEASURED, finding.reason
                 read += [one.got for one in finding.readings if one.setting == "stripe_cache_size"]
             await built.tear_down()
         return read
 
-    assert shared_rig.run(go()) == ["256", "512", "256"]
+    assert shared_rig.run(go()) == ["256", "1024", "512", "256"]
 
 
 def test_the_scripts_of_a_cell_can_be_run_by_hand(shared_rig: SharedRig) -> None:

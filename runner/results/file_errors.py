@@ -7,6 +7,7 @@ from pathlib import Path
 import orjson
 
 from runner.base.errors import ERRNO, BadInput, Cause, HarnessBroken, UnfitFile
+from runner.statistics.percentile import ForeignHistogram
 
 DAMAGED = Cause(
     HarnessBroken,
@@ -25,6 +26,15 @@ def cause_of(problem: Exception) -> Cause | None:
     if isinstance(problem, OSError) and not isinstance(problem, UnfitFile):
         return ERRNO.get(problem.errno or 0)
     return DAMAGED
+
+
+@contextmanager
+def histogram_errors(journal: Path) -> Iterator[None]:
+    """Turn the error of a histogram that matrix did not write into one about its journal."""
+    try:
+        yield
+    except ForeignHistogram as problem:
+        raise DAMAGED.error(journal, str(problem)) from problem
 
 
 @contextmanager

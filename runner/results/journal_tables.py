@@ -395,11 +395,15 @@ _COUNTED = DIRECTION.index("lat_mean")  # the figures of a direction that are al
 def trial_of(row: Sequence[Any], known: Mapping[str, tuple[Reading, ...]]) -> Trial:
     """Build a trial from a row and readings by digest. Raise ValueError for a row that this program did not write."""
     _check_trial(row)
-    return _trial_of(row, known)
+    trial = _trial_of(row, known)
+    for side in trial.figures.sides.values() if trial.figures else ():
+        if side.latencies:
+            side.latencies.unpack()
+    return trial
 
 
 def trials_of(rows: Sequence[Sequence[Any]], known: Mapping[str, tuple[Reading, ...]]) -> Iterator[Trial]:
-    """Build many trials in the same way."""
+    """Build many trials in the same way. The numbers of histograms are only looked at when they are used."""
     _check_trials(rows)
     return (_trial_of(row, known) for row in rows)
 

@@ -17,6 +17,7 @@ from runner.reports.sections import MOST_ROWS
 from runner.reports.survey import read_trials, survey
 from runner.reports.terminal import drift_note, host_note, outcome, precision_note, shown_cells
 from runner.reports.write import load_run_data, write_reports
+from runner.results.file_errors import histogram_errors
 from runner.results.names import ARCHIVE
 from runner.results.record import Outcome
 from runner.session.history import earlier_figures
@@ -118,6 +119,20 @@ def report(
 
     `store` has the history of its cells.
     """
+    with histogram_errors(folder.journal):
+        return _report(folder, journal, guidelines, study, store, interrupted=interrupted, short=short)
+
+
+def _report(
+    folder: RunFolder,
+    journal: Journal,
+    guidelines: Sequence[Guideline],
+    study: Study | None,
+    store: Address | None,
+    *,
+    interrupted: bool,
+    short: int,
+) -> Ending:
     over = not interrupted and not short
     content = load_run_data(folder, journal, over=over)
     if content.part:

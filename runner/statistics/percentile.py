@@ -11,7 +11,6 @@ from math import fsum, inf, sqrt
 
 import orjson
 
-from runner.base.errors import HarnessBroken
 from runner.statistics.ratios import Interval, t_factor
 from runner.statistics.stopping import Estimate, Rule, StopReason, stated_interval
 
@@ -37,7 +36,7 @@ class Histogram:
         return Histogram.of(bins)
 
     def checked(self) -> Histogram:
-        """Raise ValueError if the stored form is damaged. It has a checksum, so its numbers need no look."""
+        """Raise ValueError if the stored form is damaged: it has a checksum. `unpack` looks at the numbers."""
         decompressor = zlib.decompressobj()
         try:
             decompressor.decompress(self.packed, _LARGEST)
@@ -48,24 +47,21 @@ class Histogram:
         return self
 
     def unpack(self) -> Distribution:
+        """Raise ForeignHistogram if `of` did not pack it."""
         try:
             steps, counts = orjson.loads(zlib.decompress(self.packed))
             found = Distribution([*accumulate(steps)], counts, [*accumulate(counts)])
             # One other number in a list makes its sum another one.
             is_whole = len(steps) == len(counts) and {*map(type, (*found.values[-1:], *found.reached[-1:]))} <= {int}
         except (ValueError, TypeError) as problem:
-            raise _not_ours(str(problem)) from None
+            raise ForeignHistogram(f"a histogram of latencies: {problem}") from None
         if not is_whole:
-            raise _not_ours("its bins are no pairs of whole numbers")
+            raise ForeignHistogram("the bins of a histogram of latencies are no pairs of whole numbers")
         return found
 
 
-def _not_ours(details: str) -> HarnessBroken:
-    return HarnessBroken(
-        "a recorded histogram of latencies is not one that matrix writes",
-        details=details,
-        resolution="`matrix run --fresh` starts the run again",
-    )
+class ForeignHistogram(ValueError):
+    """Another program packed it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import sqlite3
+import zlib
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from tests.support.command import Call
 
 TIMES = int(os.environ.get("MATRIX_TEST_TIMES", "1"))
+
+
+FOREIGN = zlib.compress(b"[[1], [2, 3]]").hex()  # a histogram of another program
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +65,7 @@ def test_a_whole_journal_is_not_salvaged(run: Path, call: Call) -> None:
         "UPDATE trials SET outcome = 'meazured' WHERE id = 2",
         "UPDATE trials SET read_bw = 'fast', write_bw = 'fast' WHERE id = 2",
         "UPDATE trials SET read_latencies = x'00', write_latencies = x'00' WHERE id = 2",
+        f"UPDATE trials SET read_latencies = x'{FOREIGN}', write_latencies = x'{FOREIGN}' WHERE id = 2",  # noqa: S608 - ours
         "UPDATE trials SET seconds = -1 WHERE id = 2",
         "UPDATE trials SET read_bw = 1e-320, write_bw = 1e-320 WHERE id = 2",
         "UPDATE trials SET reason = CAST(x'ff' AS TEXT) WHERE id = 2",

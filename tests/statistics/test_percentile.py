@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.base.errors import HarnessBroken
-from runner.statistics.percentile import Histogram, estimated_percentiles, needs, percentiles
+from runner.statistics.percentile import ForeignHistogram, Histogram, estimated_percentiles, needs, percentiles
 from runner.statistics.stopping import Rule, StopReason
 from tests.support.amounts import times
 
@@ -56,7 +55,7 @@ def test_a_damaged_histogram_is_found_before_it_is_used(change: Callable[[bytes]
     ],
 )
 def test_a_histogram_of_another_program_is_refused(content: bytes) -> None:
-    with pytest.raises(HarnessBroken, match="is not one that matrix writes"):
+    with pytest.raises(ForeignHistogram, match="histogram of latencies"):
         Histogram(zlib.compress(content)).checked().unpack()
 
 

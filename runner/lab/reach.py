@@ -42,7 +42,7 @@ async def check_connection(address: str, security: Security | None) -> None:
         return
     context = security.get_connection_args("client")["ssl_context"] if security else None
     try:
-        async with asyncio.timeout(_ANSWER):
+        async with asyncio.timeout(_ANSWER):  # noqa: TID251 - it is short, and callers ask again
             _, writer = await asyncio.open_connection(parts.hostname, parts.port, ssl=context)
     except socket.gaierror as error:
         raise Misdirected(

@@ -87,6 +87,7 @@ class MatrixFile(pytest.File):
 
     def _measure(self) -> Outcome:
         """Return the results of this pytest session. The first worker measures, the others wait."""
+        from runner.base.errors import file_errors
         from runner.base.files import open_lock_file
         from runner.reports.survey import every_summary
         from runner.results.journal import Journal
@@ -95,7 +96,8 @@ class MatrixFile(pytest.File):
         add_sbin()
         config = self.config
         results: Path = config.getoption("--matrix-results")
-        results.mkdir(parents=True, exist_ok=True)
+        with file_errors(results):
+            results.mkdir(parents=True, exist_ok=True)
         worker = getattr(config, "workerinput", {})
         session = worker.get("testrunuid", config.stash.setdefault(_SESSION, token_hex(8)))[:12]
         name = f"{self.declared.space.matrix.name}-pytest-{session}"

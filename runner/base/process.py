@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import IO, Any
 
 from runner.base.errors import HarnessBroken
+from runner.base.time_limit import time_limit
 
 
 class TimedOut(HarnessBroken):
@@ -140,7 +141,7 @@ async def hang_up(child: asyncio.subprocess.Process, patience: float) -> None:
     if child.stdin:
         child.stdin.close()
     with suppress(TimeoutError):
-        async with asyncio.timeout(patience):
+        async with time_limit(patience):
             await child.wait()
     await kill(child)
 

@@ -54,24 +54,37 @@ Exit codes: 0 every file has figures, 2 bad input, 3 all jobs of a file are brok
 """
 
 
-def _axis(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:  # noqa: ARG001
+def _text(context: click.Context, parameter: click.Parameter, text: str) -> str:  # noqa: ARG001
+    if not text.isascii() and text != text.encode(errors="replace").decode():
+        raise click.BadParameter("it is not UTF-8")
+    if len(text) > LONGEST:
+        raise click.BadParameter(f"'{shorten(text, 60)}' has {len(text):,} characters; at most {LONGEST:,}")
+    return text
+
+
+def _axis(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
     found = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.strip() or not value.strip():
             raise click.BadParameter(f"'{text}' is not AXIS=VALUE")
-        if len(text) > LONGEST:
-            raise click.BadParameter(f"'{shorten(text, 60)}' has {len(text):,} characters; at most {LONGEST:,}")
+        _text(context, parameter, text)
         found[name.strip()] = value.strip()
     return found
 
 
 @click.command("import", epilog=_EPILOG)
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option("--name", default="imported", show_default=True, help="The name of the run, in place of a matrix name.")
+@click.option(
+    "--name",
+    default="imported",
+    show_default=True,
+    callback=_text,
+    help="The name of the run, in place of a matrix name.",
+)
 @click.option("--axis", "axes", multiple=True, metavar="AXIS=VALUE", callback=_axis, help="An axis of all cells.")
-@click.option("--host", default="", help="The measured host.")
-@click.option("--kernel", default="", help="Its kernel (`uname -r`).")
+@click.option("--host", default="", callback=_text, help="The measured host.")
+@click.option("--kernel", default="", callback=_text, help="Its kernel (`uname -r`).")
 @results
 @store
 def command(files: tuple[Path, ...], results: Path, store: str | None, **options: Any) -> None:

@@ -167,7 +167,8 @@ class Coordinator:
         held = may_move and any(one.waiting or one.held for one in self._open)
         with suppress(TimeoutError):
             # Without a worker, the next look may find that none is awaited any more.
-            async with asyncio.timeout(members.PATIENCE if held or self._members.is_empty else None):
+            patience = members.PATIENCE if held or self._members.is_empty else None
+            async with asyncio.timeout(patience):  # noqa: TID251 - what is due is looked at in any case
                 await self._changed.wait()
         if held:
             awaited = self._members.awaited()

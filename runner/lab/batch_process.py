@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self
 from runner.base.errors import HarnessBroken
 from runner.base.process import hang_up, kill, spawn_with_pipes
 from runner.base.scratch import remove_abandoned
+from runner.base.time_limit import time_limit
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -57,7 +58,7 @@ class BatchProcess:
         parts = [self._rest]
         while b"\n" not in parts[-1]:
             try:
-                async with asyncio.timeout(SILENCE):
+                async with time_limit(SILENCE):
                     part = await self._child.stdout.read(_CHUNK)
             except TimeoutError:
                 raise BatchDied(f"the batch process wrote nothing for {SILENCE:.0f} s") from None

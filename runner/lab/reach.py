@@ -43,7 +43,7 @@ async def check_connection(address: str, security: Security | None) -> None:
         return
     context = security.get_connection_args("client")["ssl_context"] if security else None
     try:
-        async with asyncio.timeout(_ANSWER):
+        async with asyncio.timeout(_ANSWER):  # noqa: TID251 - it is short, and callers ask again
             reader, writer = await asyncio.open_connection(parts.hostname, parts.port, ssl=context)
     except socket.gaierror as error:
         raise Misdirected(
@@ -67,7 +67,7 @@ async def check_connection(address: str, security: Security | None) -> None:
         details = os.strerror(error.errno) if error.errno else str(error)
         raise unanswered(address, details) from error
     try:
-        async with asyncio.timeout(_ANSWER):
+        async with asyncio.timeout(_ANSWER):  # noqa: TID251 - it is short, and callers ask again
             await reader.readexactly(1)  # a scheduler speaks first; at tls://, it waits for a client that does
     except (OSError, EOFError) as error:  # also a TimeoutError
         raise ClusterLost(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from runner.base import process
 from runner.base.errors import HarnessBroken
 from runner.base.process import PID_NAMESPACE
+from runner.base.time_limit import time_limit
 from runner.hosts.identity import DiskSwapped, parse_report
 from runner.machines.base import RigLost, Step, StepResult
 
@@ -186,7 +187,7 @@ class ShellRig:
     async def _enact(self, script: bytes, deadline: float) -> tuple[bytes, str]:
         child = await process.spawn_with_pipes([*self._enter, *keeper(self._folder, len(script), self._alone)])
         try:
-            async with asyncio.timeout(deadline):
+            async with time_limit(deadline):
                 output, complaint = await process.send(child, script)
         except TimeoutError:
             raise RigLost(f"{self._where} did not answer within {deadline:g} s") from None

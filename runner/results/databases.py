@@ -66,13 +66,20 @@ _SQLITE = {
     "SQLITE_IOERR": _IO_ERROR,
 }
 _AWAY = Cause(HarnessBroken, "{path} does not answer", "check that the server is up and reachable")
-_NOT_ALLOWED = Cause(BadInput, "{path} refuses the login", "check user, password and rights in `--store URL`")
+_NOT_ALLOWED = Cause(BadInput, "{path} refuses the login", "check user and password in `--store URL`")
+_TOO_MANY = Cause(HarnessBroken, "{path} has too many connections", "try again, or ask who runs the server")
+_REFUSED = Cause(BadInput, "{path} refuses the connection", "correct `--store URL`, or ask who runs the server")
+_NO_RIGHTS = Cause(
+    BadInput,
+    "{path} does not allow this to its user",
+    "ask the owner of the database for the right, or name another user",
+)
 # Keyed by the prefix of PostgreSQL's codes: https://www.postgresql.org/docs/current/errcodes-appendix.html
 _POSTGRESQL = {
     "53100": FULL,
-    "53": Cause(HarnessBroken, "{path} has too many connections", "try again, or ask who runs the server"),
+    "53": _TOO_MANY,
     "25006": READ_ONLY,
-    "42501": _NOT_ALLOWED,
+    "42501": _NO_RIGHTS,
     "28": _NOT_ALLOWED,
     "3D": Cause(BadInput, "{path}: the database does not exist", "make it (`createdb NAME`), or name another"),
     "55P03": Cause(
@@ -171,7 +178,10 @@ def _connection_cause(text: str) -> Cause:
         return _NOT_ALLOWED
     if 'database "' in text and "does not exist" in text:
         return _POSTGRESQL["3D"]
-    return _AWAY
+    if any(sign in text for sign in ("too many", "connection slots")):
+        return _TOO_MANY
+    # Of all refusals, these alone end by themselves.
+    return _REFUSED if "FATAL:" in text and "the database system is" not in text else _AWAY
 
 
 _CONNECT = 5  # seconds. An unreachable server must not delay a run for long.

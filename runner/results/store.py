@@ -166,8 +166,20 @@ class SharedStore(Database):
             batch = journal.trials_of(chosen)
             with self._transaction(immediate=True) as connection:
                 self._put(connection, run, journal.cells_of({trial.cell for trial in batch}), batch)
+        if missing:
+            self._check_kept(run, missing)
         self._put_run(folder, state if folder.manifest.finished else "")
         return len(missing)
+
+    def _check_kept(self, run: str, added: Sequence[tuple[str, int]]) -> None:
+        """Raise if the database accepted trials that it does not show: a server can have rules of its own."""
+        kept = self.states(run)
+        if lost := [key for key in added if key not in kept]:
+            raise HarnessBroken(
+                f"the store {self.address} does not keep all trials",
+                details=f"{len(lost):,} of {len(added):,} new trials are not in its table `trials` after it took them",
+                resolution="remove triggers, rules and policies from its tables, or name another with `--store`",
+            )
 
     def _put_run(self, folder: RunFolder, settled: str) -> None:
         with self._transaction(immediate=True) as connection:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from runner.base.errors import HarnessBroken
+from runner.base.time_limit import time_limit
 from runner.simdisks.clib import ANSWERS, Report
 from runner.simdisks.disk import Disk, links_of
 
@@ -56,7 +57,7 @@ def device_command(socket: Path, device: int, *, discards: bool) -> list[str]:
 
 
 async def wait_for_socket(socket: Path, server: asyncio.subprocess.Process, deadline: float) -> None:
-    async with asyncio.timeout(deadline):
+    async with time_limit(deadline):
         while not socket.exists():  # noqa: ASYNC240 - no event reports it, and the check is quick
             if server.returncode is not None:
                 raise HarnessBroken(f"the disk's server ended with status {server.returncode}")

@@ -256,3 +256,10 @@ def test_workers_share_one_run_and_one_report(pytester: pytest.Pytester, matrix:
     for cell in cases.keys() - {"alike", "quick"}:
         figures = {one.get("name") for one in cases[cell].iter("property")}
         assert figures >= ({"read_bw"} if cell and cell.endswith("=read") else {"write_bw"})
+
+
+def test_a_folder_of_runs_that_cannot_be_made_is_named(pytester: pytest.Pytester, matrix: Path) -> None:
+    words = ("-p", "no:matrix", "-p", "runner.pytest_plugin", "-p", "no:asyncio", "--matrix-on", "dry")
+    done = pytester.runpytest_subprocess(*words, "small.yaml", "--matrix-results", "small.yaml")
+    done.stdout.fnmatch_lines(["*small.yaml cannot be opened*"])
+    done.stdout.no_fnmatch_line("*FileExistsError*")

@@ -1072,6 +1072,16 @@ def test_an_import_with_long_axes_is_read_again(call: Call, tmp_path: Path) -> N
     assert "has 1,048,581 characters; at most 1,048,576" in " ".join(refused.err.split())
 
 
+@pytest.mark.parametrize(
+    "options", [("--name", "\udcff"), ("--axis", "k=\udcff"), ("--host", "\udcff"), ("--kernel", "\udcff")]
+)
+def test_import_refuses_texts_that_are_not_utf8(call: Call, options: tuple[str, str]) -> None:
+    (Path("one.json")).write_text("{}")
+    said = call("import", "one.json", *options)
+    assert said.status == 2
+    assert f"Invalid value for '{options[0]}': it is not UTF-8" in said.err
+
+
 def test_import_of_a_file_with_several_documents_says_which_it_takes(call: Call, tmp_path: Path) -> None:
     document = (DATA / "fio-psync-grouped.json").read_text().rstrip() + "\n"
     (tmp_path / "two.json").write_text(document * 2)

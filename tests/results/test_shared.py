@@ -354,12 +354,40 @@ def test_servers_and_databases_that_are_not_there(postgresql: Server, tmp_path: 
     assert gone.value.details
 
 
-def _rights(url: str) -> None:
+def test_a_trigger_that_drops_trials_is_noticed(postgresql: Server, tmp_path: Path) -> None:
+    url = postgresql.database(f"{tmp_path.name}-trigger")
+    past.recorded(tmp_path, past.TRIALS)
+    SharedStore.open(address_of(url, tmp_path)).close()
+    body = "begin return null; end"
+    _run(
+        url,
+        f"create function lose() returns trigger language plpgsql as '{body}'",
+        "create trigger one before insert on trials for each row execute function lose()",
+    )
+    unread = catch_up(address_of(url, tmp_path), tmp_path)
+    assert "does not keep all trials" in str(unread)
+
+
+def test_a_server_that_refuses_a_connection_is_not_one_that_is_away(postgresql: Server, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="refuses the connection") as caught:
+        SharedStore.open(address_of(f"{postgresql.url()}&options=-c%20nonsense%3D1", tmp_path))
+    assert "nonsense" in caught.value.details
+    url = postgresql.database(f"{tmp_path.name}-full")
+    _run(url, f'alter database "{tmp_path.name}-full" connection limit 0', "create role guest login")
+    with pytest.raises(HarnessBroken, match="has too many connections"):
+        SharedStore.open(address_of(url.replace("matrix@", "guest@"), tmp_path))
+
+
+def _run(url: str, *statements: str) -> None:
     import psycopg
 
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("create role reader login")
-        connection.execute("grant select on all tables in schema public to reader")
+        for one in statements:
+            connection.execute(one)
+
+
+def _rights(url: str) -> None:
+    _run(url, "create role reader login", "grant select on all tables in schema public to reader")
 
 
 def test_a_user_who_may_only_read(postgresql: Server, tmp_path: Path) -> None:
@@ -370,7 +398,7 @@ def test_a_user_who_may_only_read(postgresql: Server, tmp_path: Path) -> None:
     reader = address_of(url.replace("matrix@", "reader@"), tmp_path)
     with SharedStore.existing(reader) as store:
         assert len(store.trials(("cell",))) == 3
-        with pytest.raises(BadInput, match="refuses the login"):
+        with pytest.raises(BadInput, match="does not allow this to its user"):
             store.add("run1", [past.READ], [Trial("c1", 9, Outcome.BROKEN)])
 
 

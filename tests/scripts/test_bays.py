@@ -97,3 +97,7 @@ def test_an_empty_memory_file_is_written_again(tmp_path: Path) -> None:
     begun.touch()
     _say(tmp_path, "first", "restore_knobs")
     assert not begun.exists()
+
+
+def test_the_path_of_a_disk_needs_no_utf8() -> None:
+    assert bay_of(["/dev/\udcff"]) != bay_of(["/dev/\udcfe"])

@@ -42,6 +42,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._clock.now
 
+    def jump(self, seconds: float) -> None:
+        self._clock.now += seconds
+
 
 def run_virtually(work: Coroutine[Any, Any, T]) -> T:
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:

@@ -14,6 +14,7 @@ from typing import ClassVar
 from runner.base import process
 from runner.base.errors import HarnessBroken
 from runner.base.process import run
+from runner.base.time_limit import time_limit
 from runner.machines import requirements
 from runner.machines.base import NO_OPTIONS, Leftover, Machine, MachineOptions, Refusal, RigLost, RigSpec
 from runner.machines.container import engines
@@ -263,7 +264,7 @@ async def _wait_until_up(first: asyncio.subprocess.Process) -> None:
     assert first.stdout  # noqa: S101 - for the type checker; it was asked for
     assert first.stderr  # noqa: S101
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with time_limit(PATIENCE):
             line = (await first.stdout.readline()).decode(errors="replace").strip()
             if line == "up":
                 return

@@ -18,6 +18,7 @@ from qemu.qmp import QMPClient, QMPError
 
 from runner.base.digests import forget_checks
 from runner.base.process import is_gone, kill, spawn, spawn_on_socket
+from runner.base.time_limit import time_limit
 from runner.machines.base import RigLost
 from runner.machines.qemu import argv
 from runner.machines.shell import OUTPUT_LOST, OrderChannel, OutputChannel, ShellGone
@@ -236,7 +237,7 @@ class Guest:
 
     async def answer_within(self, asked: Coroutine[Any, Any, T], what: str, deadline: float) -> T:
         try:
-            async with asyncio.timeout(deadline):
+            async with time_limit(deadline):
                 return await self.answer(asked)
         except TimeoutError:
             self.lose(f"{what} within {deadline:g} s")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from runner.base.errors import BadInput, HarnessBroken
 from runner.base.files import cache_dir, exclusive_lock
 from runner.base.process import run
+from runner.base.time_limit import time_limit
 from runner.hosts.inventory import unescape
 from runner.machines.base import Refusal, RigSpec
 from runner.machines.qemu import argv, recipe, template
@@ -182,7 +183,7 @@ async def choose_accelerator(base: Appliance, scratch: Path) -> str | None:
 async def _boots(base: Appliance, scratch: Path, accel: str) -> bool:
     vm = argv.Vm(base, (), accel, 2, 2**29, ())
     with suppress(TimeoutError, HarnessBroken):
-        async with asyncio.timeout(PROOF_DEADLINE), run_guest(vm, scratch) as guest:
+        async with time_limit(PROOF_DEADLINE), run_guest(vm, scratch) as guest:
             await guest.ask("guest-ping")
             return True
     return False

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from runner.base.digests import forget_checks
 from runner.base.errors import HarnessBroken
+from runner.base.time_limit import time_limit
 from runner.machines import shell
 from runner.machines.base import RigLost, Step, StepResult
 from runner.machines.requirements import FACTS, parse_facts
@@ -170,7 +171,7 @@ async def wait_for_boot(guest: Guest) -> None:
 
 async def wait_for_agent(guest: Guest, deadline: float, what: str) -> None:
     try:
-        async with asyncio.timeout(deadline):
+        async with time_limit(deadline):
             await guest.ask("guest-ping")
     except TimeoutError:
         raise RigLost(f"the guest did not {what} within {deadline:g} s", tail=guest.tail()) from None

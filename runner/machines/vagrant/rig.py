@@ -16,6 +16,7 @@ from runner.base import process
 from runner.base.errors import HarnessBroken
 from runner.base.files import cache_dir, exclusive_lock
 from runner.base.process import is_gone, kill, run_to_end, spawn
+from runner.base.time_limit import time_limit
 from runner.machines import requirements
 from runner.machines.base import Progress, RigLost, RigSpec, Step, StepResult
 from runner.machines.qemu.guest import open_nameless
@@ -228,7 +229,7 @@ async def vagrant(folder: Path, *words: str, deadline: float, on_line: Callable[
         on_line(line)
 
     try:
-        async with asyncio.timeout(deadline):
+        async with time_limit(deadline):
             status = await boxes.run_with_lines(command(folder, *words), note)
         why = f"failed with status {status}" if status else ""
     except TimeoutError:
@@ -324,7 +325,7 @@ async def ssh_connection(folder: Path, socket: Path) -> AsyncIterator[tuple[str,
 
 async def _wait_for_connection(socket: Path, child: asyncio.subprocess.Process) -> None:
     try:
-        async with asyncio.timeout(LINE_DEADLINE):
+        async with time_limit(LINE_DEADLINE):
             while not socket.is_socket():  # noqa: ASYNC240 - the socket's creation cannot be awaited, and looking is quick
                 if child.returncode is not None:
                     raise RigLost(f"ssh ended with status {child.returncode} before it could connect to the machine")

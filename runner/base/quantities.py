@@ -13,7 +13,7 @@ _TIME_UNITS = {
     "m": Fraction(60),
     "h": Fraction(3600),
 }
-_QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z%µ]*)\s*")
+_QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z%µ]*)\s*", re.ASCII)
 
 
 #: The limit of sizes: files, disks and the store use signed 64-bit numbers.
@@ -124,7 +124,7 @@ def parse_extent(value: object) -> int | str:
     return parse_size(value)
 
 
-_MEMORY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*x\s*memory\s*")
+_MEMORY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*x\s*memory\s*", re.ASCII)
 
 
 def parse_length(value: object) -> int | str:

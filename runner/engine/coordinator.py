@@ -132,7 +132,7 @@ class Coordinator:
                     self._start(self._check(worker))
             if self._opened or self._members.can_run(stacks):
                 self._give_out()
-                if not self._tasks and self._open_round() is None and not self._open:
+                if not self._tasks and all(one.over for one in self._open) and self._open_round() is None:
                     return
             if not self._tasks:
                 self._members.require_usable()

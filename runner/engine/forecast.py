@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
+from itertools import repeat
 from math import exp, log
 from statistics import fmean, pvariance
 from typing import TYPE_CHECKING
@@ -141,17 +142,22 @@ class Forecast:
     def _last_end(
         self, owners: dict[int, set[str]], later: int, speeds: dict[str, float], credit: dict[str, float]
     ) -> float:
-        free = dict.fromkeys(speeds, 0.0)
+        free, without_host = dict.fromkeys(speeds, 0.0), []
         for number, cells in self._left.items():
-            for host in (several := owners.get(number, set()) & speeds.keys()):
-                free[host] += self._estimates.sum_of(cells) / len(several) / speeds[host]
+            several, work = owners.get(number, set()) & speeds.keys(), self._estimates.sum_of(cells)
+            for host in several:
+                free[host] += work / len(several) / speeds[host]
+            if not several:
+                without_host.append(work)
         ends = [(max(0.0, seconds - credit.get(host, 0.0)), host) for host, seconds in free.items()]
         last = max(seconds for seconds, _ in ends)
         heapify(ends)
-        usual = self._estimates.sum_of()
-        for _ in range(later):  # each goes to the host that is free first
+        for work in (
+            *without_host,
+            *repeat(self._estimates.sum_of(), later),
+        ):  # each goes to the host that is free first
             seconds, host = heappop(ends)
-            seconds += usual / speeds[host]
+            seconds += work / speeds[host]
             last = max(last, seconds)
             heappush(ends, (seconds, host))
         return last

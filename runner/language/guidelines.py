@@ -15,8 +15,8 @@ from runner.base.quantities import parse_percent, parse_rate, parse_time
 from runner.language.axes import Scalar, SomeCells, Where, conditions, model_in
 from runner.language.metrics import FOUND, KNOWN, OF_JOBS, Metric, metric_named
 
-_FACTOR = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:x|per\s+\S+)?\s*")
-_COUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:IOPS)?\s*")
+_FACTOR = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:x|per\s+\S+)?\s*", re.ASCII)
+_COUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:IOPS)?\s*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

@@ -315,7 +315,8 @@ def _put_in_place(half: Path, name: str) -> Path:
 def _default_name(manifest: Manifest) -> str:
     started = datetime.fromisoformat(manifest.started).astimezone(UTC)
     words = (manifest.matrix[:100], manifest.machine[:50], f"{started:%Y%m%d-%H%M%S}")
-    return "-".join(_FOREIGN.sub("_", word).strip(".") for word in words)
+    # A name that begins with a dash would be an option.
+    return "-".join(filter(None, (_FOREIGN.sub("_", word).strip(".-") for word in words)))
 
 
 def _write_texts(folder: Path, texts: Mapping[str, str]) -> None:

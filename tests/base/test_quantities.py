@@ -35,6 +35,7 @@ def test_sizes(text: object, size: int) -> None:
         ("fast", "not a size"),
         (True, "not a size"),
         ("-4KiB", "not a size"),
+        ("\u0664KiB", "not a size"),
     ],
 )
 def test_a_wrong_size_says_what_would_be_right(text: object, hint: str) -> None:

@@ -12,13 +12,14 @@ from xml.etree import ElementTree
 
 import pytest
 import scipy.special  # noqa: F401 - here, as what a session inside of another one imports is forgotten after it
+import sqlalchemy.dialects.sqlite  # noqa: F401
 
 from runner.base.errors import BadInput
 from runner.machines import dry
 from runner.machines.base import Step, StepResult
 from runner.reports import verdicts  # noqa: F401
 from runner.results.run_folder import load
-from runner.session import selected_matrix
+from runner.session import finish, selected_matrix, slow_motion  # noqa: F401
 from runner.session.run_request import RunRequest
 from tests.support.matrices import SMALL
 from tests.support.top import TOP as ROOT

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
+from runner.engine.cluster_interface import SchedulerLost
 from runner.engine.coordinator import Coordinator
 from runner.engine.estimate import Pace, seconds_of
 from runner.engine.plan import Plan
@@ -27,9 +29,11 @@ from tests.support.matrices import space
 from tests.support.virtual_time import TimedCluster, run_virtually
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
     from pathlib import Path
 
+    from runner.engine.batch_messages import BatchRequest
+    from runner.engine.cluster_interface import Worker
     from runner.results.record import Trial
     from runner.space.space import Cell
 
@@ -63,6 +67,7 @@ def run(
     speeds: Mapping[str, float],
     seconds: Callable[[Cell], float],
     rate: Callable[[Cell, int], float] = lambda *_: 1e8,
+    cluster_of: type[TimedCluster] = TimedCluster,
 ) -> tuple[list[tuple[float, float]], float, list[Trial]]:
     """Return the forecasts with their times, the time of the whole run, and its trials."""
     seen: list[tuple[float, float]] = []
@@ -75,7 +80,7 @@ def run(
                 seen.append((clock(), event.seconds))
 
         context = RunContext(machine, journal, Shelf(), folder, listen, "here")
-        cluster = TimedCluster(plan, speeds, seconds, rate)
+        cluster = cluster_of(plan, speeds, seconds, rate)
         await Coordinator(Scheduler(plan), context, cluster, ORDER, print, clock).run()
         return clock()
 
@@ -103,6 +108,51 @@ def test_the_forecast_is_within_a_fifth_from_a_tenth_of_the_run_on(
     }  # by how much the estimate is
     found, total, _ = run(tmp_path, plan, machine, speeds, lambda cell: seconds_of(cell, Pace()) * wrong[cell.id])
     ends = {at: at + left for at, left in found if at >= total / 10}
+    assert len(ends) > 10
+    assert {at: end for at, end in ends.items() if abs(end / total - 1) > 0.2} == {}
+
+
+class Interrupted(TimedCluster):
+    """Its scheduler is away for 20 s."""
+
+    BEGIN, END = 900.0, 920.0
+
+    @asynccontextmanager
+    async def open(self, changed: Callable[[], None]) -> AsyncIterator[None]:
+        self._gone = asyncio.Event()
+
+        async def interrupt() -> None:
+            await asyncio.sleep(self.BEGIN)
+            workers, self.workers, self.connected = self.workers, [], False
+            self._gone.set()
+            changed()
+            await asyncio.sleep(self.END - self.BEGIN)
+            self._gone.clear()
+            self.workers, self.connected = workers, True
+            changed()
+
+        task = asyncio.create_task(interrupt())
+        yield
+        task.cancel()
+
+    async def carry_out(self, worker: Worker, request: BatchRequest, receive: Callable[[bytes], None]) -> None:
+        work = asyncio.create_task(super().carry_out(worker, request, receive))
+        gone = asyncio.create_task(self._gone.wait())
+        await asyncio.wait([work, gone], return_when=asyncio.FIRST_COMPLETED)
+        gone.cancel()
+        if not work.done():
+            work.cancel()
+            raise SchedulerLost("the scheduler of the cluster is gone")
+        await work
+
+
+@pytest.mark.parametrize("machine", [Measuring(), Dry()])
+def test_the_forecast_goes_on_after_the_scheduler_was_away(tmp_path: Path, machine: Dry) -> None:
+    plan, speeds = plan_of(9), {"a": 2.0, "b": 1.0}
+    found, total, _ = run(
+        tmp_path, plan, machine, speeds, lambda cell: seconds_of(cell, Pace()), cluster_of=Interrupted
+    )
+    ends = {at: at + left for at, left in found if at > Interrupted.END}
     assert len(ends) > 10
     assert {at: end for at, end in ends.items() if abs(end / total - 1) > 0.2} == {}
 

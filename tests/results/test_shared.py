@@ -368,6 +368,15 @@ def test_a_trigger_that_drops_trials_is_noticed(postgresql: Server, tmp_path: Pa
     assert "does not keep all trials" in str(unread)
 
 
+def test_a_database_with_views_of_others_is_no_store(postgresql: Server, tmp_path: Path) -> None:
+    url = postgresql.database(f"{tmp_path.name}-views")
+    _run(url, "create view v_cells as select 7 as theirs")
+    with pytest.raises(BadInput, match="not a shared store of matrix") as caught:
+        SharedStore.open(address_of(url, tmp_path))
+    assert "it has a view named v_cells" in caught.value.details
+    _run(url, "select theirs from v_cells")
+
+
 def test_a_server_that_refuses_a_connection_is_not_one_that_is_away(postgresql: Server, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="refuses the connection") as caught:
         SharedStore.open(address_of(f"{postgresql.url()}&options=-c%20nonsense%3D1", tmp_path))

@@ -70,6 +70,8 @@ def status(cluster: ClusterOptions | None) -> None:
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for row in table:
         echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+    if not found.workers:
+        echo("no worker has joined: `matrix worker --cluster ADDRESS` on a host does that")
     if found.dashboard:
         echo(f"Dask's dashboard: {found.dashboard}")
 

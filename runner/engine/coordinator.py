@@ -58,8 +58,8 @@ _NO_SCHEDULER = (
     f"the scheduler of the cluster is gone; the run waits up to {RECONNECT:g} s for it: "
     "start it again with `matrix cluster scheduler`"
 )
-_NO_WORKER = "waiting for workers: `matrix worker --cluster ADDRESS` on a host joins it"
-_NO_WORKER_LEFT = "no worker is left; waiting for them to come back"
+_NO_WORKER = "waiting for workers: `matrix worker --cluster ADDRESS` on a host joins it; Ctrl-C ends the run"
+_NO_WORKER_LEFT = "no worker is left; waiting for one to come back; Ctrl-C ends the run"
 
 
 class Coordinator:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _PAUSE = 1.0  # seconds between two attempts
 _ANSWER = 5.0  # seconds for an answer
-_OTHER_SCHEME = "name the scheduler by the address that it prints: tls:// or tcp://"
+_OTHER_SCHEME = "name the scheduler as it prints its address, with tls:// or tcp://"
 _UNFIT = {
     errno.EADDRINUSE: ("the port is in use", "name another port, or stop the program that has this one (`ss -ltnp`)"),
     errno.EADDRNOTAVAIL: (

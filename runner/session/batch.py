@@ -96,10 +96,16 @@ class Batches:
 
     def _machine(self, order: Order, pool: Pool | None, disks: RunDisks | None = None) -> Machine:
         options = (disks or RunDisks()).machine_options(pool.match if pool else None)
-        return machine(order.machine, replace(options, cold=order.cold, notice=self._notice))
+        options = replace(options, cold=order.cold, notice=self._notice, progress=self._progress)
+        return machine(order.machine, options)
 
     def _notice(self, text: str) -> None:
         self.outbox.send(NOTICE, text=text)
+
+    def _progress(self, brief: str, fraction: float | None = None) -> None:  # noqa: ARG002
+        """Report a build of the appliance, the only step of minutes. A coordinator shows equal notices once."""
+        if brief.startswith("appliance: "):
+            self._notice("it builds its appliance, once; this takes some minutes")
 
     def _check(self, request: BatchRequest) -> None:
         """Write why this host cannot run stacks, for how many rigs it has room, and the id of its boot."""

@@ -14,6 +14,7 @@ import orjson
 import pytest
 
 from runner.engine.batch_messages import BatchRequest, Outbox
+from runner.machines.dry import Dry
 from runner.results.record import Outcome
 from runner.results.trial_message import decode_trial
 from runner.session import batch as session
@@ -24,6 +25,8 @@ from tests.support.matrices import SMALL
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from runner.machines.base import MachineOptions
 
 
 @pytest.fixture
@@ -101,6 +104,18 @@ def test_a_request_without_cells_checks_the_host(tmp_path: Path) -> None:
     checked, _ = messages_of(tmp_path, BatchRequest(token="", order=strange))
     assert len(checked["refusals"]) == 2
     assert all("no such kernel" in why for why in checked["refusals"].values())
+
+
+def test_a_build_of_the_appliance_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def building(_: str, options: MachineOptions) -> Dry:
+        options.progress("starting the virtual machine", None)
+        options.progress("appliance: fetching packages", 0.1)
+        return Dry()
+
+    monkeypatch.setattr(session, "machine", building)
+    notice, checked, _ = messages_of(tmp_path, BatchRequest(token="", order=ORDER))
+    assert notice["text"] == "it builds its appliance, once; this takes some minutes"
+    assert checked["event"] == "checked"
 
 
 def test_a_file_that_was_not_sent_is_not_read_here(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from runner.analysis.axes import (
     value_key,
     varying_axes,
 )
+from runner.analysis.samples import kernels_of
 from runner.analysis.selectors import runs_named
 from runner.analysis.tables import full_name
 from runner.base.errors import BadInput
@@ -66,7 +67,7 @@ class Side:
 
     @cached_property
     def kernels(self) -> set[str]:
-        return {kernel for one in self.found for kernel in one.each_kernel}
+        return kernels_of(self.found)
 
 
 def runs_of(kind: str, word: str, runs: Sequence[RunRow]) -> list[RunRow]:
@@ -98,7 +99,7 @@ def _on_kernel(word: str, found: Sequence[Samples]) -> list[Samples]:
         return kernel == word or (kernel.startswith(word) and kernel[len(word)] in ".-+_")
 
     left = [one if one.cell.axes.get(_KERNEL_AXIS) == word else one.under(release) for one in found]
-    kernels = {kernel for one in found for kernel in one.kernels}
+    kernels = kernels_of(found)
     return _some([one for one in left if one.rows], "kernel", word, kernels)
 
 

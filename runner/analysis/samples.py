@@ -201,11 +201,7 @@ class Samples:
 
     @cached_property
     def kernels(self) -> Sequence[str]:
-        return sorted({*self.each_kernel})
-
-    @property
-    def each_kernel(self) -> Iterator[str]:
-        return (row[_KERNEL] for row in self.rows if row[_KERNEL])
+        return sorted(kernels_of([self]))
 
     @property
     def host_limited(self) -> int:
@@ -319,6 +315,10 @@ def _sum(values: Sequence[float | None]) -> float | None:
         return sum(cast("Sequence[float]", values))
     known = [value for value in values if value is not None]
     return sum(known) if known else None
+
+
+def kernels_of(several: Iterable[Samples]) -> set[str]:
+    return {row[_KERNEL] for one in several for row in one.rows if row[_KERNEL]}
 
 
 def samples_of(

@@ -5,8 +5,8 @@
 Twice: of trials that read, as nearly all of the shipped matrices do one of the two, and of trials that read and write,
 which have twice the figures and twice the histograms. The bare loop writes the same number of CSV rows (33 columns)
 with csv.writer and of test cases (with one text each of the same length) with ElementTree, from constants: no journal,
-no statistics. Both run in this process, in turn. Then the page for people, which report.html takes beside them: the
-figures of all cells are known by that time.
+no statistics. Both run in this process, in turn. Then the files for people, the answer and the page, in the time that
+they take beside them: the figures of all cells are known by then.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import random
 import sys
 import tempfile
 import time
+from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
@@ -24,8 +25,10 @@ from xml.etree import ElementTree as Tree
 
 import sqlalchemy as sa
 
+from runner.reports.answer import full_answer
 from runner.reports.html import page
-from runner.reports.write import load_run_data, render_reports
+from runner.reports.speed import without_gc
+from runner.reports.write import load_run_data, rendered
 from runner.results import journal_tables as schema
 from runner.results.environment import Host
 from runner.results.fio_output import Direction, Figures
@@ -98,11 +101,17 @@ def rows_of(one: Trial) -> dict[str, object]:
     return row_of(one) | latencies_of(one)
 
 
+@without_gc()
 def ours(path: Path) -> RunData:
     with Journal.existing(path) as journal:
         content = load_run_data(RunFolder(path.parent, MANIFEST), journal, over=True)
-    render_reports(content)
+    written = {name: b"".join(parts) for name, parts in islice(rendered(content), 3)}
+    assert written.keys() == {"trials.csv", "summary.csv", "junit.xml"}
     return content
+
+
+def answer(content: RunData) -> str:
+    return full_answer(content.rankings, synthetic=False, over=True)
 
 
 def people(content: RunData) -> bytes:
@@ -137,11 +146,13 @@ def told(kind: str, trials: int, *, writes: bool) -> None:
         fill(path, trials, writes=writes)
         pairs = [(seconds(lambda: ours(path)), seconds(lambda: bare(trials))) for _ in range(ROUNDS)]
         content = ours(path)
+        answers = seconds(lambda: answer(content))
         pages = [seconds(lambda: people(content)) for _ in range(ROUNDS)]
     mine, theirs = median(pair[0] for pair in pairs), median(pair[1] for pair in pairs)
     print(f"{trials} trials, {kind}")
     print(f"  journal -> JUnit + both CSV         {mine:.2f} s  (median of {ROUNDS}; first {pairs[0][0]:.2f} s)")
     print(f"  bare csv.writer + ElementTree loop  {theirs:.2f} s  (ratio {mine / theirs:.1f})")
+    print(f"  answer.txt beside them              {answers:.2f} s")
     print(f"  report.html beside them             {median(pages):.2f} s  (first {pages[0]:.2f} s)")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -10,30 +11,32 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 _LOOKS = 10  # at the clock, in each limit
-_LATE = 1.0  # seconds; a busy host is late by less
+_LATE = 1.0  # seconds that a busy host may delay a look
 
 
 @asynccontextmanager
 async def time_limit(seconds: float) -> AsyncIterator[None]:
     """Raise TimeoutError if the block takes longer, like asyncio.timeout.
 
-    After a pause, there may be an answer that is not read yet. So a look that comes late does not count.
+    After a pause, there may be an answer that is not read yet. So a look that comes late does not count, unless this
+    process was at work meanwhile.
     """
     loop, interval = asyncio.get_running_loop(), seconds / _LOOKS
     timer: asyncio.TimerHandle
 
-    def look(due: float, left: int) -> None:
+    def look(due: float, worked: float, left: int) -> None:
         nonlocal timer
-        now = loop.time()
-        left -= now - due < max(interval, _LATE)
+        now, at_work = loop.time(), time.process_time()
+        late = now - due
+        left -= late < max(interval, _LATE) or at_work - worked > late / 2
         if left:
-            timer = loop.call_at(now + interval, look, now + interval, left)
+            timer = loop.call_at(now + interval, look, now + interval, at_work, left)
         else:
             limit.reschedule(now)
 
     async with asyncio.timeout(None) as limit:  # noqa: TID251 - this is the other way
         first = loop.time() + interval
-        timer = loop.call_at(first, look, first, _LOOKS)
+        timer = loop.call_at(first, look, first, time.process_time(), _LOOKS)
         try:
             yield
         finally:

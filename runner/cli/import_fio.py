@@ -16,7 +16,7 @@ from runner.analysis.axes import grouped
 from runner.analysis.fio_import import Group, count_documents, parse_groups
 from runner.base.errors import BadInput, Exit, UnfitFile
 from runner.base.files import RECORDED, read_input, write_atomically
-from runner.base.text import shorten
+from runner.base.text import printable, shorten
 from runner.cli.options import results, store
 from runner.cli.screen import echo, first_notes
 from runner.results.databases import translate_errors
@@ -196,7 +196,7 @@ def _trials(
             started=group.started.isoformat(timespec="milliseconds"),
             seconds=group.figures.runtime if group.figures else 0.0,
             figures=group.figures,
-            notes={"imported": file.name, **{name: text for name, text in notes.items() if text}},
+            notes={"imported": printable(file.name), **{name: text for name, text in notes.items() if text}},
             folder=f"imported/{digests[file]}",
         )
         yield cell, trial

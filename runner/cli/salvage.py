@@ -40,7 +40,9 @@ def command(run: Path, results: Path) -> None:
         raise BadInput(f"{damaged.path} is in use", resolution="wait until that process has ended")
     found = salvage(damaged.journal)
     if found.is_whole and _is_readable(damaged):
-        raise BadInput(f"the journal of {damaged.path} is not damaged", resolution="all commands read it as it is")
+        raise BadInput(
+            f"the journal of {damaged.path} is not damaged", resolution="`matrix report RUN` writes its reports again"
+        )
     saved = _write(damaged, found, results)
     for table, count in sorted(found.dropped.items()):
         echo(f"dropped: {count:,} row{'s' if count != 1 else ''} of {table}")

@@ -51,7 +51,8 @@ if TYPE_CHECKING:
 
 #: How often the process of a trial may die before this counts as a lost attempt. Operators kill processes, too.
 DEATHS = 5
-#: How many cells go to a host at once: their records may arrive sooner than the journal takes them.
+#: How many cells go to a host at once. Their records may arrive sooner than the journal takes them, and wait in memory:
+#: with 500, a run of 20,000 trials that take no time needed 230 MB, and with 100 180 MB.
 MOST_CELLS = 200
 _FOR_SCHEDULER, _FOR_WORKERS = "waiting for the scheduler", "waiting for workers"
 _NO_SCHEDULER = (
@@ -433,7 +434,7 @@ class Coordinator:
         self._forecast.end_trial(flight.worker.host, trial.round, cell.id)
         self._recorder.record(cell, replace(trial, notes={**trial.notes, **notes}))
         later = self.scheduler.plan.repeat.max - self._opened
-        if (left := self._forecast.next_forecast(self._open, later)) is not None:
+        if (left := self._forecast.next_forecast(self._open, later, self._members.present)) is not None:
             self._context.listen(TimeLeft(left))
         if following := self.scheduler.following(cell, trial.round, list(flight.left.values())):
             cells = tuple(following)

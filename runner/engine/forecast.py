@@ -10,7 +10,7 @@ from statistics import fmean, pvariance
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from runner.engine.placement import OpenRound
 
@@ -98,13 +98,14 @@ class Forecast:
             self._estimates.correct(cell, took * one.speed)
         self._left.get(round_number, set()).discard(cell)
 
-    def next_forecast(self, open_rounds: Iterable[OpenRound], later: int) -> float | None:
-        """Return the seconds left if a forecast is due. `later`: the number of rounds to open."""
+    def next_forecast(self, open_rounds: Iterable[OpenRound], later: int, present: Collection[str]) -> float | None:
+        """Return the seconds left if a forecast is due. `later`: the rounds to open; `present`: the hosts that work."""
         now = self._clock()
         if now < self._next:
             return None
         self._next = now + INTERVAL
-        return self.seconds_left({one.number: set(one.hosts.values()) for one in open_rounds}, later, now)
+        owners = {one.number: set(one.hosts.values()).intersection(present) for one in open_rounds}
+        return self._seconds_left(owners, later, present, now)
 
     def _speeds(self) -> dict[str, float]:
         """Return the speed of each host; empty if none is known.
@@ -123,15 +124,18 @@ class Forecast:
             found[host] = exp(mean + (one - mean) * spread / (spread + doubt[host]))
         return found
 
-    def seconds_left(self, owners: dict[int, set[str]], later: int, now: float) -> float | None:
+    def _seconds_left(
+        self, owners: dict[int, set[str]], later: int, present: Collection[str], now: float
+    ) -> float | None:
         """Return None if no host has a speed yet.
 
-        `owners`: the hosts of open rounds, empty for rounds that are spread over all hosts.
+        `owners`: the hosts of open rounds. A round has none if it is spread over all hosts, has not begun, or lost its
+        host.
         """
-        speeds = self._speeds()
+        speeds = {host: speed for host, speed in self._speeds().items() if host in present}
         if not speeds:
             return None
-        credit = {host: now - one.last for host, one in self._hosts.items() if one.batches}
+        credit = {host: now - self._hosts[host].last for host in speeds if self._hosts[host].batches}
         if not any(owners.values()):
             under_way = sum(seconds * speeds[host] for host, seconds in credit.items())
             left = sum(map(self._estimates.sum_of, self._left.values())) - under_way
@@ -152,10 +156,8 @@ class Forecast:
         ends = [(max(0.0, seconds - credit.get(host, 0.0)), host) for host, seconds in free.items()]
         last = max(seconds for seconds, _ in ends)
         heapify(ends)
-        for work in (
-            *without_host,
-            *repeat(self._estimates.sum_of(), later),
-        ):  # each goes to the host that is free first
+        # Each of these rounds goes to the host that is free first.
+        for work in [*without_host, *repeat(self._estimates.sum_of(), later)]:
             seconds, host = heappop(ends)
             seconds += work / speeds[host]
             last = max(last, seconds)

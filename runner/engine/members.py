@@ -117,8 +117,13 @@ class Members:
         self._unused[worker.address] = why = {"host": worker.host, "details": "", **why}
         self._notice(_with_details(f"a worker on {worker.host} is not used: {why['brief']}", why))
 
+    @property
+    def present(self) -> frozenset[str]:
+        """Return the hosts with a worker in use."""
+        return frozenset(one.host for one in self._workers.values())
+
     def _note_absent(self) -> None:
-        self.absent = frozenset(self._hosts.keys() - {one.host for one in self._workers.values()})
+        self.absent = frozenset(self._hosts.keys() - self.present)
 
     def begin(self, worker: Worker) -> None:
         self._busy[worker.address] += 1

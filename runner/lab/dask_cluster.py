@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
+import dask
 from distributed.batched import BatchedSend
 from distributed.comm import CommClosedError, connect
 from pydantic import BaseModel, Field, PositiveInt, ValidationError
@@ -27,7 +28,8 @@ from runner.lab.address import RIG
 from runner.lab.members import FACTS, Membership, configured, scheduler, worker
 from runner.lab.reach import unanswered, wait_for_scheduler
 from runner.lab.relay import CANCEL, COORDINATE, INTERVAL, LEFT, LINES, MEMBERS, REQUEST
-from runner.lab.seats import unpacked
+from runner.lab.seats import INTERVAL as SEND_INTERVAL
+from runner.lab.seats import QUIET, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping
@@ -38,7 +40,8 @@ if TYPE_CHECKING:
     from runner.engine.batch_messages import BatchRequest
 
 _FAREWELL = 5.0  # seconds for the last messages
-_LOOK, _LOOKS = 10.0, 12  # a worker is lost if so many looks, so many seconds apart, find no message of its batch
+#: A worker is lost if so many looks, as far apart as its signs of life, find no message of its batch.
+_LOOK, _LOOKS = QUIET * SEND_INTERVAL, 12
 _GONE = "the scheduler of the cluster is gone"
 
 
@@ -88,6 +91,8 @@ class DaskCluster:
         async with AsyncExitStack() as stack:
             stack.enter_context(configured())
             if self._slots:
+                # After a pause of this process, its worker would count as lost, and it joins but once.
+                stack.enter_context(dask.config.set({"distributed.scheduler.worker-ttl": None}))
                 self._address = await stack.enter_async_context(scheduler("inproc://"))
                 member = Membership(socket.gethostname(), {RIG: self._slots})
                 await stack.enter_async_context(worker(self._address, member))
@@ -210,7 +215,7 @@ class DaskCluster:
 
 
 async def _end_of(flight: _Flight) -> None:
-    """Wait until a batch is done. Raise BatchLost if its worker falls silent: each sends a sign of life every 10 s.
+    """Wait until a batch is done. Raise BatchLost if its worker falls silent.
 
     Looks are counted, not seconds: after a pause of this process, there are messages that it has not read yet.
     """

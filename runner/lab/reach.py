@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _PAUSE = 1.0  # seconds between two attempts
 _ANSWER = 5.0  # seconds for an answer
 _OTHER_SCHEME = "name the scheduler as it prints its address, with tls:// or tcp://"
+_CERTIFICATES = "copy the folder of certificates from the host of the scheduler, and start again with it"
+_NO_TLS = frozenset(("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST"))
 _UNFIT = {
     errno.EADDRINUSE: ("the port is in use", "name another port, or stop the program that has this one (`ss -ltnp`)"),
     errno.EADDRNOTAVAIL: (
@@ -55,11 +57,14 @@ async def check_connection(address: str, security: Security | None) -> None:
         raise Misdirected(
             f"{address}: the certificates do not match",
             details=error.verify_message,
-            resolution="copy the folder of certificates from the host of the scheduler, and start again with it",
+            resolution=_CERTIFICATES,
         ) from error
     except ssl.SSLError as error:
+        plain = error.reason in _NO_TLS
         raise Misdirected(
-            f"{address}: what listens there does not use TLS", details=error.reason or "", resolution=_OTHER_SCHEME
+            f"{address}: what listens there {'does not use TLS' if plain else 'refuses the connection'}",
+            details=error.reason or "",
+            resolution=_OTHER_SCHEME if plain else _CERTIFICATES,
         ) from error
     except TimeoutError as error:
         raise unanswered(address, f"no answer within {_ANSWER:g} s") from error
@@ -69,6 +74,12 @@ async def check_connection(address: str, security: Security | None) -> None:
     try:
         async with asyncio.timeout(_ANSWER):  # noqa: TID251 - it is short, and callers ask again
             await reader.readexactly(1)  # a scheduler speaks first; at tls://, it waits for a client that does
+    except ssl.SSLError as error:  # it may refuse a certificate so late
+        raise Misdirected(
+            f"{address}: the scheduler does not accept our certificate",
+            details=error.reason or "",
+            resolution=_CERTIFICATES,
+        ) from error
     except (OSError, EOFError) as error:  # also a TimeoutError
         raise ClusterLost(
             f"{address}: what listens there does not answer as a scheduler",

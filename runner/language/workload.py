@@ -46,7 +46,7 @@ def _aliases(value: object) -> object:
         kind, _, skipped = value.partition(":")
         if kind.startswith("rand"):
             raise ValueError(f"random work has a new offset for each request; write {kind}")
-        match = re.fullmatch(r"(\d+)([kmg]?)(i?b)?", skipped.strip().lower())  # fio writes `64k` for 64KiB
+        match = re.fullmatch(r"([0-9]+)([kmg]?)(i?b)?", skipped.strip().lower())  # fio writes `64k` for 64KiB
         size = int(match[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[match[2]] if match else 2**16
         raise ValueError(f"write rw: {kind}, skip: {format_size(size)}")
     return {"readwrite": "rw"}.get(value, value) if isinstance(value, str) else value

@@ -289,7 +289,7 @@ UNSHOWN = {
 }
 #: They discard deleted blocks by default on every device that can (btrfs since Linux 6.2).
 DISCARDING = frozenset({"btrfs", "f2fs"})
-_SIZED = re.compile(r"(\d+)([kKmMgG]?)")
+_SIZED = re.compile(r"([0-9]+)([kKmMgG]?)")
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 
 

@@ -31,7 +31,7 @@ Type = Literal["linear", "striped", "mirror", "raid0", "raid1", "raid4", "raid5"
 
 def _order(value: object) -> object:
     """Separate the numbers with single blanks, so that two spellings of one order are equal."""
-    if not isinstance(value, str) or not re.fullmatch(r"\s*\d+(\s+\d+)*\s*", value):
+    if not isinstance(value, str) or not re.fullmatch(r"\s*[0-9]+(\s+[0-9]+)*\s*", value):
         raise ValueError('not an order; write the numbers of the devices below in quotation marks, like "4 3 1 2"')
     return " ".join(str(int(number)) for number in value.split())
 

@@ -41,7 +41,7 @@ REDUNDANT = frozenset({1, 4, 5, 6, 10})
 
 
 def _level(value: object) -> object:
-    match = re.fullmatch(r"raid-?(\d+)", value, re.IGNORECASE) if isinstance(value, str) else None
+    match = re.fullmatch(r"raid-?([0-9]+)", value, re.IGNORECASE) if isinstance(value, str) else None
     return int(match[1]) if match else value
 
 

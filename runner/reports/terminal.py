@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from runner.reports.run_data import CellSummary, RunData
     from runner.results.record import Trial
+    from runner.statistics.changes import Drift
     from runner.statistics.stopping import Estimate
 
 _WORST = (Outcome.CORRUPT, Outcome.BROKEN)
@@ -155,11 +156,12 @@ def precision_note(recorded: RunData) -> str:
 
 
 _SEEN = 0.5  # a drift below this part of the narrowest interval is not reported
+_LEAST_DRIFT = 0.02  # nor a smaller one: the order of random requests alone can do as much, and it changes no decision
 
 
 def drift_note(recorded: RunData) -> str:
     drift = recorded.drift
-    if not drift or drift.p > 1 - drift.confidence or abs(drift.change - 1) < _SEEN * _narrowest(recorded):
+    if not drift or drift.p > 1 - drift.confidence or _is_small(drift, recorded):
         return ""
     bounds = sorted(abs(bound - 1) for bound in (drift.low, drift.high))
     may_stop = recorded.until is not None or recorded.steered
@@ -173,6 +175,10 @@ def drift_note(recorded: RunData) -> str:
         f"from the first round to the last, rates {'rose' if drift.change > 1 else 'fell'} by "
         f"{percent(abs(drift.change - 1))} ({percent(bounds[0])} to {percent(bounds[1])}): {effect}"
     )
+
+
+def _is_small(drift: Drift, recorded: RunData) -> bool:
+    return abs(drift.change - 1) < max(_LEAST_DRIFT, _SEEN * _narrowest(recorded))
 
 
 def host_note(recorded: RunData, *, certain: bool = False) -> str:

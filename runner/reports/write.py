@@ -139,10 +139,10 @@ def _rounds(files: _Outputs, cells: Sequence[CellRow], trials: Sequence[Trial]) 
 
 @without_gc()
 def render_reports(content: RunData) -> dict[str, bytes]:
-    return {name: b"".join(parts) for name, parts in _rendered(content)}
+    return {name: b"".join(parts) for name, parts in rendered(content)}
 
 
-def _rendered(content: RunData) -> Iterator[tuple[str, Iterable[bytes]]]:
+def rendered(content: RunData) -> Iterator[tuple[str, Iterable[bytes]]]:
     """Make one report after the other, the largest by lines: those of a large run would need much memory."""
     if not content.survey:  # which writes them too
         for name, lines in (("trials.csv", trials_csv(content)), ("summary.csv", summary_csv(content))):
@@ -185,7 +185,7 @@ def write_reports(run: RunFolder, content: RunData) -> list[Path]:
 
     with without_gc():
         paths = [*(content.survey.paths if content.survey else ())]
-        paths += [_put(run.path / name, parts) for name, parts in _rendered(content)]
+        paths += [_put(run.path / name, parts) for name, parts in rendered(content)]
     for name in _OPTIONAL:
         if run.path / name not in paths:
             (run.path / name).unlink(missing_ok=True)

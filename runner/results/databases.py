@@ -175,16 +175,27 @@ def _database_cause(problem: DBAPIError) -> tuple[Cause | None, str]:
     return _connection_cause(text) if isinstance(problem, OperationalError) else None, text.strip()
 
 
+#: Words of a server that refuses a connection, the first that fits counts. The causes `_AWAY` end by themselves.
+_SIGNS = {
+    "too many": _TOO_MANY,
+    "connection slots": _TOO_MANY,
+    "the database system is": _AWAY,
+    "terminating connection": _AWAY,
+    "due to timeout": _AWAY,
+    "permission denied": _NO_RIGHTS,
+    "authentication failed": _NOT_ALLOWED,
+    "no password supplied": _NOT_ALLOWED,
+    "pg_hba.conf": _NOT_ALLOWED,
+    'role "': _NOT_ALLOWED,
+}
+
+
 def _connection_cause(text: str) -> Cause:
     """Guess the cause from the text. The server sends a code, but the library does not pass it on."""
-    if any(sign in text for sign in ("authentication failed", "no password supplied", "pg_hba.conf", 'role "')):
-        return _NOT_ALLOWED
-    if 'database "' in text and "does not exist" in text:
+    found = next((cause for sign, cause in _SIGNS.items() if sign in text), None)
+    if found is None and 'database "' in text and "does not exist" in text:
         return _POSTGRESQL["3D"]
-    if any(sign in text for sign in ("too many", "connection slots")):
-        return _TOO_MANY
-    # Of all refusals, these alone end by themselves.
-    return _REFUSED if "FATAL:" in text and "the database system is" not in text else _AWAY
+    return found or (_REFUSED if "FATAL:" in text else _AWAY)
 
 
 _CONNECT = 5  # seconds. An unreachable server must not delay a run for long.

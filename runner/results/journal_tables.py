@@ -396,10 +396,16 @@ def trial_of(row: Sequence[Any], known: Mapping[str, tuple[Reading, ...]]) -> Tr
     """Build a trial from a row and readings by digest. Raise ValueError for a row that this program did not write."""
     _check_trial(row)
     trial = _trial_of(row, known)
-    for side in trial.figures.sides.values() if trial.figures else ():
-        if side.latencies:
-            side.latencies.unpack()
+    check_histograms(trial.figures)
     return trial
+
+
+def check_histograms(figures: Figures | None) -> None:
+    """Raise ValueError for a histogram that another program packed."""
+    for one in (figures, *figures.jobs.values()) if figures else ():
+        for side in one.sides.values():
+            if side.latencies:
+                side.latencies.unpack()
 
 
 def trials_of(rows: Sequence[Sequence[Any]], known: Mapping[str, tuple[Reading, ...]]) -> Iterator[Trial]:
@@ -431,6 +437,7 @@ def job_of(row: Sequence[Any]) -> tuple[tuple[str, int], str, Figures]:
     figures = _figures(rest)
     if figures is None:
         raise ValueError(f"job {name!r:.60} of a trial has no run time")
+    check_histograms(figures)
     return (cell, round_number), name, figures
 
 

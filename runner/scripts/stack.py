@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -82,7 +81,7 @@ def view_stack(stack: Layers, disks: Sequence[str], below: Below, *, zeroed: boo
 
 
 def bay_of(disks: Sequence[str]) -> str:
-    return hashlib.blake2b(os.fsencode(" ".join(sorted(disks))), digest_size=4).hexdigest()
+    return hashlib.blake2b(" ".join(sorted(disks)).encode(errors="surrogateescape"), digest_size=4).hexdigest()
 
 
 def _with_names(made: tuple[View, ...], axis: str) -> tuple[View, ...]:

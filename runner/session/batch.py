@@ -103,9 +103,9 @@ class Batches:
         self.outbox.send(NOTICE, text=text)
 
     def _progress(self, brief: str, fraction: float | None = None) -> None:  # noqa: ARG002
-        """Report a build of the appliance, the only step of minutes. A coordinator shows equal notices once."""
+        """Report a build of the appliance, which can take minutes. A coordinator shows equal notices once."""
         if brief.startswith("appliance: "):
-            self._notice("it builds its appliance, once; this takes some minutes")
+            self._notice("it builds its appliance; this can take some minutes")
 
     def _check(self, request: BatchRequest) -> None:
         """Write why this host cannot run stacks, for how many rigs it has room, and the id of its boot."""

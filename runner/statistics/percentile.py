@@ -47,13 +47,13 @@ class Histogram:
         return self
 
     def unpack(self) -> Distribution:
-        """Raise ForeignHistogram if `of` did not pack it."""
+        """Raise ForeignHistogram if it is no pair of equally long lists of whole numbers."""
         try:
             steps, counts = orjson.loads(zlib.decompress(self.packed))
             found = Distribution([*accumulate(steps)], counts, [*accumulate(counts)])
             # One other number in a list makes its sum another one.
             is_whole = len(steps) == len(counts) and {*map(type, (*found.values[-1:], *found.reached[-1:]))} <= {int}
-        except (ValueError, TypeError) as problem:
+        except (zlib.error, ValueError, TypeError) as problem:
             raise ForeignHistogram(f"a histogram of latencies: {problem}") from None
         if not is_whole:
             raise ForeignHistogram("the bins of a histogram of latencies are no pairs of whole numbers")

@@ -1,6 +1,7 @@
 """A limit of time counts the time in which this process runs."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
@@ -48,3 +49,21 @@ def test_a_cancellation_from_outside_stays_one() -> None:
             await task
 
     run_virtually(work())
+
+
+def test_a_process_that_is_at_work_all_the_time_is_not_paused(monkeypatch: pytest.MonkeyPatch) -> None:
+    worked = 0.0
+    monkeypatch.setattr("runner.base.time_limit.time", SimpleNamespace(process_time=lambda: worked))
+
+    async def block() -> None:
+        nonlocal worked
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        async with time_limit(2.0):
+            for _ in range(10):
+                loop.jump(1.05)
+                worked += 1.0
+                await asyncio.sleep(0.01)
+
+    with pytest.raises(TimeoutError):
+        run_virtually(block())

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from runner.results.journal_tables import JOB_COLUMNS, LATENCIES
 from runner.results.run_folder import load
 from tests.support import forked
 from tests.support.matrices import SMALL
@@ -88,6 +89,18 @@ def test_a_row_that_matrix_did_not_write_is_named_and_dropped(run: Path, call: C
     assert call("report", str(other(run))).status in {0, 3}
     assert "continuing the run" in call("run", "--on", "dry", "small.yaml").out
     assert trials(other(run)) == trials(run)
+
+
+def test_a_histogram_of_a_job_that_another_program_wrote_is_dropped(run: Path, call: Call) -> None:
+    names = ", ".join(name for name in JOB_COLUMNS if name not in {"job", *LATENCIES})
+    with closing(sqlite3.connect(run / "journal.sqlite")) as connection, connection:
+        insert = f"INSERT INTO jobs (job, position, {names}) SELECT 'one', 0, {names} FROM trials WHERE id = 2"  # noqa: S608 - ours
+        connection.execute(insert)
+        connection.execute(f"UPDATE jobs SET read_latencies = x'{FOREIGN}', write_latencies = x'{FOREIGN}'")  # noqa: S608 - ours
+    said = call("report", str(run))
+    assert said.status == 3
+    assert "journal.sqlite is damaged" in said.err
+    assert "dropped: 1 row of jobs" in call("salvage", str(run)).out
 
 
 def test_a_trial_without_its_cell_is_damage(run: Path, call: Call) -> None:

@@ -1082,6 +1082,13 @@ def test_import_refuses_texts_that_are_not_utf8(call: Call, options: tuple[str, 
     assert f"Invalid value for '{options[0]}': it is not UTF-8" in said.err
 
 
+def test_import_of_a_file_whose_name_is_not_utf8(call: Call, tmp_path: Path) -> None:
+    shutil.copy(DATA / "fio-libaio-jobs.json", tmp_path / "\udcff.json")
+    assert call("import", "\udcff.json", "--name", "-x").status == 0
+    (run,) = (path.name for path in (tmp_path / "results").iterdir() if path.is_dir())
+    assert run.startswith("x-import-")
+
+
 def test_import_of_a_file_with_several_documents_says_which_it_takes(call: Call, tmp_path: Path) -> None:
     document = (DATA / "fio-psync-grouped.json").read_text().rstrip() + "\n"
     (tmp_path / "two.json").write_text(document * 2)

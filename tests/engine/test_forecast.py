@@ -12,6 +12,8 @@ import pytest
 from runner.engine.cluster_interface import SchedulerLost
 from runner.engine.coordinator import Coordinator
 from runner.engine.estimate import Pace, seconds_of
+from runner.engine.forecast import Forecast
+from runner.engine.placement import OpenRound
 from runner.engine.plan import Plan
 from runner.engine.recorder import Event, RunContext, TimeLeft
 from runner.engine.scheduler import Scheduler
@@ -155,6 +157,24 @@ def test_the_forecast_goes_on_after_the_scheduler_was_away(tmp_path: Path, machi
     ends = {at: at + left for at, left in found if at > Interrupted.END}
     assert len(ends) > 10
     assert {at: end for at, end in ends.items() if abs(end / total - 1) > 0.2} == {}
+
+
+def test_the_rounds_of_a_lost_host_are_left_to_those_that_are_present() -> None:
+    now = 0.0
+    forecast, rounds = Forecast(lambda: now), [OpenRound(number, bound=True) for number in (1, 2)]
+    for one, host in zip(rounds, "ab", strict=True):
+        for cell in "xy":
+            forecast.expect(one.number, cell, lambda: 50.0)
+        one.hosts = {frozenset(): host}
+        forecast.begin_batch(host)
+    now = 50.0
+    for one, host in zip(rounds, "ab", strict=True):
+        forecast.end_trial(host, one.number, "x")
+    assert forecast.next_forecast(rounds, 0, "ab") == pytest.approx(50.0)
+    forecast.end_batch("a")
+    rounds[0].hosts = {}
+    now = 60.0
+    assert forecast.next_forecast(rounds, 0, "b") == pytest.approx(90.0)
 
 
 FASTER = {"0": 1.5, "5": 1.0, "10": 1.0}  # RAID levels

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 pytest.importorskip("distributed")
 
+import dask
 from distributed import Scheduler as DaskScheduler
 from distributed.comm import CommClosedError
 
@@ -218,6 +219,12 @@ async def test_a_worker_whose_batch_says_nothing_or_waits_for_a_slot_shows_that_
             (place,) = cluster.workers
             await asyncio.gather(*(cluster.carry_out(place, request(one), lambda _: None) for one in ("one", "two")))
     assert both.is_set()
+
+
+async def test_the_worker_inside_a_run_stays_its_member_after_a_pause() -> None:
+    """It joins but once, and a scheduler with a limit takes a pause of the whole process for its end."""
+    async with DaskCluster(slots=1).open(lambda: None):
+        assert dask.config.get("distributed.scheduler.worker-ttl") is None
 
 
 def test_a_request_to_a_worker_that_left_is_lost_at_once() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import socket
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -110,18 +111,33 @@ async def test_only_a_scheduler_that_answered_before_is_awaited_without_its_name
 
 
 async def test_an_address_with_the_other_scheme_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reach, "_ANSWER", 0.5)
     make_certificates(tmp_path)
     security = load_certificates(tmp_path)
     with configured():
         async with scheduler("tls://127.0.0.1:0", security) as address:
-            with pytest.raises(ClusterLost, match="does not answer as a scheduler") as refused:
-                await check_connection(address.replace("tls", "tcp"), None)
+            with monkeypatch.context() as briefly:
+                briefly.setattr(reach, "_ANSWER", 0.5)
+                with pytest.raises(ClusterLost, match="does not answer as a scheduler") as refused:
+                    await check_connection(address.replace("tls", "tcp"), None)
             assert "tls://" in refused.value.resolution
         async with scheduler("tcp://127.0.0.1:0", None) as address:
             await check_connection(address, None)
             with pytest.raises(Misdirected, match="does not use TLS"):
                 await check_connection(address.replace("tcp", "tls"), security)
+
+
+async def test_a_certificate_that_the_scheduler_does_not_accept_is_named(tmp_path: Path) -> None:
+    for name in ("ours", "others"):
+        make_certificates(tmp_path / name)
+    (tmp_path / "mixed").mkdir()
+    for file in (tmp_path / "others").iterdir():
+        source = tmp_path / "ours" / file.name if file.name == "ca.pem" else file
+        shutil.copy(source, tmp_path / "mixed" / file.name)
+    with configured():
+        async with scheduler("tls://127.0.0.1:0", load_certificates(tmp_path / "ours")) as address:
+            with pytest.raises(Misdirected, match="does not accept our certificate") as refused:
+                await check_connection(address, load_certificates(tmp_path / "mixed"))
+            assert "copy the folder" in refused.value.resolution
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import multiprocessing
 import sqlite3
+import zlib
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from runner.base.errors import BadInput, HarnessBroken
 from runner.results import store_tables as shared_tables
+from runner.results.databases import _connection_cause
 from runner.results.environment import Host
 from runner.results.journal import Journal
 from runner.results.record import CellRow, Outcome, Trial
@@ -368,6 +370,18 @@ def test_a_trigger_that_drops_trials_is_noticed(postgresql: Server, tmp_path: Pa
     assert "does not keep all trials" in str(unread)
 
 
+def test_a_histogram_of_another_program_does_not_get_into_the_store(tmp_path: Path) -> None:
+    folder = past.recorded(tmp_path, past.TRIALS)
+    with closing(sqlite3.connect(folder.journal)) as connection, connection:
+        foreign = zlib.compress(b"[[1], [2, 3]]")
+        connection.execute("UPDATE trials SET read_latencies = ? WHERE read_bw IS NOT NULL", (foreign,))
+    (unread,) = catch_up(address_of(None, tmp_path), tmp_path)
+    assert "run-1" in unread
+    assert "journal.sqlite is damaged" in unread
+    with SharedStore.existing(address_of(None, tmp_path)) as store:
+        assert store.trials(("cell",)) == []
+
+
 def test_a_database_with_views_of_others_is_no_store(postgresql: Server, tmp_path: Path) -> None:
     url = postgresql.database(f"{tmp_path.name}-views")
     _run(url, "create view v_cells as select 7 as theirs")
@@ -385,6 +399,22 @@ def test_a_server_that_refuses_a_connection_is_not_one_that_is_away(postgresql: 
     _run(url, f'alter database "{tmp_path.name}-full" connection limit 0', "create role guest login")
     with pytest.raises(HarnessBroken, match="has too many connections"):
         SharedStore.open(address_of(url.replace("matrix@", "guest@"), tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("text", "brief"),
+    [
+        ('too many connections for role "guest"', "has too many connections"),
+        ("the database system is starting up", "does not answer"),
+        ("terminating connection due to administrator command", "does not answer"),
+        ("canceling authentication due to timeout", "does not answer"),
+        ('permission denied for database "m"', "does not allow this to its user"),
+        ('role "guest" does not exist', "refuses the login"),
+        ("unsupported frontend protocol", "refuses the connection"),
+    ],
+)
+def test_the_words_of_a_server_are_understood(text: str, brief: str) -> None:
+    assert brief in _connection_cause(f"connection failed: FATAL:  {text}").brief
 
 
 def _run(url: str, *statements: str) -> None:

@@ -114,7 +114,7 @@ def test_a_build_of_the_appliance_is_reported(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(session, "machine", building)
     notice, checked, _ = messages_of(tmp_path, BatchRequest(token="", order=ORDER))
-    assert notice["text"] == "it builds its appliance, once; this takes some minutes"
+    assert notice["text"] == "it builds its appliance; this can take some minutes"
     assert checked["event"] == "checked"
 
 

@@ -25,6 +25,11 @@ def test_drift_is_reported_with_its_size(step: float, said: str) -> None:
     assert f"from the first round to the last, {said}" in lines(RunData("m", "qemu", False, [SEQ], trials))
 
 
+def test_a_drift_of_one_per_cent_is_not_mentioned() -> None:
+    trials = [measured("c1", round_number, direction(2e8 * 0.998**round_number, 1 << 20)) for round_number in range(6)]
+    assert "rates fell" not in lines(RunData("m", "qemu", False, [SEQ], trials))
+
+
 def drifting(first: int, second: int, until: float | None = None) -> str:
     """What is said of two cells with so many trials each, of which every round is 2 % faster than the one before."""
     trials = [

@@ -198,7 +198,8 @@ class Guest:
         """Report a disk server that ends before QEMU. A normal end kills QEMU first."""
         disk, status = await self.served.wait_for_end()
         with suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(self.process.wait()), LAST_BREATH / 10)
+            async with time_limit(LAST_BREATH / 10):
+                await self.process.wait()
         self.lose(*explain_exit(disk, status))
 
     async def watch_events(self) -> None:
@@ -226,7 +227,8 @@ class Guest:
         except (QMPError, OSError, EOFError):
             # The channel is broken. The reason is known once the process has been reaped.
             with suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.shield(self.lost), LAST_BREATH)
+                async with time_limit(LAST_BREATH):
+                    await asyncio.shield(self.lost)
             self.lose("QEMU closed its channels")
         finally:
             task.cancel()

@@ -62,12 +62,13 @@ const label = (dimension) => (dimension.unit ? `${dimension.name} (${dimension.u
 
 const FORMATS = Array.from({ length: 7 }, (_, places) => new Intl.NumberFormat("en", { maximumFractionDigits: places }));
 
-/** `apart`: a difference that has to be visible. */
+/** Three digits, or up to five if `apart`, a difference that has to be visible, needs them. */
 function digits(number, apart = 0) {
   if (!Number.isFinite(number)) return "";
   if (number === 0) return "0";
-  const needed = apart > 0 ? Math.ceil(-Math.log10(apart)) : 0;
-  const places = Math.max(0, Math.min(6, Math.max(needed, 3 - Math.ceil(Math.log10(Math.abs(number))))));
+  const before = Math.ceil(Math.log10(Math.abs(number)));
+  const needed = apart > 0 ? Math.min(Math.ceil(-Math.log10(apart)), 5 - before) : 0;
+  const places = Math.max(0, Math.min(6, Math.max(needed, 3 - before)));
   return FORMATS[places].format(number);
 }
 

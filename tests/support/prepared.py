@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+_TEMPORARY = tempfile.gettempdir()  # at the start: a test may name another one, which it looks at
+
+
 @cache
 def compile_templates() -> None:
     for name in jinja.effective_templates(None):
@@ -32,7 +35,7 @@ def compile_templates() -> None:
 @cache
 def answers() -> Path:
     """Return the folder of fio's answers. Processes of any user write into it."""
-    folder = Path(tempfile.mkdtemp(prefix="matrix-answers-"))
+    folder = Path(tempfile.mkdtemp(prefix="matrix-answers-", dir=_TEMPORARY))
     folder.chmod(0o777)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder

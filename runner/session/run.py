@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gc
 import socket
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -242,12 +242,21 @@ def _execute(this: _Run, pace: Pace, feed: Feed) -> Ending:
         done = _measure(this, pace, feed)
     finally:
         returned = _return_disks(this)
-        gc.collect()  # scheduler and executor refer to each other, and reports collect nothing
+        _free_memory()
         end = _write_reports(this, feed, done=done, short=this.short)
         end = end if returned else replace(end, exit=max(end.exit, Exit.BROKEN))
         # Last: after a kill before this line, the same command writes the reports again.
         _close(this.folder, feed, end.exit, finished=end.finished)
     return end
+
+
+def _free_memory() -> None:
+    """Free what the trials needed: scheduler and executor refer to each other, and glibc keeps what is freed."""
+    import ctypes  # here, as only runs need it
+
+    gc.collect()
+    with suppress(AttributeError):  # of other C libraries
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _measure(this: _Run, pace: Pace, feed: Feed) -> bool:

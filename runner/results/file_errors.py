@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 
 from runner.base.errors import ERRNO, BadInput, Cause, HarnessBroken, UnfitFile
-from runner.statistics.percentile import ForeignHistogram
+from runner.statistics.percentile import DamagedHistogram
 
 DAMAGED = Cause(
     HarnessBroken,
@@ -30,10 +30,10 @@ def cause_of(problem: Exception) -> Cause | None:
 
 @contextmanager
 def histogram_errors(journal: Path) -> Iterator[None]:
-    """Turn the error of a histogram that matrix did not write into one about its journal."""
+    """Turn the error of a damaged histogram into one about its journal."""
     try:
         yield
-    except ForeignHistogram as problem:
+    except DamagedHistogram as problem:
         raise DAMAGED.error(journal, str(problem)) from problem
 
 

@@ -401,7 +401,7 @@ def trial_of(row: Sequence[Any], known: Mapping[str, tuple[Reading, ...]]) -> Tr
 
 
 def check_histograms(figures: Figures | None) -> None:
-    """Raise ValueError for a histogram that another program packed."""
+    """Raise ValueError for a histogram that is damaged, or that another program packed."""
     for one in (figures, *figures.jobs.values()) if figures else ():
         for side in one.sides.values():
             if side.latencies:
@@ -409,7 +409,7 @@ def check_histograms(figures: Figures | None) -> None:
 
 
 def trials_of(rows: Sequence[Sequence[Any]], known: Mapping[str, tuple[Reading, ...]]) -> Iterator[Trial]:
-    """Build many trials in the same way. The numbers of histograms are only looked at when they are used."""
+    """Build many trials in the same way. Their histograms are looked at when they are used: that takes most time."""
     _check_trials(rows)
     return (_trial_of(row, known) for row in rows)
 
@@ -508,4 +508,4 @@ def _direction(values: Sequence[Any], latencies: bytes | None) -> Direction | No
         return None
     if None in values[:_COUNTED]:
         raise ValueError("a direction has only some of its figures")
-    return Direction(*(*values, Histogram(latencies).checked() if latencies else None))
+    return Direction(*(*values, Histogram(latencies) if latencies else None))

@@ -35,33 +35,23 @@ class Histogram:
             bins[round(value / factor)] = bins.get(round(value / factor), 0) + count
         return Histogram.of(bins)
 
-    def checked(self) -> Histogram:
-        """Raise ValueError if the stored form is damaged: it has a checksum. `unpack` looks at the numbers."""
+    def unpack(self) -> Distribution:
+        """Raise DamagedHistogram if it is no pair of equally long lists of whole numbers."""
         decompressor = zlib.decompressobj()
         try:
-            decompressor.decompress(self.packed, _LARGEST)
-        except (zlib.error, TypeError) as problem:
-            raise ValueError(f"a histogram of latencies: {problem}") from None
-        if not decompressor.eof:
-            raise ValueError("a histogram of latencies is cut short or damaged")
-        return self
-
-    def unpack(self) -> Distribution:
-        """Raise ForeignHistogram if it is no pair of equally long lists of whole numbers."""
-        try:
-            steps, counts = orjson.loads(zlib.decompress(self.packed))
+            steps, counts = orjson.loads(decompressor.decompress(self.packed, _LARGEST))
             found = Distribution([*accumulate(steps)], counts, [*accumulate(counts)])
             # One other number in a list makes its sum another one.
             is_whole = len(steps) == len(counts) and {*map(type, (*found.values[-1:], *found.reached[-1:]))} <= {int}
         except (zlib.error, ValueError, TypeError) as problem:
-            raise ForeignHistogram(f"a histogram of latencies: {problem}") from None
-        if not is_whole:
-            raise ForeignHistogram("the bins of a histogram of latencies are no pairs of whole numbers")
+            raise DamagedHistogram(f"a histogram of latencies: {problem}") from None
+        if not (decompressor.eof and is_whole):
+            raise DamagedHistogram("a histogram of latencies is cut short or damaged")
         return found
 
 
-class ForeignHistogram(ValueError):
-    """Another program packed it."""
+class DamagedHistogram(ValueError):
+    """It is damaged, or another program packed it."""
 
 
 @dataclass(frozen=True, slots=True)

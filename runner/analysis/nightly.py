@@ -43,6 +43,14 @@ class Night:
     alone: str = ""  # why there is no comparison
     unjudged: str = ""  # why guidelines are not judged
     commands: Mapping[str, Sequence[str]] | None = None
+    results: str = ""  # the folder of all runs, if it is not the usual one
+
+    def command(self, *words: str) -> str:
+        return shlex.join(["matrix", *words, *(("--results", self.results) if self.results else ())])
+
+    @property
+    def compare_command(self) -> str:
+        return self.command("compare", self.comparison.a.name, self.comparison.b.name) if self.comparison else ""
 
     @property
     def broken(self) -> list[Samples]:
@@ -119,19 +127,18 @@ def _visible(night: Night, rows: int) -> Iterator[str]:
     if night.broken:
         yield from ("## What broke", _table(_of_cells(night.broken, Outcome.BROKEN, rows)))
     yield "## Against the last run that ended well"
-    compared = _of_changes(night.comparison, rows) if night.comparison else None
+    compared = _of_changes(night, night.comparison, rows) if night.comparison else None
     yield _table(_cut(compared, rows)) if compared else escape_markdown(night.alone)
 
 
 def _folded(night: Night, rows: int) -> str:
     """Return what the page has no room for. `rows`: as many it shows."""
-    names = shlex.join(run.name for run in night.runs)
-    hint = f"`matrix results {names}` shows more"
+    hint = f"`{night.command('results', *(run.name for run in night.runs))}` shows more"
     parts = [_table(results_shown(night.found, USUAL_RATES, most=4 * _ROWS, hint=hint))]
     if night.judgements and _cut(verdicts := verdict_table(night.judgements), rows) != verdicts:
         parts.insert(0, _table(verdicts))
     if night.comparison:
-        parts.insert(0, _table(_of_comparison(night.comparison, _ROWS)))
+        parts.insert(0, _table(_of_comparison(night, night.comparison, _ROWS)))
     return f"<details><summary>All figures</summary>\n\n{_joined(parts)}\n</details>"
 
 
@@ -148,17 +155,13 @@ def _cut(grid: Grid, rows: int) -> Grid:
     return Grid(grid.columns, grid.rows[:rows], notes, grid.right)
 
 
-def _of_changes(done: Comparison, rows: int) -> Grid:
+def _of_changes(night: Night, done: Comparison, rows: int) -> Grid:
     changed = sum(line.speed in (Speed.SLOWER, Speed.FASTER) for line in done.lines)
-    return _of_comparison(done, min(rows, changed))
+    return _of_comparison(night, done, min(rows, changed))
 
 
-def _of_comparison(done: Comparison, most: int) -> Grid:
-    return compared_shown(done, most=most, hint=f"`{_compare_command(done)}` shows more")
-
-
-def _compare_command(done: Comparison) -> str:
-    return shlex.join(["matrix", "compare", done.a.name, done.b.name])
+def _of_comparison(night: Night, done: Comparison, most: int) -> Grid:
+    return compared_shown(done, most=most, hint=f"`{night.compare_command}` shows more")
 
 
 def issue(night: Night) -> str:
@@ -269,7 +272,7 @@ def _repeat_commands(night: Night) -> str:
     # The action's own file is not needed to repeat it.
     lines += [shlex.join(word for word in words if not word.startswith("--folder-to=")) for words in commands]
     if night.comparison:
-        lines.append(_compare_command(night.comparison))
+        lines.append(night.compare_command)
     text = "\n".join(lines)
     fence = "`" * 4
     while fence in text:

@@ -87,7 +87,8 @@ def _night(words: Sequence[str], against: str | None, source: Source) -> Night:
             alone = " ".join(filter(None, (f"{problem.brief}.", problem.details)))
     local = [run for run in among if (source.results / run.name / "manifest.json").is_file()]
     commands = {run.id: load(source.results / run.name).manifest.command for run in local}
-    return Night(among, found, recorded, judgements, comparison, alone, unjudged, commands)
+    folder = "" if source.results == Path("results") else str(source.results)
+    return Night(among, found, recorded, judgements, comparison, alone, unjudged, commands, folder)
 
 
 def _judge(shared: SharedStore, runs: Sequence[RunRow], results: Path) -> tuple[list[Judgement], str]:

@@ -56,6 +56,13 @@ def test_a_night_without_regressions(call: Call, results: Path) -> None:
     assert Path("annotations").read_text() == ""
 
 
+def test_its_commands_name_another_folder_of_runs(call: Call, results: Path) -> None:
+    night(results, 2, 1e8)
+    results.rename("elsewhere")
+    assert call("summary", "latest", "--results", "elsewhere", "--issue", "issue.md").status == 1
+    assert "matrix compare run-1 run-2 --results elsewhere" in Path("issue.md").read_text()
+
+
 def two_stacks(results: Path, **values: object) -> None:
     stripe = CellRow("c2", "stripe/seq", {"layout": "stripe", "workload": "seq"})
     faster = [past.measured("c2", round_number, 3e8 * noise) for round_number, noise in enumerate(NOISE, start=1)]

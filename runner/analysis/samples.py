@@ -236,6 +236,7 @@ class Samples:
     @property
     def work(self) -> Work:
         sides, large, rows = list[str](), list[str](), self._settled
+        # The columns alternate: bandwidth and IOPS of each side. One iterator yields both.
         columns = iter(zip(*map(_rates_getter(self.metrics), rows), strict=True))
         for side, bws, all_iops in zip((TOTAL, *SIDES), columns, columns, strict=False):
             bw = _sum(bws)

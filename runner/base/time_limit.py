@@ -28,7 +28,8 @@ async def time_limit(seconds: float) -> AsyncIterator[None]:
         nonlocal timer
         now, at_work = loop.time(), time.process_time()
         late = now - due
-        left -= late < max(interval, _LATE) or at_work - worked > late / 2
+        was_paused = late >= max(interval, _LATE) and at_work - worked <= late / 2
+        left -= not was_paused
         if left:
             timer = loop.call_at(now + interval, look, now + interval, at_work, left)
         else:

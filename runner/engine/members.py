@@ -53,6 +53,7 @@ class Members:
         self._busy = Counter[str]()  # batches of a worker
         self.free: dict[str, Worker] = {}  # workers in use with a free slot
         self.refusals: dict[str, Refusals] = {}  # of hosts that cannot run all stacks
+        self.present: frozenset[str] = frozenset()  # hosts with a worker in use
         self.absent: frozenset[str] = frozenset()  # hosts that were members and have no worker in use
 
     def newcomers(self) -> list[Worker]:
@@ -61,7 +62,7 @@ class Members:
         for address in self._workers.keys() - present.keys():
             self._hosts[self._workers.pop(address).host].seen = self._clock()
             self.free.pop(address, None)
-        self._note_absent()
+        self._note_hosts()
         for address in self._unused.keys() - present.keys():
             del self._unused[address]
         for address, one in present.items():
@@ -107,22 +108,18 @@ class Members:
             worker = replace(worker, slots=checked["rigs"])
         self._workers[worker.address] = worker
         self._update(worker)
-        self._note_absent()
+        self._note_hosts()
         return before is not None and before.boot_id != state.boot_id
 
     def refuse(self, worker: Worker, why: Message) -> None:
         self._workers.pop(worker.address, None)
         self.free.pop(worker.address, None)
-        self._note_absent()
+        self._note_hosts()
         self._unused[worker.address] = why = {"host": worker.host, "details": "", **why}
         self._notice(_with_details(f"a worker on {worker.host} is not used: {why['brief']}", why))
 
-    @property
-    def present(self) -> frozenset[str]:
-        """Return the hosts with a worker in use."""
-        return frozenset(one.host for one in self._workers.values())
-
-    def _note_absent(self) -> None:
+    def _note_hosts(self) -> None:
+        self.present = frozenset(one.host for one in self._workers.values())
         self.absent = frozenset(self._hosts.keys() - self.present)
 
     def begin(self, worker: Worker) -> None:
@@ -147,7 +144,7 @@ class Members:
     def awaited(self) -> set[str]:
         """Return the hosts that are present or may come back soon."""
         absent = {host for host, state in self._hosts.items() if self._clock() - state.seen < PATIENCE}
-        return absent | {one.host for one in self._workers.values()}
+        return absent | self.present
 
     def require_usable(self) -> None:
         """Raise BadInput if all workers are refused, and no host may come back soon."""

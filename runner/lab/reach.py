@@ -39,7 +39,7 @@ class Misdirected(ClusterLost):
 
 
 async def check_connection(address: str, security: Security | None) -> None:
-    """Connect once, and close the connection. Raise ClusterLost with the reason of a failure."""
+    """Connect, and wait for the first byte of the scheduler. Raise ClusterLost with the reason of a failure."""
     parts = urlsplit(address)
     if not parts.port:  # a scheduler in this process
         return

@@ -50,6 +50,10 @@ class RigSpec:
     powers: tuple[str, ...] = ()
 
 
+#: How a step of building an appliance begins, in texts of progress.
+APPLIANCE = "appliance: "
+
+
 class Progress(Protocol):
     def __call__(self, brief: str, fraction: float | None = None) -> None:
         """Report the progress of some work; `fraction` is 1.0 at its end, and None if unknown."""

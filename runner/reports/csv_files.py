@@ -386,7 +386,7 @@ number_fields: Callable[[Sequence[Any]], str] = csv.writer(_Fields(), linetermin
 
 def as_fields(row: Sequence[Any]) -> str:
     """Return the text of a row, or of two or more neighbours in it, without the end of the line."""
-    # Most values are numbers, and to ask a function for each of them takes longer than to write them.
+    # Most values are numbers. To call a function for each would take longer than to write it.
     return number_fields([value if value.__class__ in _NUMBERS else without_formula(value) for value in row])
 
 

@@ -175,7 +175,7 @@ def _database_cause(problem: DBAPIError) -> tuple[Cause | None, str]:
     return _connection_cause(text) if isinstance(problem, OperationalError) else None, text.strip()
 
 
-#: Words of a server that refuses a connection, the first that fits counts. The causes `_AWAY` end by themselves.
+#: Words of a server that refuses a connection. The first that fits counts. What is `_AWAY` may soon be back.
 _SIGNS = {
     "too many": _TOO_MANY,
     "connection slots": _TOO_MANY,

@@ -409,7 +409,7 @@ def check_histograms(figures: Figures | None) -> None:
 
 
 def trials_of(rows: Sequence[Sequence[Any]], known: Mapping[str, tuple[Reading, ...]]) -> Iterator[Trial]:
-    """Build many trials in the same way. Their histograms are looked at when they are used: that takes most time."""
+    """Build many trials in the same way. Their histograms are checked on use: to unpack them takes most of the time."""
     _check_trials(rows)
     return (_trial_of(row, known) for row in rows)
 

@@ -29,7 +29,7 @@ from runner.engine.scheduler import Scheduler
 from runner.hosts.disk_ledger import run_within_budget
 from runner.lab.batch_process import SCRATCH
 from runner.machines import Where, machine
-from runner.machines.base import MachineOptions, RigSpec
+from runner.machines.base import APPLIANCE, MachineOptions, RigSpec
 from runner.results.disk_health import describe_missing_health
 from runner.session.disk_lease import RunDisks
 from runner.session.host_facts import boot_id
@@ -104,7 +104,7 @@ class Batches:
 
     def _progress(self, brief: str, fraction: float | None = None) -> None:  # noqa: ARG002
         """Report a build of the appliance, which can take minutes. A coordinator shows equal notices once."""
-        if brief.startswith("appliance: "):
+        if brief.startswith(APPLIANCE):
             self._notice("it builds its appliance; this can take some minutes")
 
     def _check(self, request: BatchRequest) -> None:

@@ -41,7 +41,7 @@ class Histogram:
         try:
             steps, counts = orjson.loads(decompressor.decompress(self.packed, _LARGEST))
             found = Distribution([*accumulate(steps)], counts, [*accumulate(counts)])
-            # One other number in a list makes its sum another one.
+            # A number of another type in a list changes the type of its sum.
             is_whole = len(steps) == len(counts) and {*map(type, (*found.values[-1:], *found.reached[-1:]))} <= {int}
         except (zlib.error, ValueError, TypeError) as problem:
             raise DamagedHistogram(f"a histogram of latencies: {problem}") from None

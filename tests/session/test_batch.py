@@ -14,6 +14,7 @@ import orjson
 import pytest
 
 from runner.engine.batch_messages import BatchRequest, Outbox
+from runner.machines.base import APPLIANCE
 from runner.machines.dry import Dry
 from runner.results.record import Outcome
 from runner.results.trial_message import decode_trial
@@ -109,7 +110,7 @@ def test_a_request_without_cells_checks_the_host(tmp_path: Path) -> None:
 def test_a_build_of_the_appliance_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def building(_: str, options: MachineOptions) -> Dry:
         options.progress("starting the virtual machine", None)
-        options.progress("appliance: fetching packages", 0.1)
+        options.progress(f"{APPLIANCE}fetching packages", 0.1)
         return Dry()
 
     monkeypatch.setattr(session, "machine", building)

@@ -16,6 +16,7 @@ from runner.base.digests import is_complete
 from runner.base.errors import HarnessBroken
 from runner.base.files import cache_dir, make_once, remove_partial, remove_unused, shared_lock, use_lock
 from runner.base.process import spawn
+from runner.machines.base import APPLIANCE
 from runner.machines.qemu import recipe
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ class Shares:
     def of(self, job: int, share: float) -> Progress:
         def report(brief: str, fraction: float | None = None) -> None:
             self._done[job] = share * (fraction or 0)
-            self._progress(f"appliance: {brief}", sum(self._done.values()))
+            self._progress(f"{APPLIANCE}{brief}", sum(self._done.values()))
 
         return report
 

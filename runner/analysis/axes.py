@@ -105,6 +105,12 @@ def axis_value(axes: Axes, axis: str) -> str | None:
     return aliases_of(axes).get(axis) if value is None and axis in ALIASES else value
 
 
+def axis_values(cells: Iterable[Axes], axis: str) -> list[str | None]:
+    if axis in ALIASES:
+        return [axis_value(axes, axis) for axes in cells]
+    return [axes.get(axis) for axes in cells]  # there may be 100,000
+
+
 def common_aliases(cells: Iterable[Axes]) -> list[str]:
     """Return the shared names that unite axes of these cells. A cell with two axes of one name prevents that."""
     kinds = _kinds(cells)

@@ -34,8 +34,7 @@ class Speed(StrEnum):
     UNKNOWN = "cannot tell"
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     pair: Pair
     metric: str
     means: tuple[float | None, float | None]

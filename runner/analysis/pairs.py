@@ -12,7 +12,7 @@ from runner.analysis.axes import (
     MOST,
     TooManyRows,
     alias_notes,
-    axis_value,
+    axis_values,
     describe_absences,
     describe_differences,
     differing_axes,
@@ -87,9 +87,9 @@ def side_of(kind: str, word: str, found: Sequence[Samples]) -> Side:
     if kind == "kernel":
         return Side(word, _on_kernel(word, found))
     axis = full_name(kind, found)
-    values = [axis_value(one.cell.axes, axis) or "" for one in found]
+    values = axis_values((one.cell.axes for one in found), axis)
     fitting = [one for one, value in zip(found, values, strict=True) if value == word]
-    return Side(word, _some(fitting, axis, word, values))
+    return Side(word, _some(fitting, axis, word, filter(None, values)))
 
 
 def _on_kernel(word: str, found: Sequence[Samples]) -> list[Samples]:
@@ -200,10 +200,7 @@ def pairs_of(kind: str, a: Side, b: Side, facts_apart: Iterable[tuple[str, str, 
     if kind in BY_ID:
         return _by_id(a, b, facts_apart)
     axis = _KERNEL_AXIS if kind == "kernel" else full_name(kind, [*a.found, *b.found])
-    left, right = (
-        grouped((None if axis_value(one.cell.axes, axis) is None else one.run.matrix, one) for one in side.found)
-        for side in (a, b)
-    )
+    left, right = (_by_matrix(axis, side.found) for side in (a, b))
     parts: list[Pairs] = []
     # Cells without the axis have no matrix here, and match by id.
     if None in left or None in right:
@@ -219,6 +216,11 @@ def pairs_of(kind: str, a: Side, b: Side, facts_apart: Iterable[tuple[str, str, 
         tuple(dict.fromkeys(note for part in parts for note in part.notes)),
         _of_matrices(a, b) or (whys[0] if whys else ("", "")),
     )
+
+
+def _by_matrix(axis: str, found: Sequence[Samples]) -> dict[str | None, list[Samples]]:
+    values = axis_values((one.cell.axes for one in found), axis)
+    return grouped((None if value is None else one.run.matrix, one) for value, one in zip(values, found, strict=True))
 
 
 def _of_matrices(a: Side, b: Side) -> tuple[str, str] | None:

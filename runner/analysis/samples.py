@@ -12,7 +12,7 @@ from itertools import groupby
 from math import inf
 from operator import itemgetter
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.analysis.axes import grouped, name_key
 from runner.language.metrics import (
@@ -29,6 +29,7 @@ from runner.language.metrics import (
 )
 from runner.results.fio_output import PERCENTILES
 from runner.results.record import HOST, SPREAD, CellRow, Outcome, block_of, outcome_of_cell
+from runner.results.store_columns import WORK, work_bit
 from runner.simdisks.server import lost_share
 from runner.statistics.percentile import Histogram, estimated_percentiles, merge, percentiles
 from runner.statistics.stopping import Estimate, Rule, StopReason, estimate_mean, stop_reason
@@ -106,8 +107,8 @@ BANDWIDTHS = tuple(f"{side}_bw" for side in SIDES)
 class Work(NamedTuple):
     """What the work of a cell is, by its figures."""
 
-    sides: tuple[str, ...]  # and the total
-    large: tuple[str, ...]  # those with large requests
+    sides: tuple[str, ...]
+    large: tuple[str, ...]  # those with large requests, and the total if they are large on average
     is_sync: bool
 
 
@@ -117,10 +118,23 @@ def rates_of(cells: Iterable[Samples]) -> list[str]:
 
 @lru_cache  # many pairs of cells have equal work
 def _rates_of(works: frozenset[Work]) -> list[str]:
-    mixed = any(len(one.sides) > 2 for one in works)  # the total and two directions
-    sides = (*((TOTAL,) if mixed else ()), *SIDES)
+    sides = [side for side in SIDES if any(side in one.sides for one in works)]
+    if any(len(one.sides) > 1 for one in works):
+        sides.insert(0, TOTAL)
     rates = [f"{side}_{'bw' if any(side in one.large for one in works) else 'iops'}" for side in sides]
     return [*rates, f"{SYNC}_bw"] if any(one.is_sync for one in works) else rates
+
+
+@lru_cache
+def _work(kinds: frozenset[int]) -> Work:
+    """Return the work of a cell from that of its trials. Requests are large if they are so in each trial."""
+
+    def trials_with(side: str) -> list[int]:
+        return [kind for kind in kinds if kind & work_bit(side)]
+
+    sides = tuple(side for side in SIDES if trials_with(side))
+    large = tuple(side for side in sides if all(kind & work_bit(side, large=True) for kind in trials_with(side)))
+    return Work(sides, (TOTAL, *large) if len(large) == len(sides) == 1 else large, bool(trials_with(SYNC)))
 
 
 @lru_cache
@@ -129,9 +143,9 @@ def _counts(outcomes: tuple[str, ...]) -> Mapping[str, int]:
 
 
 #: The columns of every trial besides figures. The stopping rule uses the rates.
-_FACTS = ("run", "cell", "round", "outcome", "reason", "kernel", "host_limited", "unsettled", HOST, SPREAD)
+_FACTS = ("run", "cell", "round", "outcome", "reason", "kernel", "host_limited", "unsettled", HOST, SPREAD, WORK)
 _HEAD = (*_FACTS, *BANDWIDTHS, f"{SYNC}_bw")
-_RUN, _CELL, _ROUND, _OUTCOME, _REASON, _KERNEL, _HOST_LIMITED, _UNSETTLED, _HOST, _SPREAD = range(len(_FACTS))
+_RUN, _CELL, _ROUND, _OUTCOME, _REASON, _KERNEL, _HOST_LIMITED, _UNSETTLED, _HOST, _SPREAD, _WORK = range(len(_FACTS))
 _RATES_AT = {side: _HEAD.index(f"{side}_bw") for side in SIDES}
 _SYNC = _HEAD.index(f"{SYNC}_bw")
 Row = tuple[Any, ...]
@@ -235,17 +249,12 @@ class Samples:
 
     @property
     def work(self) -> Work:
-        sides, large, rows = list[str](), list[str](), self._settled
-        # The columns alternate: bandwidth and IOPS of each side. One iterator yields both.
-        columns = iter(zip(*map(_rates_getter(self.metrics), rows), strict=True))
-        for side, bws, all_iops in zip((TOTAL, *SIDES), columns, columns, strict=False):
-            bw = _sum(bws)
-            if bw is not None:
-                sides.append(side)
-                iops = _sum(all_iops)
-                if iops is not None and is_large(bw, iops):
-                    large.append(side)
-        return Work(tuple(sides), tuple(large), any(row[_SYNC] is not None for row in rows))
+        rows = self._settled
+        found = _work(frozenset([row[_WORK] for row in rows]))
+        if len(found.sides) < 2:
+            return found
+        bw, iops = (sum(row[self._at(f"{TOTAL}_{rate}")] or 0.0 for row in rows) for rate in RATES)
+        return found._replace(large=(TOTAL, *found.large)) if is_large(bw, iops) else found
 
     def counted(self, metric: str) -> list[Row]:
         at = self._at(_base(metric))
@@ -310,14 +319,6 @@ class Samples:
         return [Histogram(one) for one in kept if one] if all(kept) else []
 
 
-def _sum(values: Sequence[float | None]) -> float | None:
-    """Return the sum of those that are known; None if none is."""
-    if None not in values:
-        return sum(cast("Sequence[float]", values))
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
-
-
 def kernels_of(several: Iterable[Samples]) -> set[str]:
     return {row[_KERNEL] for one in several for row in one.rows if row[_KERNEL]}
 
@@ -341,13 +342,6 @@ def samples_of(
 @lru_cache
 def _columns(metrics: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*_HEAD, *metrics, *map(_base, metrics))))
-
-
-@lru_cache
-def _rates_getter(metrics: tuple[str, ...]) -> Callable[[Row], tuple[float | None, ...]]:
-    """Return bandwidth and IOPS of the total and of each direction."""
-    at = _positions(metrics)
-    return itemgetter(*(at[f"{side}_{rate}"] for side in (TOTAL, *SIDES) for rate in RATES))
 
 
 @lru_cache

@@ -15,6 +15,8 @@ OF_DIRECTION: dict[str, str] = {
 SIDES = ("read", "write", "trim")
 LARGE = 64 * 1024  # requests of this size or more are shown as bandwidth, smaller ones as requests per second
 _SECTOR = 512
+# fio rounds bandwidth down to whole bytes per second, so requests of 64 KiB would look slightly smaller.
+LEAST_LARGE = LARGE - _SECTOR / 2
 TOTAL = "total"  # all directions together: the headline of mixed work
 RATES = ("bw", "iops")  # more is better for these, less for latencies
 #: Shares from the monitors, and the notes of a trial that hold them.
@@ -61,8 +63,7 @@ def _known() -> dict[str, Metric]:
 
 def is_large(bw: float, iops: float) -> bool:
     """Return whether requests of these rates are large enough to be shown as bandwidth."""
-    # fio rounds bandwidth down to whole bytes per second, so requests of 64 KiB would look slightly smaller.
-    return bw >= (LARGE - _SECTOR / 2) * iops
+    return bw >= LEAST_LARGE * iops
 
 
 def sides_of(figures: Collection[str]) -> tuple[str, ...]:

@@ -449,12 +449,13 @@ def cell_of(row: Sequence[Any]) -> CellRow:
     id_, name, axes, position = row
     if not (isinstance(id_, str) and isinstance(name, str) and isinstance(position, int | None)):
         raise ValueError(f"a cell is {row!r:.60}")  # noqa: TRY004 - the kind that means damage
-    if not isinstance(axes, dict) or not {*map(type, axes.values())} <= {str}:
-        raise ValueError(f"the axes of cell {name!r:.60} are {axes!r:.60}")
-    if len(max(id_, name, *axes, *axes.values(), key=len)) > LONGEST:
+    try:  # values repeat in many cells, so each is kept once; anything but text raises TypeError
+        kept = dict(zip(axes, map(intern, axes.values()), strict=True))
+    except (AttributeError, TypeError):
+        raise ValueError(f"the axes of cell {name!r:.60} are {axes!r:.60}") from None
+    if max(len(id_), len(name), *map(len, kept), *map(len, kept.values())) > LONGEST:
         raise ValueError(f"cell {name!r:.60} has a name or an axis of more than {LONGEST:,} characters")
-    # Values repeat in many cells, so each is kept once.
-    return CellRow(id_, name, dict(zip(axes, map(intern, axes.values()), strict=True)), position)
+    return CellRow(id_, name, kept, position)
 
 
 def _known_readings(known: Mapping[str, tuple[Reading, ...]], digest: str) -> tuple[Reading, ...]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import orjson
 import sqlalchemy as sa
@@ -77,8 +77,7 @@ class RunRow:
         return STEERED in self.environment
 
 
-@dataclass(frozen=True, slots=True)
-class CellOfRun:
+class CellOfRun(NamedTuple):
     run: str
     cell: CellRow
 

@@ -1,4 +1,4 @@
-"""Columns of figures in the shared store: those of a trial, sums of directions, notes, and figures of a job."""
+"""Columns of figures in the shared store: those of a trial, sums of directions, notes, its work, figures of a job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from runner.language.metrics import SIDES, split_column
+from runner.language.metrics import LEAST_LARGE, SIDES, SYNC, split_column
 from runner.results import store_tables as tables
 from runner.results.record import HOST, SPREAD
 
@@ -16,6 +16,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _KEY = ("run", "cell", "round")
+#: A column that is computed: the directions in which a trial has figures, and those with large requests, as bits.
+WORK = "work"
+
+
+def work_bit(side: str, *, large: bool = False) -> int:
+    return 1 << (*SIDES, SYNC).index(side) << 4 * large
+
+
+def _work(of: sa.FromClause) -> sa.ColumnElement[int]:
+    table = of.c
+    bits: sa.ColumnElement[int] = sa.case((table[f"{SYNC}_bw"].is_(None), 0), else_=work_bit(SYNC))
+    for side in SIDES:
+        bw, iops = table[f"{side}_bw"], table[f"{side}_iops"]
+        small, large = work_bit(side), work_bit(side) | work_bit(side, large=True)
+        bits += sa.case((bw.is_(None), 0), (bw >= LEAST_LARGE * iops, large), else_=small)
+    return bits
 
 
 def _sum(columns: Iterable[sa.ColumnElement[Any]]) -> sa.ColumnElement[Any]:
@@ -36,6 +52,8 @@ def column_of(name: str) -> sa.ColumnElement[Any]:
 
 def _figure(of: sa.FromClause, name: str) -> sa.ColumnElement[Any]:
     table = of.c
+    if name == WORK:
+        return _work(of)
     if name in table:
         column: sa.ColumnElement[Any] = table[name]
         return column

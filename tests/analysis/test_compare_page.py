@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
 from unittest.mock import Mock
@@ -90,7 +89,7 @@ def test_a_higher_latency_is_slower() -> None:
 
 
 def test_names_have_their_figure_only_where_a_cell_has_several() -> None:
-    made = page(comparison(FOUR[0], FOUR[1], replace(FOUR[1], metric="write_bw"))).decode()
+    made = page(comparison(FOUR[0], FOUR[1], FOUR[1]._replace(metric="write_bw"))).decode()
     assert "raid5/seq, write_bw: 0.50×, slower" in made
     assert "raid0/seq: 1.020×, same" in made
 
@@ -103,7 +102,7 @@ def test_of_too_many_lines_the_slowest_and_the_fastest_are_drawn(monkeypatch: py
 
 
 def test_without_ratios_there_is_the_table_alone() -> None:
-    made = page(comparison(replace(FOUR[0], ratio=None))).decode()
+    made = page(comparison(FOUR[0]._replace(ratio=None))).decode()
     assert "No cell has a ratio." in made
     assert "raid0/seq" in made
 

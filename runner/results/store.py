@@ -176,7 +176,7 @@ class SharedStore(Database):
         if lost := [key for key in added if key not in kept]:
             raise HarnessBroken(
                 f"the store {self.address} does not keep all trials",
-                details=f"{len(lost):,} of {len(added):,} new trials are not in its table `trials` after it took them",
+                details=f"{len(lost):,} of {len(added):,} new trials that it accepted are not in its table `trials`",
                 resolution="remove triggers, rules and policies from its tables, or name another with `--store`",
             )
 

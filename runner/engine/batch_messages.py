@@ -185,10 +185,11 @@ def parsed(line: bytes) -> Message:
     try:
         message: Message = orjson.loads(line)
         kind = message["event"]
-        content = {name: value for name, value in message.items() if name != "event"}
         if kind == TRIAL:
-            envelope = _Event(token=message["token"], line=message["line"])
-            return {"event": TRIAL, **envelope.model_dump(), RECORD: decode_trial(message)}
+            envelope = {"token": message["token"], "line": message["line"]}
+            _Event.model_validate(envelope, strict=True)
+            return {"event": TRIAL, **envelope, RECORD: decode_trial(message)}
+        content = {name: value for name, value in message.items() if name != "event"}
         _MODELS[kind].model_validate(content, strict=kind != POOL)  # `pool_from` converts its lists
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         shown = str(error).replace("\n", " ")

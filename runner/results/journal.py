@@ -30,7 +30,6 @@ from runner.results.journal_reader import JournalReader
 from runner.results.journal_tables import (
     COLUMNS,
     TRIAL_COLUMNS,
-    digest_of,
     driver_row_of,
     job_rows_of,
     readings_row,
@@ -153,14 +152,15 @@ class Journal(JournalReader):
         """Record a trial durably. Raise AlreadyRecorded for a second trial of the same cell and round."""
         try:
             with self._writing():
-                self._insert(trial)
-            self._written.add(digest_of(trial.readings))
+                readings = self._insert(trial)
+            self._written.add(readings)
         except IntegrityError as problem:
             if (trial.cell, trial.round) in self.recorded_identities():
                 raise AlreadyRecorded(f"trial {trial.round} of cell {trial.cell} is recorded already") from problem
             raise HarnessBroken(f"cell {trial.cell} is not in the journal") from problem
 
-    def _insert(self, trial: Trial) -> None:
+    def _insert(self, trial: Trial) -> str:
+        """Return the digest of the readings, which are in the file once the transaction ends."""
         row = driver_row_of(trial)
         if row["readings"] not in self._written:
             self._driver.execute(_statements().readings, readings_row(trial))
@@ -168,6 +168,7 @@ class Journal(JournalReader):
         if jobs := job_rows_of(trial):
             self._driver.executemany(_statements().job, jobs)
         self._driver.execute(_statements().end, {"cell": trial.cell, "round": trial.round})
+        return str(row["readings"])
 
     def record_many(self, trials: Iterable[Trial]) -> None:
         """Record trials of other journals, many in each transaction."""

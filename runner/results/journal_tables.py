@@ -467,10 +467,17 @@ def _known_readings(known: Mapping[str, tuple[Reading, ...]], digest: str) -> tu
 
 def readings_of(row: Sequence[Any]) -> tuple[str, tuple[Reading, ...]]:
     digest, text = row
+    if not isinstance(digest, str):
+        raise ValueError(f"the digest of readings is {digest!r:.60}")  # noqa: TRY004 - the kind that means damage
+    return digest, _readings(text)
+
+
+@lru_cache(maxsize=256)  # most trials of a stack have the same
+def _readings(text: str) -> tuple[Reading, ...]:
     found = orjson.loads(text)
-    if not isinstance(digest, str) or not isinstance(found, list) or not all(map(_is_reading, found)):
+    if not isinstance(found, list) or not all(map(_is_reading, found)):
         raise ValueError(f"readings of a trial are {text:.60}")
-    return digest, tuple(Reading(*reading) for reading in found)
+    return tuple(Reading(*reading) for reading in found)
 
 
 def _is_reading(found: object) -> bool:

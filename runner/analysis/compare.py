@@ -265,10 +265,7 @@ def _count_runs(several: Sequence[Samples]) -> int:
 
 def _single_run_notes(earlier: Sequence[int]) -> Iterator[str]:
     known = [count for count in earlier if count]
-    caveat = (
-        "one run a side: an effect that is constant in a run but differs between runs (other load on the host) is "
-        "part of the ratio"
-    )
+    caveat = "one run a side: what differs between whole runs, such as other load on the host, is part of the ratio"
     if not known:
         yield caveat
         return

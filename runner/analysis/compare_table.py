@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from runner.analysis.axes import grouped
 from runner.analysis.compare import Comparison, Line, Speed, differences
 from runner.analysis.samples import unit_of
-from runner.reports.table import HINT, Grid, Value, ratio_values
+from runner.reports.table import HINT, Grid, Value, more_lines, ratio_values
 from runner.reports.terminal import percent
 from runner.reports.terminal_text import figure, times
 from runner.space.notes import few
@@ -53,7 +53,7 @@ def display_table(done: Comparison, *, most: int | None, hint: str = HINT) -> Gr
         for line in cut
     ]
     columns = ("cell", "figure", f"A: {done.a.name}", f"B: {done.b.name}", "B / A", "interval", "B is")
-    more = f"{len(lines) - len(cut):,} more lines; {hint}" if len(cut) < len(lines) else ""
+    more = more_lines(len(lines) - len(cut), hint) if len(cut) < len(lines) else ""
     notes = filter(None, (*done.notes, _summary(done), more, *_ratio_notes(done), *_caveats(done)))
     return Grid(columns, rows, tuple(notes), frozenset(columns[2:6]))
 

@@ -143,7 +143,7 @@ def _grid(
     from runner.analysis.legacy_columns import legacy_table
     from runner.analysis.pivot import data_scaling, display_scaling, pivot, plain_pivot
     from runner.analysis.tables import cells_grid, display_table, display_trials, full_name, trials_grid
-    from runner.reports.table import HINT
+    from runner.reports.table import more_lines
 
     if asked.by_trial:
         return display_trials(found, metrics, most=asked.rows) if output.is_table else trials_grid(found, metrics)
@@ -162,7 +162,7 @@ def _grid(
     left = len(grid.rows) - asked.rows
     if not output.is_table or left <= 0:
         return grid
-    return replace(grid, rows=grid.rows[: asked.rows]).with_notes(f"{left:,} more lines; {HINT}")
+    return replace(grid, rows=grid.rows[: asked.rows]).with_notes(more_lines(left))
 
 
 def _has(found: Sequence[Samples], metric: str) -> bool:

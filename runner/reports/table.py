@@ -29,6 +29,10 @@ Value = str | float | int | bool | None
 HINT = "`--rows` shows more, `--format csv` all"  # note below a table that has more rows
 
 
+def more_lines(left: int, hint: str = HINT) -> str:
+    return f"{left:,} more line{'s' if left != 1 else ''}; {hint}"
+
+
 @dataclass(frozen=True, slots=True)
 class Grid:
     columns: tuple[str, ...]

@@ -172,7 +172,7 @@ def test_later_and_unlike_runs_do_not_affect_the_spread(call: Call, tmp_path: Pa
         found = rows(call("compare", "run-2", later, "--metric", "read_bw", "--format", "csv").out)
         assert {row["earlier_runs"] for row in found} == {told}, later
     said = call("compare", "run-2", "run-3", "--metric", "read_bw", "--within", "1%")
-    assert "an effect that is constant in a run" in said.out
+    assert "what differs between whole runs" in said.out
     assert "2 faster" in said.out, "as far as these two runs alone can tell"
 
 

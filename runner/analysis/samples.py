@@ -108,7 +108,7 @@ class Work(NamedTuple):
     """What the work of a cell is, by its figures."""
 
     sides: tuple[str, ...]
-    large: tuple[str, ...]  # those with large requests, and the total if they are large on average
+    large: tuple[str, ...]  # those with large requests, or the total
     is_sync: bool
 
 
@@ -127,7 +127,7 @@ def _rates_of(works: frozenset[Work]) -> list[str]:
 
 @lru_cache
 def _work(kinds: frozenset[int]) -> Work:
-    """Return the work of a cell from that of its trials. Requests are large if they are so in each trial."""
+    """Return the work of a cell whose trials had requests of the same kinds."""
 
     def trials_with(side: str) -> list[int]:
         return [kind for kind in kinds if kind & work_bit(side)]
@@ -250,11 +250,15 @@ class Samples:
     @property
     def work(self) -> Work:
         rows = self._settled
-        found = _work(frozenset([row[_WORK] for row in rows]))
-        if len(found.sides) < 2:
+        kinds = frozenset([row[_WORK] for row in rows])
+        found = _work(kinds)
+        if len(kinds) < 2 and len(found.sides) < 2:
             return found
-        bw, iops = (sum(row[self._at(f"{TOTAL}_{rate}")] or 0.0 for row in rows) for rate in RATES)
-        return found._replace(large=(TOTAL, *found.large)) if is_large(bw, iops) else found
+        return found._replace(large=tuple(filter(self._has_large_requests, (TOTAL, *found.sides))))
+
+    def _has_large_requests(self, side: str) -> bool:
+        bw, iops = (sum(row[self._at(f"{side}_{rate}")] or 0.0 for row in self._settled) for rate in RATES)
+        return is_large(bw, iops)
 
     def counted(self, metric: str) -> list[Row]:
         at = self._at(_base(metric))
@@ -333,7 +337,7 @@ def samples_of(
     host_limited: bool,
 ) -> Samples:
     """Return samples of a figure that is computed from several trials. It also decides when to stop."""
-    fixed = {"run": run.id, "cell": cell.id, "outcome": _MEASURED, "host_limited": "yes" * host_limited}
+    fixed = {"run": run.id, "cell": cell.id, "outcome": _MEASURED, "host_limited": "yes" * host_limited, WORK: 0}
     blank = dict.fromkeys(("reason", "kernel", "unsettled"), "") | fixed
     by_round = (blank | {"round": at, metric: value, f"{SYNC}_bw": value} for at, value in values.items())
     return Samples(run, cell, metrics, [tuple(map(row.get, _columns(metrics))) for row in by_round])

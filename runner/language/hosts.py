@@ -49,7 +49,7 @@ def _stable(name: str) -> str:
 def _text(value: Any) -> Any:
     # YAML reads 0x5000c500a1 and 00123 as numbers, so the written text is lost.
     if isinstance(value, int | float) and not isinstance(value, bool):
-        raise ValueError("YAML reads a number here; write the text of the file in quotes")  # noqa: TRY004 - pydantic handles ValueError only
+        raise ValueError("YAML reads this as a number; put quotes around the characters as you wrote them")  # noqa: TRY004 - pydantic handles ValueError only
     return value
 
 

@@ -24,8 +24,8 @@ def work_bit(side: str, *, large: bool = False) -> int:
     return 1 << (*SIDES, SYNC).index(side) << 4 * large
 
 
-def _work(of: sa.FromClause) -> sa.ColumnElement[int]:
-    table = of.c
+def _work() -> sa.ColumnElement[int]:
+    table = tables.trials.c
     bits: sa.ColumnElement[int] = sa.case((table[f"{SYNC}_bw"].is_(None), 0), else_=work_bit(SYNC))
     for side in SIDES:
         bw, iops = table[f"{side}_bw"], table[f"{side}_iops"]
@@ -43,6 +43,8 @@ def _sum(columns: Iterable[sa.ColumnElement[Any]]) -> sa.ColumnElement[Any]:
 
 def column_of(name: str) -> sa.ColumnElement[Any]:
     job, own = split_column(name)
+    if name == WORK:
+        return _work()
     if not job:
         return _figure(tables.trials, own)
     of, trial = tables.jobs.alias(), tables.trials.c
@@ -52,8 +54,6 @@ def column_of(name: str) -> sa.ColumnElement[Any]:
 
 def _figure(of: sa.FromClause, name: str) -> sa.ColumnElement[Any]:
     table = of.c
-    if name == WORK:
-        return _work(of)
     if name in table:
         column: sa.ColumnElement[Any] = table[name]
         return column

@@ -51,6 +51,7 @@ def read(folder: Path, trials: Iterable[Trial]) -> list[Samples]:
         ([trial("a", 1, SMALL, LARGE)], ["total_iops", "read_iops", "write_bw"]),
         ([trial("a", 1, SMALL, SMALL), trial("b", 1, LARGE)], ["total_bw", "read_bw", "write_iops"]),
         ([trial("a", 1, SMALL), trial("a", 2, LARGE), trial("a", 3, LARGE)], ["read_iops"]),
+        ([trial("a", 1, 61_440.0), trial("a", 2, LARGE), trial("a", 3, LARGE)], ["read_bw"]),
         ([replace(trial("a", 1, LARGE), notes={UNSETTLED: "by 9 %"})], []),
         ([trial("a", 1, LARGE), Trial("a", 2, Outcome.CORRUPT)], []),
     ],

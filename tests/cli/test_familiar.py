@@ -112,6 +112,7 @@ def test_a_table_has_a_limit_of_rows(call: Call, record: Record) -> None:
     said = call("results", "--as", "iozone", "--rows", "3").out
     assert said.count("│ 3145728 │") == 3
     assert "4 more lines; `--rows` shows more, `--format csv` all" in said
+    assert "1 more line; " in call("results", "--as", "iozone", "--rows", "6").out
     assert len(table(call, "--as", "iozone", "--rows", "3")) == 7
 
 

@@ -53,7 +53,7 @@ def test_what_is_written_is_what_is_compared() -> None:
         ("reach: ssh:shelf", "reach: telnet:shelf", "hosts.yaml:3:12: 'telnet:shelf': write local or ssh:HOST"),
         ("id: nvme-Fast_S5", "id: sda/../nvme", "hosts.yaml:11:14: 'sda/../nvme': not the name of a disk"),
         ("id: nvme-Fast_S5", "id: /dev/disk/by-id/x", "write only the name in /dev/disk/by-id: x"),
-        ("serial: S5", "serial: 0012", "hosts.yaml:11:36: '12': YAML reads a number here"),
+        ("serial: S5", "serial: 0012", "hosts.yaml:11:36: '12': YAML reads this as a number"),
         ("serial: S5, ", "", "hosts.yaml:11:9: `serial` or `wwn` is missing"),
         ("512110190592B", "512110190592", "no unit; did you mean 512110190592"),
         ("wipe: allowed", "wipe: yes", "is not one of allowed"),

@@ -18,10 +18,12 @@ from runner.base.errors import BadInput, HarnessBroken
 from runner.results import store_tables as shared_tables
 from runner.results.databases import _connection_cause
 from runner.results.environment import Host
+from runner.results.fio_output import Figures, Sync
 from runner.results.journal import Journal
 from runner.results.record import CellRow, Outcome, Trial
 from runner.results.run_folder import load
 from runner.results.store import SharedStore
+from runner.results.store_columns import WORK, work_bit
 from runner.results.store_sync import bring_up_to_date
 from runner.results.store_tables import Address, address_of
 from tests.results import past, strategies
@@ -62,6 +64,26 @@ def test_notes_that_are_numbers_can_be_asked_for_like_figures(address: Address, 
             "where one direction is missing, the other is all"
         )
         assert store.trials(("notes", "iowait"), cells=["c1"])[0] == (dict(noted.notes), 0.4213)
+
+
+def test_the_work_of_a_trial_is_what_it_did_in_each_direction(address: Address, tmp_path: Path) -> None:
+    small, large = past.direction(4096.0, 1.0), past.direction(float(1 << 20), 1.0)
+    works = {
+        "read": (Figures(small, None, 1, 1, 1, 0), work_bit("read")),
+        "mixed": (
+            Figures(small, large, 1, 1, 1, 0),
+            work_bit("read") | work_bit("write") | work_bit("write", large=True),
+        ),
+        "trim": (Figures(None, None, 1, 1, 1, 0, trim=large), work_bit("trim") | work_bit("trim", large=True)),
+        "sync": (Figures(None, None, 1, 1, 1, 0, sync=Sync(1.0, 1e8)), work_bit("sync")),
+    }
+    trials = [dataclasses.replace(past.measured(name, 1, 1e8), figures=figures) for name, (figures, _) in works.items()]
+    broken = Trial("broken", 1, Outcome.BROKEN, "no fio")
+    cells = [CellRow(one.cell, one.cell, {}) for one in (*trials, broken)]
+    past.recorded(tmp_path / "results", [*trials, broken], 1, cells)
+    catch_up(address, tmp_path / "results")
+    with SharedStore.existing(address) as store:
+        assert dict(store.trials(("cell", WORK))) == {name: work for name, (_, work) in works.items()} | {"broken": 0}
 
 
 def test_it_holds_what_the_journals_hold(address: Address, tmp_path: Path) -> None:

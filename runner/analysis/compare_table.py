@@ -60,10 +60,11 @@ def display_table(done: Comparison, *, most: int | None, hint: str = HINT) -> Gr
 
 def _ratio_notes(done: Comparison) -> Iterator[str]:
     quotients = [(*line.means, line.ratio.ratio) for line in done.lines if line.ratio]
+    paired = ", over the rounds of both" if any(line.ratio.paired for line in done.lines if line.ratio) else ""
     if differing := sum(abs(b / a / ratio - 1) > _APART for a, b, ratio in quotients if a and b):
         yield (
-            "B / A is of geometric means, over the rounds of both where these are compared: in "
-            f"{differing:,} of {len(done.lines):,} lines more than {percent(_APART)} from that of the columns' means"
+            f"B / A is a ratio of geometric means{paired}: in {differing:,} of {len(done.lines):,} lines "
+            f"it is more than {percent(_APART)} from the ratio of the means shown"
         )
     for (why, side), cells in grouped(((one.why, one.side), one.name) for one in done.missing).items():
         yield f"no ratio of {few(cells)}: {why} in {side}"

@@ -93,7 +93,7 @@ class Members:
             if message["event"] == CHECKED:
                 return self._accept(worker, message)
             if message["event"] == REFUSED:
-                self.refuse(worker, message)
+                self.refuse(worker, {**message, "resolution": _on_its_host(worker, message["resolution"])})
         return False
 
     def _accept(self, worker: Worker, checked: Message) -> bool:
@@ -116,7 +116,9 @@ class Members:
         self.free.pop(worker.address, None)
         self._note_hosts()
         self._unused[worker.address] = why = {"host": worker.host, "details": "", **why}
-        self._notice(_with_details(f"a worker on {worker.host} is not used: {why['brief']}", why))
+        # Workers without the wanted tags are left out on purpose.
+        remedy = f"\n→ {why['resolution']}" if why["resolution"] not in {"", _TAG} else ""
+        self._notice(_with_details(f"a worker on {worker.host} is not used: {why['brief']}", why) + remedy)
 
     def _note_hosts(self) -> None:
         self.present = frozenset(one.host for one in self._workers.values())
@@ -168,6 +170,10 @@ class Members:
                 resolution="start a worker on a host that can, or leave these stacks out with --only",
             )
         return False
+
+
+def _on_its_host(worker: Worker, resolution: str) -> str:
+    return f"on {worker.host}, {resolution}; then start its worker again" if resolution else RESTART
 
 
 def _with_details(text: str, why: Message) -> str:

@@ -187,7 +187,7 @@ class Batches:
         )
 
 
-_SAME = "install the same version on all hosts of the cluster"
+_SAME = "install the version that `matrix run` has"
 
 
 def _token_of(line: bytes) -> str:
@@ -198,7 +198,7 @@ def _token_of(line: bytes) -> str:
 
 
 def _skew(version: str) -> str:
-    return f"this host has matrix {__version__}, and the coordinator has {version}"
+    return f"its matrix is {__version__}, and that of `matrix run` is {version}"
 
 
 def _text_of(name: str, used: dict[str, str]) -> str:

@@ -289,8 +289,10 @@ def test_a_host_whose_last_batch_was_lost_with_its_disks_is_named(
 
 def test_workers_of_another_version_are_not_used_and_named(bench: Bench, tmp_path: Path) -> None:
     newer = ORDER.model_copy(update={"version": "9.9"})
-    with pytest.raises(BadInput, match=f"this host has matrix {__version__}, and the coordinator has 9.9"):
+    with pytest.raises(BadInput, match=f"its matrix is {__version__}, and that of `matrix run` is 9.9"):
         coordinate(bench, FakeCluster(tmp_path, ONE, TWO), order=newer)
+    remedy = "on one, install the version that `matrix run` has; then start its worker again"
+    assert notices[0].splitlines()[1:] == [f"→ {remedy}"]
     assert bench.trials == []
 
 
@@ -345,7 +347,8 @@ def test_a_worker_that_does_not_survive_its_check_is_not_used(bench: Bench, tmp_
     cluster = FakeCluster(tmp_path, ONE, TWO)
     cluster.lost_at = lambda worker, request, _: worker == ONE and not request.cells
     coordinate(bench, cluster)
-    assert notices == ["a worker on one is not used: the worker is gone"]
+    remedy = "correct this on its host, and start the worker again"
+    assert notices == [f"a worker on one is not used: the worker is gone\n→ {remedy}"]
     assert {trial.notes[HOST] for trial in bench.trials} == {"two"}
     cluster.lost_at = lambda _, request, __: not request.cells
     bench.journal.take_back()
@@ -385,7 +388,7 @@ def test_a_run_ends_with_the_reasons_when_all_workers_have_refused(bench: Bench,
         coordinate(bench, Refusing(tmp_path, ONE, TWO))
     reasons = [f"{host}: its disks are in use\n  disk-a: mounted" for host in ("one", "two")]
     assert refused.value.details == "\n".join(f"- {one}" for one in reasons)
-    assert [f"a worker on {one.replace(':', ' is not used:', 1)}" for one in reasons] == notices[:2]
+    assert [f"a worker on {one.replace(':', ' is not used:', 1)}\n→ wait" for one in reasons] == notices[:2]
 
 
 class Nonsense(FakeCluster):

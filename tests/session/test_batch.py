@@ -77,7 +77,7 @@ def test_another_version_is_refused_with_both_versions(bench: Bench, tmp_path: P
     other = ORDER.model_copy(update={"version": "9.9"})
     refused, end = messages_of(tmp_path, request_of(batch, other))
     assert refused["event"] == "refused"
-    assert refused["brief"] == f"this host has matrix {ORDER.version}, and the coordinator has 9.9"
+    assert refused["brief"] == f"its matrix is {ORDER.version}, and that of `matrix run` is 9.9"
     assert end["event"] == "end"
 
 

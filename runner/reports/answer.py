@@ -184,7 +184,7 @@ def full_answer(
         *([f"These are {part}."] if part else ()),
     ]
     for one in rankings:
-        rows = [(marked_name(s), figure_of(one, s), ratio_of(s), standing_of(s, one.trials)) for s in one.stacks]
+        rows = [(marked_name(s), figure_of(one, s), ratio_of(s), standing_of(s, one)) for s in one.stacks]
         rows += [(stack_name(cell), "no figures", "", "") for cell in one.missing]
         rows += [(stack_name(cell), "", "", "not ranked: degraded") for cell in one.degraded]
         name, level, ratio = (max(len(row[at]) for row in rows) for at in range(3))

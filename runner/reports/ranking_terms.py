@@ -33,9 +33,11 @@ def name_stacks(cells: Iterable[CellRow], of: int) -> str:
     return join_few([f"{name}{limit}" for name, limit in limits.items()])
 
 
-def standing_of(stack: RankedStack, trials: int) -> str:
-    if stack.standing is Standing.FASTEST and trials == 1:
+def standing_of(stack: RankedStack, one: Ranking) -> str:
+    if stack.standing is Standing.FASTEST and one.trials == 1:
         return "highest, in one round"
+    if stack.standing is Standing.FASTEST and len(one.leaders) > 1:
+        return "highest"  # another one may be as fast
     return WITHIN if stack.standing is Standing.EQUAL else stack.standing.value
 
 

@@ -66,8 +66,7 @@ def _good(run: RunRow, runs: Sequence[RunRow]) -> RunRow:
         part = f", {run.part}" if run.part else ""
         raise BadInput(
             f"no run before {run.name} ended well",
-            details=f"there is no earlier finished run of {run.matrix}{part} on the same machine and host, "
-            "without broken trials or failed guidelines",
+            details=f"no earlier finished run of {run.matrix}{part} on the same machine and host has exit code 0",
             resolution="compare with a run that you name; `matrix results` shows which there are",
         )
     return found

@@ -468,5 +468,6 @@ def _after_loss(flight: Flight, lost: WorkerLost) -> str:
     if isinstance(lost, BatchLost):
         return "another process continues the batch"
     if flight.round.bound:
-        return f"its round waits up to {members.PATIENCE:g} s for {flight.worker.host}, then goes to another host"
+        patience = f"up to {members.PATIENCE:g} s after all other work"
+        return f"its round waits for {flight.worker.host}, {patience}, then goes to another host"
     return "another worker continues the batch"

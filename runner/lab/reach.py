@@ -109,7 +109,7 @@ def unanswered(address: str, details: str) -> ClusterLost:
     return ClusterLost(
         f"no scheduler answers at {address}",
         details=details,
-        resolution="start it with `matrix cluster scheduler`; if it runs, a firewall may block its port",
+        resolution="start it with `matrix cluster scheduler`; if it runs, check host, port and firewall",
     )
 
 

@@ -461,7 +461,7 @@ def test_a_trial_that_others_disturbed_is_repeated_alone(bench: Bench, tmp_path:
     ("loss", "measured", "following"),
     [
         (BatchLost, True, "another process continues the batch"),
-        (WorkerLost, True, "its round waits up to 60 s for one, then goes to another host"),
+        (WorkerLost, True, "its round waits for one, up to 60 s after all other work, then goes to another host"),
         (WorkerLost, False, "another worker continues the batch"),
     ],
 )

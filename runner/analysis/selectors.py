@@ -67,7 +67,7 @@ def _good(run: RunRow, runs: Sequence[RunRow]) -> RunRow:
         raise BadInput(
             f"no run before {run.name} ended well",
             details=f"no earlier finished run of {run.matrix}{part} on the same machine and host has exit code 0",
-            resolution="compare with a run that you name; `matrix results` shows which there are",
+            resolution="compare with a run that you name; `matrix runs` lists them",
         )
     return found
 

@@ -108,7 +108,7 @@ class Work(NamedTuple):
     """What the work of a cell is, by its figures."""
 
     sides: tuple[str, ...]
-    large: tuple[str, ...]  # those with large requests, or the total
+    large: tuple[str, ...]  # those whose requests are large on average; the total too
     is_sync: bool
 
 
@@ -127,7 +127,7 @@ def _rates_of(works: frozenset[Work]) -> list[str]:
 
 @lru_cache
 def _work(kinds: frozenset[int]) -> Work:
-    """Return the work of a cell whose trials had requests of the same kinds."""
+    """Return the work of a cell from that of its trials; `large` only holds if all trials are of one kind."""
 
     def trials_with(side: str) -> list[int]:
         return [kind for kind in kinds if kind & work_bit(side)]

@@ -155,7 +155,7 @@ def compare_runs(asked: ComparisonRequest) -> Comparison:
         with with_hint(left_out):
             ids = [{run.id for run in runs} for runs in runs_by_side]
             a, b = (
-                side_of(kind, word, [one for one in found if one.run.id in those] if len(those) < len(every) else found)
+                side_of(kind, word, [one for one in found if one.run.id in those])
                 for word, those in zip((asked.a, asked.b), ids, strict=True)
             )
         alone = kind == "run" and len(every) == 1

@@ -476,7 +476,7 @@ def readings_of(row: Sequence[Any]) -> tuple[str, tuple[Reading, ...]]:
 def _readings(text: str) -> tuple[Reading, ...]:
     found = orjson.loads(text)
     if not isinstance(found, list) or not all(map(_is_reading, found)):
-        raise ValueError(f"readings of a trial are {text:.60}")
+        raise ValueError(f"readings of a trial are {text!r:.60}")
     return tuple(Reading(*reading) for reading in found)
 
 
@@ -488,7 +488,7 @@ def _is_reading(found: object) -> bool:
 def notes_of(text: str) -> dict[str, str]:
     notes = orjson.loads(text)
     if not isinstance(notes, dict) or not all(isinstance(one, str) for one in notes.values()):
-        raise ValueError(f"notes of a trial are {text:.60}")
+        raise ValueError(f"notes of a trial are {text!r:.60}")
     return notes
 
 

@@ -15,6 +15,7 @@ import pytest
 from runner.base.errors import BadInput, HarnessBroken, MatrixError
 from runner.results import journal as journal_module
 from runner.results.journal import Journal
+from runner.results.journal_tables import readings_of
 from runner.results.record import CellRow, Outcome, Trial
 from tests.support.small_disk import small_disk
 
@@ -178,3 +179,9 @@ def test_a_folder_one_may_not_write(tmp_path: Path, existing: bool) -> None:
         tmp_path.chmod(0o755)
     assert str(path) in done.stdout
     assert "--results DIR" in done.stdout
+
+
+@pytest.mark.parametrize("row", [("d", b"{}"), ("d", b"[[1, 2, 3]]"), ("d", "{"), (7, "[]"), ("d", '[["a", "b"]]')])
+def test_damaged_readings_are_refused(row: tuple[object, object]) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - the kind that means damage
+        readings_of(row)

@@ -200,9 +200,9 @@ def pairs_of(kind: str, a: Side, b: Side, facts_apart: Iterable[tuple[str, str, 
     if kind in BY_ID:
         return _by_id(a, b, facts_apart)
     axis = _KERNEL_AXIS if kind == "kernel" else full_name(kind, [*a.found, *b.found])
-    left, right = (_by_matrix(axis, side.found) for side in (a, b))
+    left, right = (_by_matrix(kind, side.found) for side in (a, b))
     parts: list[Pairs] = []
-    # Cells without the axis have no matrix here, and match by id.
+    # Cells without an axis of kernels have no matrix here, and match by id.
     if None in left or None in right:
         parts.append(_by_id(Side(a.name, left.pop(None, [])), Side(b.name, right.pop(None, [])), facts_apart))
     matrices = [matrix for matrix in {**left, **right} if matrix is not None]
@@ -218,9 +218,9 @@ def pairs_of(kind: str, a: Side, b: Side, facts_apart: Iterable[tuple[str, str, 
     )
 
 
-def _by_matrix(axis: str, found: Sequence[Samples]) -> dict[str | None, list[Samples]]:
-    values = axis_values((one.cell.axes for one in found), axis)
-    return grouped((None if value is None else one.run.matrix, one) for value, one in zip(values, found, strict=True))
+def _by_matrix(kind: str, found: Sequence[Samples]) -> dict[str | None, list[Samples]]:
+    by_id = kind == "kernel"  # on the sides of other axes, all cells have a value
+    return grouped((None if by_id and _KERNEL_AXIS not in one.cell.axes else one.run.matrix, one) for one in found)
 
 
 def _of_matrices(a: Side, b: Side) -> tuple[str, str] | None:

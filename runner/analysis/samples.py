@@ -126,15 +126,12 @@ def _rates_of(works: frozenset[Work]) -> list[str]:
 
 
 @lru_cache
-def _work(kinds: frozenset[int]) -> Work:
-    """Return the work of a cell from that of its trials; `large` only holds if all trials are of one kind."""
-
-    def trials_with(side: str) -> list[int]:
-        return [kind for kind in kinds if kind & work_bit(side)]
-
-    sides = tuple(side for side in SIDES if trials_with(side))
-    large = tuple(side for side in sides if all(kind & work_bit(side, large=True) for kind in trials_with(side)))
-    return Work(sides, (TOTAL, *large) if len(large) == len(sides) == 1 else large, bool(trials_with(SYNC)))
+def _work(kinds: frozenset[int]) -> tuple[Work, bool]:
+    """Return the work of a cell from that of its trials, and whether their figures have to show what is large."""
+    sides = tuple(side for side in SIDES if any(kind & work_bit(side) for kind in kinds))
+    large = {bool(kind & work_bit(side, large=True)) for side in sides for kind in kinds if kind & work_bit(side)}
+    is_sync = any(kind & work_bit(SYNC) for kind in kinds)
+    return Work(sides, (TOTAL, *sides) if large == {True} else (), is_sync), len(large) > 1
 
 
 @lru_cache
@@ -173,8 +170,17 @@ class Samples:
     #: Histograms by direction and round; only read for percentiles.
     latencies: Mapping[tuple[str, int], bytes] = field(default_factory=dict)
     among: Samples | None = None  # all trials, if these are a selection by outcome. The stopping rule counts all.
+    #: The trials whose figures count. They are chosen at once, while the processor still has the rows in its cache.
+    _settled: Sequence[Row] = field(init=False, repr=False, compare=False)
     #: Cache of figures by metric, because some are used often.
     _rounds: dict[str, Mapping[int, float]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        found = [row for row in self.rows if row[_OUTCOME] == _MEASURED and not row[_UNSETTLED]]
+        if len(found) == len(self.rows) and not self.among:
+            self._settled = self.rows
+        else:  # a cell that read wrong data has no figures
+            self._settled = [] if (self.among or self).counts.get(Outcome.CORRUPT) else found
 
     @property
     def trials(self) -> list[Sample]:
@@ -225,14 +231,6 @@ class Samples:
     def lost_share(self) -> float:
         return fmean(lost_share(row[_HOST_LIMITED]) for row in self.rows) if self.host_limited else 0.0
 
-    @cached_property
-    def _settled(self) -> Sequence[Row]:
-        found = [row for row in self.rows if row[_OUTCOME] == _MEASURED and not row[_UNSETTLED]]
-        if len(found) == len(self.rows) and not self.among:
-            return self.rows
-        # A cell that read wrong data has no figures.
-        return [] if (self.among or self).counts.get(Outcome.CORRUPT) else found
-
     @property
     def is_complete(self) -> bool:
         """Return whether all trials have figures that count."""
@@ -249,10 +247,8 @@ class Samples:
 
     @property
     def work(self) -> Work:
-        rows = self._settled
-        kinds = frozenset([row[_WORK] for row in rows])
-        found = _work(kinds)
-        if len(kinds) < 2 and len(found.sides) < 2:
+        found, is_mixed = _work(frozenset([row[_WORK] for row in self._settled]))
+        if not is_mixed:
             return found
         return found._replace(large=tuple(filter(self._has_large_requests, (TOTAL, *found.sides))))
 

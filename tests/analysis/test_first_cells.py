@@ -16,7 +16,7 @@ from runner.results.store_tables import IN_MEMORY
 from tests.results import past
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
 CELLS = [CellRow(f"c{number}", f"raid5/w/{number}", {}) for number in range(30)]
@@ -39,10 +39,10 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counts: list[int] = []
     trials = SharedStore.trials
 
-    def counted(self: SharedStore, *args: Any) -> Sequence[tuple[Any, ...]]:
-        found = trials(self, *args)
+    def counted(self: SharedStore, *args: Any) -> Iterator[tuple[Any, ...]]:
+        found = [*trials(self, *args)]
         counts.append(len(found))
-        return found
+        return iter(found)
 
     monkeypatch.setattr(SharedStore, "trials", counted)
     return counts

@@ -70,7 +70,7 @@ def test_a_read_only_folder_of_results(call: Call, tmp_path: Path) -> None:
         said = call("results", "--store", "elsewhere.db")
         assert said.status == 0
     with SharedStore.existing(address_of("elsewhere.db", tmp_path)) as store:
-        assert len(store.trials(("cell",))) == 3
+        assert len([*store.trials(("cell",))]) == 3
 
 
 def test_a_read_only_folder_with_a_store_that_lacks_a_run(call: Call, tmp_path: Path) -> None:
@@ -253,6 +253,6 @@ def test_a_run_continues_while_a_reader_adds_it_to_a_store(
     monkeypatch.setattr(SharedStore, "catch_up", meanwhile)
     with SharedStore.open(address_of("readers.db", tmp_path)) as store:
         assert bring_up_to_date(store, tmp_path / "results") == []
-        assert len(store.trials(("cell",))) == 8
+        assert len([*store.trials(("cell",))]) == 8
     assert went_on[0].status == 0, went_on[0].err
     assert "8 of 8" in went_on[0].out

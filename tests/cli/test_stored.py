@@ -962,7 +962,7 @@ def test_a_run_of_the_dry_machine_is_in_the_store_at_once(call: Call, tmp_path: 
     assert call("run", "--on", "dry", "small.yaml").status == 0
     with SharedStore.existing(address_of(None, tmp_path / "results")) as store:
         (run,) = store.runs()
-        assert (run.matrix, run.synthetic, run.finished, len(store.trials(("cell",)))) == ("small", True, True, 8)
+        assert (run.matrix, run.synthetic, run.finished, len([*store.trials(("cell",))])) == ("small", True, True, 8)
         assert run.environment["host.versions.matrix"]
         assert len(run.environment["digest.templates"]) == 32
         assert run.environment["disk0.bus"] == "virtio"

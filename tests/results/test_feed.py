@@ -307,4 +307,4 @@ def test_a_reader_and_a_run_do_not_keep_each_other_out(tmp_path: Path) -> None:
         pass
     with folder.locked(), SharedStore.open(address_of(None, tmp_path)) as store:
         assert bring_up_to_date(store, tmp_path) == []
-        assert len(store.trials(("cell",))) == 3
+        assert len([*store.trials(("cell",))]) == 3

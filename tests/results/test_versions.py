@@ -203,7 +203,7 @@ def test_older_journals_and_stores_get_the_columns_of_trims(tmp_path: Path) -> N
     with Journal.open(folder.journal) as journal, SharedStore.open(Address(file=file)) as store:
         assert [trial.figures for trial in journal.trials()] == [before.figures]
         store.catch_up(folder, journal)
-        assert store.trials(["read_bw", "total_bw", "trim_bw"]) == [(2e8, 2e8, None)]
+        assert [*store.trials(["read_bw", "total_bw", "trim_bw"])] == [(2e8, 2e8, None)]
 
 
 def test_wrong_data_stays_when_broken_trials_are_repeated(tmp_path: Path) -> None:

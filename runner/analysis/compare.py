@@ -265,12 +265,12 @@ def _count_runs(several: Sequence[Samples]) -> int:
 
 def _single_run_notes(earlier: Sequence[int]) -> Iterator[str]:
     known = [count for count in earlier if count]
-    caveat = "one run a side: what differs between whole runs, such as other load on the host, is part of the ratio"
+    caveat = "one run on each side: what differs between whole runs, such as other load on the host, is in the ratio"
     if not known:
         yield caveat
         return
     count = str(max(known)) if min(known) == max(known) else f"{min(known)} to {max(known)}"
-    yield f"one run a side: {count} earlier runs in the same environment show the difference between whole runs"
+    yield f"one run on each side: {count} earlier runs in the same environment show the difference between whole runs"
     if len(known) < len(earlier):
         yield f"of {len(earlier) - len(known):,} of {len(earlier):,} figures there are too few earlier runs: {caveat}"
 

@@ -61,7 +61,9 @@ def test_parts_together_are_compared_with_a_whole(call: Call, matrix: str) -> No
     found = json.loads(call("compare", parts, str(whole), "--format", "json").out)
     assert len(found["rows"]) == 4
     assert all(row["a"] == row["b"] for row in found["rows"])
-    assert any(note.startswith("one run a side") for note in found["notes"]), "each cell is in one run of either side"
+    assert any(note.startswith("one run on each side") for note in found["notes"]), (
+        "each cell is in one run of either side"
+    )
 
 
 def test_parts_together_are_one_document(call: Call, matrix: str) -> None:

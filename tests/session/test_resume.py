@@ -59,7 +59,10 @@ def test_a_finished_run_is_not_continued(tmp_path: Path) -> None:
     last = create(tmp_path, unfinished(finished=True))
     found = chosen(tmp_path)
     assert found.new
-    assert found.message(0) == f"a new run: {last.path}/ is finished; `matrix results {last.path.name}` shows it"
+    assert (
+        found.message(0)
+        == f"this is a new run, as {last.path}/ is finished; `matrix results {last.path.name}` shows that one"
+    )
     assert chosen(tmp_path / "elsewhere").message(0) == ""
 
 

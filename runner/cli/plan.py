@@ -11,7 +11,8 @@ from runner.cli.options import budget, jobs, kernel, matrix_file, on, only, resu
 from runner.cli.screen import echo, echo_whole, first_notes, json_text
 from runner.engine.budget import ENDLESS, Cost, repeats
 from runner.engine.concurrency import Jobs, choose_level
-from runner.engine.estimate import QUIET, Estimate, Load, Pace, Slots, estimate, pace_of
+from runner.engine.estimate import QUIET, Estimate, Load, Pace, Slots, estimate
+from runner.engine.past_timings import pace_of
 from runner.engine.rigs import specs_of
 from runner.machines import machine
 from runner.machines.base import MachineOptions
@@ -122,7 +123,7 @@ def _rows(plan: RunPlan) -> Iterator[tuple[str, str]]:
         f"{rounds}, every cell once in each{searched}, in an order drawn from seed {plan.selected.plan.seed}",
     )
     yield "trials", _span(f"{found.trials_least:,}", f"{found.trials_most:,}")
-    basis = f"from {_runs(plan, pace.runs)}" if pace.runs else "a first estimate: no run of it is recorded yet"
+    basis = f"from {_runs(plan, pace.runs)}" if pace.runs else "a first estimate: no such run is recorded yet"
     start = " at first" if level.most > level.now else ""
     parallel = f", {level.now} rigs in parallel{start}" if level.now > 1 else ""
     yield "time", f"{_span(duration(found.seconds_least), duration(found.seconds_most))} ({basis}{parallel})"

@@ -1,30 +1,25 @@
-"""Estimates of the time and the bytes of a run, from past runs of the matrix, else from constants."""
+"""Estimates of the time and the bytes of a run. What past runs teach them: past_timings.py."""
 
 from __future__ import annotations
 
 import os
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from statistics import fmean, median
 from typing import TYPE_CHECKING, Self
 
-from runner.base.errors import MatrixError
 from runner.engine.costs import COSTS, EMULATED, Costs, flushed_write, mkfs_writes, rate, sequential
 from runner.language.sync_workload import SyncWorkload
 from runner.machines.base import ForecastsCost, Machine, Preparation, RigSpec
-from runner.results.run_folder import RunFolder, runs
 from runner.simdisks.disk import slow_of
 from runner.space.layouts import levels
 from runner.space.select import MOST_LISTED
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from runner.engine.plan import Plan
     from runner.language.matrix import Matrix
     from runner.language.workload import Workload
-    from runner.results.journal_reader import MeanTimes
     from runner.simdisks.disk import Physics
     from runner.space.select import Selection
     from runner.space.space import Cell, Stack
@@ -301,7 +296,6 @@ def count_down(seconds: float, elapsed: float, trials: int) -> float:
     return max(seconds - elapsed, seconds * (1 - 1 / trials) / 2, 1.0) if trials else 0.0
 
 
-_LATEST = 5  # the number of latest runs that count
 _RUNNABLE_PER_CPU = 2.0  # up to this load per processor, programs are not slower: one rig is two runnable programs
 _NOTED = 1.25  # less slowness than this is not worth a note
 
@@ -331,12 +325,6 @@ class Load:
 QUIET = Load(0.0, 1)
 
 
-def pace_of(
-    results: Path, here: Machine, name: str, matrix: Matrix, specs: Collection[RigSpec], load: Load = QUIET
-) -> Pace:
-    return refine_pace(results, name, matrix.name, machine_pace(here, matrix, specs, load))
-
-
 def costs_of(here: Machine) -> Costs:
     return COSTS[here.processor() if isinstance(here, ForecastsCost) else "native"]
 
@@ -356,44 +344,3 @@ def machine_pace(here: Machine, matrix: Matrix, specs: Collection[RigSpec], load
         once=ahead.once * load.slowness,
         each=ahead.each * load.slowness,
     )
-
-
-def refine_pace(results: Path, machine: str, matrix: str, guess: Pace) -> Pace:
-    """Refine a guess by past runs of this machine. Runs of other matrices only give the scatter of trials."""
-    found = [run for run in runs(results) if run.manifest.machine == machine]
-    found.sort(key=lambda run: run.manifest.started)
-    alike = [run for run in found if run.manifest.matrix == matrix]
-    times = list(_mean_times((alike or found)[-_LATEST:]))
-    synthetic = any(run.manifest.synthetic for run in found)
-    scatter = [] if synthetic else [one for run in times for one in run.scatter]
-    guess = replace(guess, scatter=median(scatter) if scatter else None, scattered=len(times))
-    if not (alike and times):
-        return guess
-    set_ups = [run.setup for run in times if run.setup is not None]
-    rates = [] if synthetic else [run.write_rate for run in times if run.write_rate]
-    return replace(
-        guess,
-        overhead=max(0.0, fmean(run.overhead or 0.0 for run in times)),
-        set_up=fmean(set_ups) if set_ups else None,
-        write_rate=fmean(rates) if rates else None,
-        cells={cell: seconds for run in times for cell, seconds in run.cells.items()},
-        stacks={stack: seconds for run in times for stack, seconds in run.stacks.items()},
-        runs=len(times),
-        rated=len(rates),
-    )
-
-
-def _mean_times(past: Sequence[RunFolder]) -> Iterable[MeanTimes]:
-    """Read the times of runs. Skips unreadable journals: an estimate can do without them."""
-    if not past:
-        return
-    from runner.results.journal import Journal  # brings SQLAlchemy along
-
-    for run in past:
-        try:
-            with Journal.existing(run.journal) as journal:
-                times = journal.mean_times()
-        except MatrixError:
-            continue
-        if times.overhead is not None:
-            yield times

@@ -1,4 +1,4 @@
-"""The rig that a stack needs, exclusive use of bare disks, and tear-down of stacks that outlive their rig."""
+"""The rig of a stack, facts of its disks, exclusive use of bare disks, tear-down of stacks that outlive their rig."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from runner.hosts.exclusive import DisksRefused, LeasedDisk
 from runner.language.axes import written
 from runner.language.tune import target_kind
 from runner.machines.base import Rig, RigLost, RigSpec
+from runner.results.environment import DiskFacts
+from runner.space.variants import digest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from runner.language.matrix import Matrix
     from runner.scripts.cell import StackScripts
     from runner.scripts.stack import StackView
+    from runner.simdisks.disk import Disk
     from runner.space.space import Stack
 
 
@@ -34,6 +37,16 @@ def rig_spec(matrix: Matrix, stack: Stack, kernel: str | None) -> RigSpec:
 
 def specs_of(matrix: Matrix, stacks: Iterable[Stack], kernel: str | None) -> Iterator[RigSpec]:
     return (rig_spec(matrix, stack, kernel) for stack in stacks)
+
+
+def simulated_disk_facts(disk: Disk) -> DiskFacts:
+    """Return the facts of a simulated disk. The digest omits the phase of the platter, which is random."""
+    link = f"{disk.link.name}, {disk.link.rate / 1e6:g} MB/s" if disk.link else ""
+    if disk.physics is None:
+        return DiskFacts(size=disk.size, bus=disk.bus, link=link)
+    content = {name: value for name, value in disk.physics.content().items() if name != "phase"}
+    kind, numbers = disk.physics.kind, digest(content).hex()
+    return DiskFacts(size=disk.size, bus=disk.bus, model=kind, name=disk.model, digest=numbers, link=link)
 
 
 def powers_of(stack: Stack) -> tuple[str, ...]:

@@ -17,8 +17,9 @@ from runner.base.errors import Exit, MatrixError
 from runner.base.files import write_output
 from runner.engine.budget import ENDLESS, Cost, Spending
 from runner.engine.coordinator import Coordinator
-from runner.engine.estimate import QUIET, Load, Pace, Slots, estimate, pace_of
+from runner.engine.estimate import QUIET, Load, Pace, Slots, estimate
 from runner.engine.executor import Executor
+from runner.engine.past_timings import pace_of
 from runner.engine.recorder import Event, PoolUsed, RigUp, RunContext, TimeLeft, TrialDone, Waiting
 from runner.engine.scheduler import Scheduler
 from runner.hosts.disk_ledger import run_within_budget

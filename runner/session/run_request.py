@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.base.errors import BadInput
 from runner.base.text import without_passwords
-from runner.engine.rigs import specs_of
+from runner.engine.rigs import simulated_disk_facts, specs_of
 from runner.guidelines.verdicts import Steering
 from runner.machines import PASSTHROUGH, machine
 from runner.machines.base import MachineOptions, RigSpec
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from runner.language.hosts import LabDisk
     from runner.session.selected_matrix import SelectedMatrix
-    from runner.simdisks.disk import Disk
     from runner.space.declared_files import Match
     from runner.space.studies import Study
 
@@ -156,16 +155,6 @@ class RunRequest:
 
 def _declared_facts(disk: LabDisk) -> DiskFacts:
     return DiskFacts(size=disk.size, bus="its own", model=disk.kind or "", serial=disk.serial or disk.wwn or "")
-
-
-def simulated_disk_facts(disk: Disk) -> DiskFacts:
-    """Return the facts of a simulated disk. The digest omits the phase of the platter, which is random."""
-    link = f"{disk.link.name}, {disk.link.rate / 1e6:g} MB/s" if disk.link else ""
-    if disk.physics is None:
-        return DiskFacts(size=disk.size, bus=disk.bus, link=link)
-    content = {name: value for name, value in disk.physics.content().items() if name != "phase"}
-    kind, numbers = disk.physics.kind, digest(content).hex()
-    return DiskFacts(size=disk.size, bus=disk.bus, model=kind, name=disk.model, digest=numbers, link=link)
 
 
 def kernel_content(name: str) -> str:

@@ -10,9 +10,9 @@ import pytest
 
 from runner.base import process
 from runner.base.errors import HarnessBroken
+from runner.engine.rigs import simulated_disk_facts
 from runner.results.environment import Digests, Host, flatten_environment
 from runner.session import host_facts as host
-from runner.session.run_request import simulated_disk_facts
 from runner.simdisks.disk import Disk, Link
 from runner.space.load import disk_model
 

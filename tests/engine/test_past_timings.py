@@ -9,15 +9,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.engine.estimate import Pace, refine_pace
+from runner.engine.estimate import Pace
+from runner.engine.past_timings import pace_of, refine_pace
+from runner.engine.rigs import simulated_disk_facts
+from runner.machines import machine
+from runner.machines.base import MachineOptions
 from runner.results.journal import Journal
 from runner.results.record import CellRow
 from runner.results.run_folder import create
 from tests.reports.samples import direction, measured
 from tests.support.begun_runs import manifest
+from tests.support.matrices import space
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from runner.language.matrix import Matrix
+    from runner.results.environment import DiskFacts
 
 
 GUESS = Pace(once=40.0)
@@ -26,10 +34,18 @@ MATRIX = manifest().matrix
 
 
 def ran(
-    results: Path, hour: int, *, seconds: float, machine: str = "qemu", bw: float = 1e8, matrix: str = MATRIX
+    results: Path,
+    hour: int,
+    *,
+    seconds: float,
+    machine: str = "qemu",
+    bw: float = 1e8,
+    matrix: str = MATRIX,
+    disks: tuple[DiskFacts, ...] = (),
 ) -> Path:
     """A run of one trial: fio took 1 s of these seconds, the array half of them."""
-    run = create(results, manifest(machine=machine, matrix=matrix, started=f"2026-03-04T{hour:02}:00:00+00:00"))
+    started = f"2026-03-04T{hour:02}:00:00+00:00"
+    run = create(results, manifest(machine=machine, matrix=matrix, started=started, disks=disks))
     with Journal.open(run.journal) as journal:
         journal.add_cells([CellRow("c1", "cell", {})])
         journal.record_set_up(1, "array", seconds / 2)
@@ -59,6 +75,31 @@ def test_runs_on_this_machine_are_averaged(tmp_path: Path) -> None:
 def test_runs_of_another_matrix_only_give_the_scatter(tmp_path: Path) -> None:
     ran(tmp_path, 1, seconds=3.0, bw=2e6)
     assert refine_pace(tmp_path, "qemu", "another", GUESS) == replace(GUESS, scattered=1)
+
+
+DISKS = "{count: 2, size: 1GiB, model: nas-7200}\nseed: 1"
+
+
+@pytest.mark.parametrize(
+    ("disks", "is_known"),
+    [
+        (DISKS, True),
+        (DISKS.replace("seed: 1", "seed: 2"), True),
+        (DISKS.replace("nas-7200", "sata-ssd"), False),
+        (DISKS.replace(", model: nas-7200", ""), False),
+        (DISKS.replace("count: 2", "count: 3"), False),
+        (DISKS.replace("}", ", slow: 4}"), False),
+        (DISKS.replace("}", ", slow: auto}"), True),
+    ],
+)
+def test_runs_on_other_disks_only_give_the_scatter(disks: str, is_known: bool, tmp_path: Path) -> None:
+    def matrix(disks: str) -> Matrix:
+        return space(f"name: {MATRIX}\ndisks: {disks}\nlayouts: {{a: [disk]}}\nworkloads: {{w: {{rw: write}}}}").matrix
+
+    before = tuple(map(simulated_disk_facts, matrix(DISKS).every_disk()))
+    ran(tmp_path, 1, seconds=3.0, disks=before)
+    pace = pace_of(tmp_path, machine("qemu", MachineOptions()), "qemu", matrix(disks), ())
+    assert (pace.runs, pace.write_rate is not None, pace.scattered) == (int(is_known), is_known, 1)
 
 
 def test_runs_of_the_same_matrix_precede_later_ones_of_others(tmp_path: Path) -> None:

@@ -61,6 +61,7 @@ _NO_SCHEDULER = (
 )
 _NO_WORKER = "waiting for workers: `matrix worker --cluster ADDRESS` on a host joins it; Ctrl-C ends the run"
 _NO_WORKER_LEFT = "no worker is left; waiting for one to come back; Ctrl-C ends the run"
+_GOES_ON = "the run goes on"
 
 
 class Coordinator:
@@ -144,12 +145,14 @@ class Coordinator:
         what = self._awaited()
         if what == self._waits_for:
             return
-        self._waits_for = what
+        before, self._waits_for = self._waits_for, what
         self._context.listen(Waiting(what))
         if what == _FOR_SCHEDULER:
             self._notice(_NO_SCHEDULER)
         elif what == _FOR_WORKERS:
             self._notice(_NO_WORKER_LEFT if self._opened else _NO_WORKER)
+        elif self._opened and before in {_FOR_SCHEDULER, _FOR_WORKERS} and not self._members.is_empty:
+            self._notice(_GOES_ON)
 
     def _awaited(self) -> str:
         if not self._cluster.connected:

@@ -185,7 +185,7 @@ def test_a_lost_scheduler_is_one_message_for_all_batches(bench: Bench, tmp_path:
     cluster.lost_at = lose_both
     coordinate(bench, cluster, listen=come_back)
     assert lost == {"one", "two"}
-    assert notices == [engine._NO_SCHEDULER, engine._NO_WORKER_LEFT]
+    assert notices == [engine._NO_SCHEDULER, engine._NO_WORKER_LEFT, engine._GOES_ON]
     assert not [event for event in bench.events if isinstance(event, RigWasLost)]
     assert Counter((one.cell, one.round) for one in bench.trials) == Counter(bench.planned())
 
@@ -493,7 +493,7 @@ class Leaving(FakeCluster):
 def test_a_run_without_its_workers_does_not_advise_to_start_the_first_one(bench: Bench, tmp_path: Path) -> None:
     cluster = Leaving(tmp_path, ONE)
     coordinate(bench, cluster, listen=cluster.come_back)
-    assert notices == [engine._NO_WORKER_LEFT]
+    assert notices == [engine._NO_WORKER_LEFT, engine._GOES_ON]
     first, *_, last = (event.what for event in bench.events if isinstance(event, Waiting))
     assert (first, last) == ("waiting for workers", "")
     assert Counter((one.cell, one.round) for one in bench.trials) == Counter(bench.planned())

@@ -61,10 +61,11 @@ def scheduler(cluster: ClusterOptions | None, dashboard: str | None) -> None:
 def status(cluster: ClusterOptions | None) -> None:
     """Show the workers of a cluster: host, version, batches at a time, and how many batches they have now."""
     wanted = _remote(cluster)
+    from runner.engine.cluster_interface import RECONNECT
     from runner.lab.status import query
 
     security = wanted.address.security(wanted.certificates, insecure=wanted.insecure)
-    slow_start.begin(f"connecting to {wanted.address.text}")
+    slow_start.begin(f"connecting to {wanted.address.text}, for up to {RECONNECT:g} s")
     found = asyncio.run(query(wanted.address.text, security))
     table = [("host", "rigs", "busy", "version", "tags", "address"), *found.rows()]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from runner.base.errors import BadInput
 from runner.engine.budget import ENDLESS, Cost
+from runner.engine.cluster_interface import RECONNECT
 from runner.engine.concurrency import Jobs, Level, choose_level
 from runner.machines import Where, machine, sweep
 from runner.machines.base import MachineOptions
@@ -106,6 +107,6 @@ def prepare(
         # A run that continues may have left stacks on its disks that only it may remove.
         disk_lease.precheck(match, matrix, place.machine, options.destroy)
     if options.cluster and not options.cluster.address.slots:
-        begin(f"connecting to {options.cluster.address.text}")
+        begin(f"connecting to {options.cluster.address.text}, for up to {RECONNECT:g} s")
         check_hosts(options.cluster, order, options.tags)
     return PreparedRun(options, order, *choose_level(options.jobs, here, specs, selected.stacks()))

@@ -101,6 +101,8 @@ def describe_uses(used: Sequence[Use], recorded: RunData) -> str:
         "For each stack and workload, the fastest cell: its median trial, over time.",
         "The start of fio, its ramp and its end are included, so the first and the last points may be low.",
     ]
+    if any(one.has_files for one in recorded.usage.values()):
+        sentences.append("If fio first wrote files, this is included: its version does not tell when that ended.")
     if count > len(used):
         rule = f"at most {MOST_USES}, and only trials with {_LEAST_SAMPLES} samples or more"
         sentences.append(f"{len(used)} of {count:,} are drawn: {rule}.")

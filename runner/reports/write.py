@@ -25,7 +25,7 @@ from runner.reports.verdicts import verdict_rows
 from runner.results.cell_files import existing_files
 from runner.results.pts_output import ROUNDS
 from runner.results.record import HOST_LIMITED, SLOW, Outcome
-from runner.results.usage import SAMPLES, SIMULATED, usage
+from runner.results.usage import OF_FIO, SAMPLES, SIMULATED, usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -118,13 +118,14 @@ def _courses(files: _Outputs, cells: Sequence[CellRow], trials: Sequence[Trial])
 def _usage(files: _Outputs, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, Usage]:
     found: dict[str, Usage] = {}
     for cell, trial in choose_trials(cells, trials):
-        names = (SAMPLES, SIMULATED) if trial.folder else ()
+        names = (SAMPLES, SIMULATED, OF_FIO) if trial.folder else ()
         texts = {name: text for name in names if (text := files.read(f"{trial.folder}/{name}")) is not None}
         if texts:
             decoded = {name: text.decode(errors="replace") for name, text in texts.items()}
             runtime = trial.counted.runtime if trial.counted else inf
             used = usage(decoded, trial.readings, int(trial.notes.get(SLOW, 1)), runtime)
-            found[cell.id] = replace(used, is_host_limited=HOST_LIMITED in trial.notes)
+            has_files = used.has_files and "fs.type" in cell.axes
+            found[cell.id] = replace(used, is_host_limited=HOST_LIMITED in trial.notes, has_files=has_files)
     return found
 
 

@@ -10,14 +10,16 @@ from math import inf, isfinite
 from statistics import median_low
 from typing import TYPE_CHECKING, Any
 
+from runner.base.errors import MatrixError
 from runner.results.counters import NODE
+from runner.results.fio_output import find_json, jobs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from runner.results.record import Reading
 
-SAMPLES, SIMULATED = "samples.json", "disks-over-time.csv"  # files of a trial
+SAMPLES, SIMULATED, OF_FIO = "samples.json", "disks-over-time.csv", "fio.json"  # files of a trial
 _KIB = 1024
 #: Kinds of processor time that are shown, and their names in samples of sysstat.
 KINDS: dict[str, tuple[str, ...]] = {
@@ -41,6 +43,7 @@ class Usage:
     latencies: Mapping[str, Course] = field(default_factory=dict)
     source: str = field(default=SAMPLES, kw_only=True)  # the file with rates and busy; SAMPLES has the others
     is_host_limited: bool = field(default=False, kw_only=True)
+    has_files: bool = field(default=False, kw_only=True)  # fio may have written its files first
 
 
 def usage(files: Mapping[str, str], readings: Sequence[Reading], slow: int = 1, runtime: float = inf) -> Usage:
@@ -50,9 +53,15 @@ def usage(files: Mapping[str, str], readings: Sequence[Reading], slow: int = 1, 
     """
     found = _of_sysstat(files.get(SAMPLES, ""), readings, slow, runtime)
     own = _of_simulated(files.get(SIMULATED, ""), runtime)
-    if not own.rates:
-        return found
-    return Usage(own.rates, own.busy, found.processors, found.latencies, source=SIMULATED)
+    seconds = _seconds_of_jobs(files.get(OF_FIO, ""))
+    if seconds is not None:
+        found, own = _last(found, seconds / slow), _last(own, seconds / slow)
+    source = own if own.rates else found
+    return Usage(
+        *(source.rates, source.busy, found.processors, found.latencies),
+        source=SIMULATED if own.rates else SAMPLES,
+        has_files=bool(source.rates) and seconds is None,
+    )
 
 
 def _of_sysstat(text: str, readings: Sequence[Reading], slow: int, runtime: float) -> Usage:
@@ -157,6 +166,23 @@ def _start(courses: Mapping[str, Sequence[tuple[float, float]]], runtime: float)
             break
         start = at
     return start
+
+
+def _seconds_of_jobs(text: str) -> float | None:
+    """Return the seconds since fio began its jobs, after it had written its files. None: this version does not tell."""
+    try:
+        whole = find_json(text)
+        return (_number(whole["timestamp_ms"]) - min(_number(job["job_start"]) for job in jobs_of(whole, text))) / 1000
+    except (MatrixError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _last(found: Usage, seconds: float) -> Usage:
+    """Return the samples of the last seconds, from the beginning of the first one."""
+    every = (found.rates, found.busy, found.processors, found.latencies)
+    ends = {at for courses in every for course in courses.values() for at, _ in course}
+    start = max((at for at in ends if at <= max(ends) - seconds), default=0.0)
+    return Usage(*({name: _since(start, course) for name, course in courses.items()} for courses in every))
 
 
 def _since(start: float, course: Iterable[tuple[float, float]]) -> Course:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.results.record import Reading
-from runner.results.usage import SAMPLES, SIMULATED, Usage, usage
+from runner.results.usage import OF_FIO, SAMPLES, SIMULATED, Usage, usage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -182,3 +182,21 @@ def test_spoilt_samples_are_left_out(name: str, text: str) -> None:
 def test_no_text_is_an_error(rows: str, value: object) -> None:
     usage({SAMPLES: json.dumps(value), SIMULATED: rows}, READINGS)
     usage({SAMPLES: json.dumps({"sysstat": {"hosts": [{"statistics": [value]}]}})}, READINGS)
+
+
+def test_the_files_that_fio_writes_first_are_left_out() -> None:
+    moved = simulated(9, 9, 9, 9, 0, 1, 2, 3)
+    whole = usage({SIMULATED: moved}, READINGS, runtime=2.0)
+    assert [rate for _, rate in whole.rates["disk0"]] == [9, 9, 9, 9, 0, 1, 2, 3]
+    assert whole.has_files
+
+    def after_files(ended: int, *began: int, slow: int = 1) -> Usage:
+        text = json.dumps({"timestamp_ms": ended, "jobs": [{"job_start": at} for at in began]}, indent=1)
+        return usage({SIMULATED: moved, OF_FIO: f"fio: note\n{text}"}, READINGS, slow, runtime=2.0)
+
+    found = after_files(12_000, 9_700, 9_600)
+    assert found.rates["disk0"] == ((1.0, 1.0), (2.0, 2.0), (3.0, 3.0))
+    assert [at for at, _ in found.busy["disk0"]] == [1.0, 2.0, 3.0]
+    assert not found.has_files
+    assert after_files(24_000, 14_400, slow=4) == found, "the clock of slow disks is slow, that of fio is not"
+    assert after_files(90_000, 0).rates == whole.rates

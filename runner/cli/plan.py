@@ -123,7 +123,7 @@ def _rows(plan: RunPlan) -> Iterator[tuple[str, str]]:
         f"{rounds}, every cell once in each{searched}, in an order drawn from seed {plan.selected.plan.seed}",
     )
     yield "trials", _span(f"{found.trials_least:,}", f"{found.trials_most:,}")
-    basis = f"from {_runs(plan, pace.runs)}" if pace.runs else "a first estimate: no such run is recorded yet"
+    basis = f"from {_runs(plan, pace.runs)}" if pace.runs else "a first estimate: no similar run is recorded yet"
     start = " at first" if level.most > level.now else ""
     parallel = f", {level.now} rigs in parallel{start}" if level.now > 1 else ""
     yield "time", f"{_span(duration(found.seconds_least), duration(found.seconds_most))} ({basis}{parallel})"

@@ -106,19 +106,20 @@ def _groups(rankings: Sequence[Ranking]) -> Iterator[Group]:
     limited = [one for one in alike if _is_host_limited(one)]
     if limited:
         lost = max(stack.lost_share for one in limited for stack in one.leaders)
-        works = f"{_name_workloads(limited, len(rankings))} (up to {percent(lost)} of the time lost)"
+        works = f"{_name_any(limited, len(rankings))} (up to {percent(lost)} of the time lost)"
         yield Group(f"This host is too slow to tell which stack is fastest for {works}.")
     if alike := [one for one in alike if one not in limited]:
         if all(one.trials < _ENOUGH for one in alike):
             yield _single_trials(alike)
         else:
             difference = _difference(alike)
-            are = f"are {difference}" if difference == WITHIN else _TIED
-            why = "" if difference == WITHIN else f" ({difference})"
-            yield Group(f"The stacks {are} for {_name_workloads(alike, len(rankings))}{why}.")
+            if difference == WITHIN:
+                yield Group(f"The stacks are {difference} for {_name_workloads(alike, len(rankings))}.")
+            else:
+                yield Group(f"The stacks {_TIED} for {_name_any(alike, len(rankings))} ({difference}).")
     if alone:
         why = "the stack with the highest figure cannot be compared with another"
-        yield Group(f"No answer for {_name_workloads(alone, len(rankings))}: {why}.")
+        yield Group(f"No answer for {_name_any(alone, len(rankings))}: {why}.")
 
 
 def _is_host_limited(one: Ranking) -> bool:
@@ -247,6 +248,13 @@ def _group_of_leaders(names: Sequence[str], several: Sequence[Ranking], of: int)
 
 def _name_workloads(several: Sequence[Ranking], of: int) -> str:
     return _share(of, of) if len(several) == of > 1 else join_few([workload_name(one) for one in several])
+
+
+def _name_any(several: Sequence[Ranking], of: int) -> str:
+    """Name workloads after a negation, where "all" could mean that it is true for some."""
+    if len(several) == of > 1:
+        return "either workload" if of == 2 else f"any of the {of} workloads"
+    return _name_workloads(several, of)
 
 
 def _share(some: int, of: int) -> str:

@@ -181,7 +181,7 @@ def test_plan(matrix: Matrix) -> None:
     assert result.returncode == 0
     assert "raid5/chunk=16KiB/work/rw=randwrite" in result.stdout
     assert "2 (2 left out)" in result.stdout
-    assert "a first estimate: no such run is recorded yet" in result.stdout
+    assert "a first estimate: no similar run is recorded yet" in result.stdout
 
 
 def test_an_unknown_axis_lists_the_known_ones(matrix: Matrix) -> None:

@@ -77,6 +77,11 @@ class RunRow:
     def steered(self) -> bool:
         return STEERED in self.environment
 
+    @property
+    def is_adaptive(self) -> bool:
+        """Return whether figures decided how many trials a cell got."""
+        return self.until is not None or self.steered
+
 
 class CellOfRun(NamedTuple):
     run: str

@@ -44,10 +44,6 @@ class Rule:
     steered: bool = False
 
     @property
-    def is_adaptive(self) -> bool:
-        return self.until is not None or self.steered
-
-    @property
     def first_look(self) -> int:
         return max(self.least, 2)
 

@@ -289,7 +289,7 @@ def _ratio(pair: Pair, sides: tuple[_Runs, _Runs], confidence: float, history: S
         return predicted_ratio(left, right, confidence)
     if history and (known := ratio_by_history(left[0], right[0], [*map(_values_by_run, history)], confidence)):
         return known
-    return unpaired_ratio(left[0], right[0], confidence, early=any([one.run.is_adaptive for one in (*a, *b)]))
+    return unpaired_ratio(left[0], right[0], confidence, early=any(one.run.is_adaptive for one in (*a, *b)))
 
 
 def _values_by_run(rounds: _Runs) -> list[list[float]]:

@@ -135,6 +135,7 @@ def test_an_empty_journal_does_not_know_what_anything_takes(journal: Journal) ->
 
 
 def test_what_things_took_is_the_mean_of_what_was_measured(journal: Journal) -> None:
+    journal.record_set_up(0, "raid10", 40.0)  # it also started the machine
     journal.record_set_up(0, "raid5", 2.0)
     journal.record_set_up(1, "raid5", 4.0)
     journal.record_set_up(0, "raid0", 1.5)
@@ -144,6 +145,11 @@ def test_what_things_took_is_the_mean_of_what_was_measured(journal: Journal) -> 
     assert journal.mean_times() == MeanTimes(
         2.5, 1.0, None, (0.0,), cells={"c1": 2.0}, stacks={"raid5": 2.0, "raid0": 1.5}
     )
+
+
+def test_a_single_set_up_is_all_that_is_known(journal: Journal) -> None:
+    journal.record_set_up(0, "raid10", 40.0)
+    assert (journal.mean_times().setup, journal.mean_times().stacks) == (40.0, {"raid10": 40.0})
 
 
 def test_how_trials_scatter_is_told_of_cells_that_have_several(journal: Journal) -> None:

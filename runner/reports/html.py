@@ -180,7 +180,7 @@ def _environment_of(manifest: Manifest) -> Iterator[tuple[str, str]]:
     yield "run", manifest.identity
     yield "fingerprint", manifest.fingerprint
     if one := manifest.revision:
-        dirty = ", with changes that are not committed" if one.dirty else ""
+        dirty = ", with files or changes that are not committed" if one.dirty else ""
         yield "git revision of the matrix", f"{one.commit}{f' ({one.branch})' if one.branch else ''}{dirty}"
     models = {f"disk{number}.model": disk.name for number, disk in enumerate(manifest.disks) if disk.name}
     for name, text in manifest.environment.items():

@@ -83,7 +83,9 @@ def remaining_effort(judgement: Judgement) -> str:
             return "missing figures"
         least = min((one.n for one in judgement.results), default=0)
         return "unknown: too few trials" if least < 2 else "unlikely: the value is close to the limit"
-    fewer = ", fewer with `slow:`" if deciding.host_limited else ""
+    fewer = ""
+    if deciding.host_limited:
+        fewer = ", fewer with `slow:`" if judgement.more > 1 else ", or none with `slow:`"
     return f"about {judgement.more:,} more {_unit(deciding, judgement.more)} of each cell{fewer}"
 
 

@@ -410,7 +410,7 @@ def test_the_environment_is_there_in_full_at_the_end() -> None:
     told = dict(rows(found))
     assert told.items() >= about.environment.items()
     assert told["command"] == "matrix run 'it'\"'\"'s.yaml'"
-    assert told["git revision of the matrix"] == "abc (main), with changes that are not committed"
+    assert told["git revision of the matrix"] == "abc (main), with files or changes that are not committed"
     assert "7" in told["wwn-1 before"]
     assert "name: chunk-sweep # ä" in words(found)
 

@@ -50,6 +50,15 @@ def test_slow_motion_is_named_if_the_host_took_time() -> None:
     )
 
 
+def test_slow_motion_may_save_a_single_trial() -> None:
+    found = [
+        replace(one, host_limited=1, lost_share=0.1)
+        for one in run(PAIRS, lambda axes: 1.3 if axes["layout"] == "far" else 1.0, noise=0.3)
+    ]
+    said = replace(verdict(EFFECT, found), more=1)
+    assert "about 1 more trial of each cell, or none with `slow:`" in explain_verdict(said)
+
+
 def test_the_host_is_named_if_more_trials_are_no_use() -> None:
     found = [replace(one, lost_share=0.9) for one in run(cells(layout=["raid0", "far"]), lambda _: 1.0)]
     assert "to decide it: a faster host, or `slow:`" in verdict_table([verdict(EFFECT, found)]).notes[-1]

@@ -127,7 +127,7 @@ def _rates_of(works: frozenset[Work]) -> list[str]:
 
 @lru_cache
 def _work(kinds: frozenset[int]) -> tuple[Work, bool]:
-    """Return the work of a cell from that of its trials, and whether their figures have to show what is large."""
+    """Return the work of a cell, and whether some of it is large and some small: then only the sums decide."""
     sides = tuple(side for side in SIDES if any(kind & work_bit(side) for kind in kinds))
     large = {bool(kind & work_bit(side, large=True)) for side in sides for kind in kinds if kind & work_bit(side)}
     is_sync = any(kind & work_bit(SYNC) for kind in kinds)
@@ -392,7 +392,10 @@ def read_samples(
     known = {(one.run, one.cell.id): one.cell for one in store.cells(by_id, ids)}
     asked = tuple(metrics)
     rows = store.trials(_columns(asked), by_id, ids)
-    latencies = _latencies(store, asked, by_id, ids) if histograms else {}
+    latencies: Mapping[tuple[str, str], Mapping[tuple[str, int], bytes]] = {}
+    if histograms and any(map(is_percentile, asked)):
+        rows = iter([*rows])  # before their histograms: a run may add trials at any time
+        latencies = _latencies(store, asked, by_id, ids)
     found = []
     for key, several in groupby(rows, key=itemgetter(_RUN, _CELL)):
         run, cell = by_id.get(key[0]), known.get(key)

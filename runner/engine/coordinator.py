@@ -99,6 +99,7 @@ class Coordinator:
         self._fruitless = Counter[str]()  # batches of a worker, by address, since its last trial began
         self._crashed: dict[str, list[tuple[str, int, str]]] = {}  # trials under way when a host was lost
         self._waits_for = ""  # that observers know
+        self._stopped = False  # the user knows that nothing runs
 
     @property
     def refused(self) -> int:
@@ -142,17 +143,19 @@ class Coordinator:
             await self._wait()
 
     def _show_waiting(self) -> None:
+        if self._stopped and any(one.running for one in self._open):
+            self._stopped = False
+            self._notice(_GOES_ON)
         what = self._awaited()
         if what == self._waits_for:
             return
-        before, self._waits_for = self._waits_for, what
+        self._waits_for = what
+        self._stopped = self._stopped or (self._opened > 0 and what in {_FOR_SCHEDULER, _FOR_WORKERS})
         self._context.listen(Waiting(what))
         if what == _FOR_SCHEDULER:
             self._notice(_NO_SCHEDULER)
         elif what == _FOR_WORKERS:
             self._notice(_NO_WORKER_LEFT if self._opened else _NO_WORKER)
-        elif self._opened and before in {_FOR_SCHEDULER, _FOR_WORKERS} and not self._members.is_empty:
-            self._notice(_GOES_ON)
 
     def _awaited(self) -> str:
         if not self._cluster.connected:

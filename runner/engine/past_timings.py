@@ -30,7 +30,7 @@ def pace_of(
     disks = tuple(map(simulated_disk_facts, matrix.every_disk()))
 
     def alike(past: Manifest) -> bool:
-        """Return whether it had these disks. Physical ones are declared elsewhere."""
+        """Return whether it had these disks. Physical disks are not compared."""
         return not here.brings_disks or (past.disks == disks and (matrix.chooses_slow or past.slow == guess.slow))
 
     return refine_pace(results, name, matrix.name, guess, alike)

@@ -73,7 +73,7 @@ def _describe_loss(one: DiskCheck) -> str:
         filter(None, (node.path, node.model, f"serial {node.serial}" if node.serial else "", f"{node.size} bytes"))
     )
     written = ", ".join(map(str, node.signatures))
-    filled = "the label of an earlier run" if node.label else "unrecognised data"
+    filled = f"the label of an earlier run (id {node.label.run})" if node.label else "unrecognised data"
     if not node.filled:
         filled = "zeros in the eight places that were read" if node.filled == 0 else "its content could not be read"
     return f"{one.declared.id} ({what}): {written or filled}"

@@ -40,6 +40,7 @@ class Use:
     title: str
     kinds: tuple[str, ...]
     plots: tuple[Plot, ...]
+    has_files: bool = False
 
     @property
     def has_latencies(self) -> bool:
@@ -101,8 +102,8 @@ def describe_uses(used: Sequence[Use], recorded: RunData) -> str:
         "For each stack and workload, the fastest cell: its median trial, over time.",
         "The start of fio, its ramp and its end are included, so the first and the last points may be low.",
     ]
-    if any(one.has_files for one in recorded.usage.values()):
-        sentences.append("If fio first wrote files, this is included: its version does not tell when that ended.")
+    if any(one.has_files for one in used):
+        sentences.append("If fio first wrote its files, this is included, too.")
     if count > len(used):
         rule = f"at most {MOST_USES}, and only trials with {_LEAST_SAMPLES} samples or more"
         sentences.append(f"{len(used)} of {count:,} are drawn: {rule}.")
@@ -132,7 +133,7 @@ def _of_workload(several: Sequence[tuple[CellRow, Usage]]) -> Iterator[Use]:
             if (plot := _plot(f"{cell.name}: {what}{mark}", courses, end, tops[unit], unit, file))
         }
         if made:
-            yield Use(cell.name, tuple(made), tuple(made.values()))
+            yield Use(cell.name, tuple(made), tuple(made.values()), one.has_files)
 
 
 def _panels(one: Usage) -> tuple[tuple[str, str, str, Courses], ...]:

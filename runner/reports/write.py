@@ -118,14 +118,15 @@ def _courses(files: _Outputs, cells: Sequence[CellRow], trials: Sequence[Trial])
 def _usage(files: _Outputs, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, Usage]:
     found: dict[str, Usage] = {}
     for cell, trial in choose_trials(cells, trials):
-        names = (SAMPLES, SIMULATED, OF_FIO) if trial.folder else ()
+        names = (SAMPLES, SIMULATED) if trial.folder else ()
         texts = {name: text for name in names if (text := files.read(f"{trial.folder}/{name}")) is not None}
         if texts:
+            if "fs.type" in cell.axes and (text := files.read(f"{trial.folder}/{OF_FIO}")):
+                texts[OF_FIO] = text
             decoded = {name: text.decode(errors="replace") for name, text in texts.items()}
             runtime = trial.counted.runtime if trial.counted else inf
             used = usage(decoded, trial.readings, int(trial.notes.get(SLOW, 1)), runtime)
-            has_files = used.has_files and "fs.type" in cell.axes
-            found[cell.id] = replace(used, is_host_limited=HOST_LIMITED in trial.notes, has_files=has_files)
+            found[cell.id] = replace(used, is_host_limited=HOST_LIMITED in trial.notes)
     return found
 
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
 from math import sqrt
-from operator import add
+from operator import add, itemgetter
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, cast
@@ -40,7 +40,7 @@ class UnendedAttempt:
 
 @dataclass(frozen=True, slots=True)
 class MeanTimes:
-    setup: float | None  # building a stack, over all batches but the slowest
+    setup: float | None  # building a stack, over all batches but the first
     overhead: float | None  # the time of a measured trial beside fio's run time
     write_rate: float | None  # bytes/s, over trials that write
     scatter: tuple[float, ...] = ()  # relative standard deviation of each cell with several trials
@@ -202,11 +202,12 @@ class JournalReader(Database):
         self._check_numbers(trials.seconds, trials.runtime, *(trials[f"{side}_bw"] for side in SIDES))
         self._check_numbers(batches.seconds)
         ((overhead, written),) = self._rows(means.where(measured))
-        builds = self._rows(sa.select(batches.stack, batches.seconds).order_by(batches.seconds.desc()))
-        builds = builds[1:] or builds  # the slowest was mostly the first, which also starts the machine
+        builds = self._rows(sa.select(batches.stack, batches.seconds).order_by(batches.id))
+        builds = builds[1:] or builds  # the first one may also have started the machine
         setup = fmean(seconds for _, seconds in builds) if builds else None
+        fastest = dict(sorted(builds, key=itemgetter(1), reverse=True))  # the last one of each stack stays
         cells = self._rows(sa.select(trials.cell, sa.func.avg(trials.seconds)).where(measured).group_by(trials.cell))
-        return MeanTimes(setup, overhead, written, tuple(self._scatter()), dict(cells), dict(builds))
+        return MeanTimes(setup, overhead, written, tuple(self._scatter()), dict(cells), fastest)
 
     def _check_numbers(self, *columns: sa.Column[Any]) -> None:
         """Report a number that this program did not write: a mean of the database would count a text as 0."""

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _BATCH = 500
 _BUSY_MS = 5_000  # milliseconds. Other writers finish fast; a longer lock must not delay a run.
 _FEW = 400  # up to this many values go into a condition. Beyond it, read all rows and filter here.
-_BATCH = 1000  # rows, so few that the cache of a processor has all of them from the fetch to the last check
+_FETCHED = 1000  # rows at once, so few that the cache of a processor has all of them from the fetch to the last check
 _KEY = ("run", "cell", "round")
 _NAMES = tables.SHARED.tables.tables.keys()
 _BLANK: dict[str, Any] = dict.fromkeys(column.name for column in tables.trials.columns)
@@ -282,14 +282,17 @@ class SharedStore(Database):
     def trials(
         self, columns: Sequence[str], runs: Collection[str] | None = None, cells: Collection[str] | None = None
     ) -> Iterator[tuple[Any, ...]]:
-        """Yield columns of trials as plain rows, ordered by key. None for runs or cells means all."""
+        """Yield columns of trials as plain rows, ordered by key. None for runs or cells means all.
+
+        Read them to the end before another query: SQLite has one connection.
+        """
         table = tables.trials.c
         query = sa.select(*map(column_of, columns)).where(*_among({table.run: runs, table.cell: cells}))
         query = query.order_by(table.run, table.cell, table.round)
         is_converted = any(isinstance(column_of(name).type, sa.JSON) for name in columns)
         with self._transaction() as connection:
             found = connection.execute(query)
-            while rows := (found if is_converted else found.cursor).fetchmany(_BATCH):
+            while rows := (found if is_converted else found.cursor).fetchmany(_FETCHED):
                 with self._checked():
                     check_trials(columns, rows)
                 yield from rows

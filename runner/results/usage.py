@@ -43,24 +43,25 @@ class Usage:
     latencies: Mapping[str, Course] = field(default_factory=dict)
     source: str = field(default=SAMPLES, kw_only=True)  # the file with rates and busy; SAMPLES has the others
     is_host_limited: bool = field(default=False, kw_only=True)
-    has_files: bool = field(default=False, kw_only=True)  # fio may have written its files first
+    has_files: bool = field(default=False, kw_only=True)  # it may include the time in which fio wrote its files
 
 
 def usage(files: Mapping[str, str], readings: Sequence[Reading], slow: int = 1, runtime: float = inf) -> Usage:
     """Read the samples of a trial, of simulated disks those of their server. Figures are without slow motion.
 
-    `runtime`: the seconds that fio measured. The samples begin before fio, so short work of the set-up is cut.
+    `runtime`: the seconds that fio measured. The samples begin before fio, so short work of the set-up is cut. With the
+    output of fio, also the time in which it wrote its files.
     """
     found = _of_sysstat(files.get(SAMPLES, ""), readings, slow, runtime)
     own = _of_simulated(files.get(SIMULATED, ""), runtime)
-    seconds = _seconds_of_jobs(files.get(OF_FIO, ""))
+    seconds = _seconds_of_jobs(files[OF_FIO]) if OF_FIO in files else inf
     if seconds is not None:
         found, own = _last(found, seconds / slow), _last(own, seconds / slow)
     source = own if own.rates else found
     return Usage(
         *(source.rates, source.busy, found.processors, found.latencies),
         source=SIMULATED if own.rates else SAMPLES,
-        has_files=bool(source.rates) and seconds is None,
+        has_files=seconds is None,
     )
 
 
@@ -169,10 +170,16 @@ def _start(courses: Mapping[str, Sequence[tuple[float, float]]], runtime: float)
 
 
 def _seconds_of_jobs(text: str) -> float | None:
-    """Return the seconds since fio began its jobs, after it had written its files. None: this version does not tell."""
+    """Return the seconds since fio began its jobs, after it had written its files.
+
+    None: this version does not tell, or the samples go on after fio, while buffered data is written.
+    """
     try:
         whole = find_json(text)
-        return (_number(whole["timestamp_ms"]) - min(_number(job["job_start"]) for job in jobs_of(whole, text))) / 1000
+        jobs = jobs_of(whole, text)
+        if any(str((whole.get("global options", {}) | job["job options"]).get("direct")) != "1" for job in jobs):
+            return None
+        return (_number(whole["timestamp_ms"]) - min(_number(job["job_start"]) for job in jobs)) / 1000
     except (MatrixError, ValueError, KeyError, TypeError):
         return None
 

@@ -64,6 +64,7 @@ def coordinate(
     measured: bool = True,
     tags: frozenset[str] = frozenset(),
     listen: Callable[[Event], None] = lambda _: None,
+    notice: Callable[[str], None] | None = None,
 ) -> Coordinator:
     def note(event: Event) -> None:
         bench.events.append(event)
@@ -72,7 +73,7 @@ def coordinate(
     machine = Unsynthetic() if measured else Dry()
     context = RunContext(machine, bench.journal, bench.shelf, bench.folder, note, "here")
     scheduler = Scheduler(bench.plan, spending=spending)
-    made = Coordinator(scheduler, context, cluster, order, notices.append, tags=tags)
+    made = Coordinator(scheduler, context, cluster, order, notice or notices.append, tags=tags)
     notices.clear()
     asyncio.run(made.run())
     return made
@@ -476,18 +477,50 @@ def test_a_loss_is_reported_with_who_continues(
 
 
 class Leaving(FakeCluster):
-    """Its host `one` goes after its first batch, and comes back when the run waits for it."""
+    """Its first worker goes after its first batch, and comes back when the run waits for it."""
+
+    def __init__(self, scratch: Path, worker: Worker, *others: Worker) -> None:
+        super().__init__(scratch, worker, *others)
+        self.worker = worker
 
     async def carry_out(self, worker: Worker, request: BatchRequest, receive: Callable[[bytes], None]) -> None:
         await super().carry_out(worker, request, receive)
-        if request.cells and worker == ONE and [host for host, _ in self.requests].count("one") == 1:
-            self.workers.remove(ONE)
+        if request.cells and worker == self.worker and [host for host, _ in self.requests].count(worker.host) == 1:
+            self.workers.remove(worker)
             self.changed()
 
     def come_back(self, event: Event) -> None:
-        if isinstance(event, Waiting) and event.what and ONE not in self.workers:
-            self.workers.append(ONE)
+        if isinstance(event, Waiting) and event.what and self.worker not in self.workers:
+            self.workers.append(self.worker)
             self.changed()
+
+
+class WithGuest(Leaving):
+    """Beside it, a worker comes while the run waits, and goes before it has said what it can do."""
+
+    async def carry_out(self, worker: Worker, request: BatchRequest, receive: Callable[[bytes], None]) -> None:
+        if worker == TWO:
+            await asyncio.sleep(0.05)
+            self.workers[:] = [self.worker]
+            self.changed()
+            raise WorkerLost("the worker is gone")
+        await super().carry_out(worker, request, receive)
+
+    def come_back(self, event: Event) -> None:
+        if event == Waiting(engine._FOR_WORKERS) and self.requests and not self.workers:
+            self.workers.append(TWO)
+            self.changed()
+
+
+def test_a_worker_that_only_joins_does_not_make_a_run_go_on(bench: Bench, tmp_path: Path) -> None:
+    cluster, there = WithGuest(tmp_path, ONE), list[bool]()
+
+    def note(text: str) -> None:
+        notices.append(text)
+        there.append(ONE in cluster.workers)
+
+    coordinate(bench, cluster, listen=cluster.come_back, notice=note)
+    assert [*zip(notices, there, strict=True)] == [(engine._NO_WORKER_LEFT, False), (engine._GOES_ON, True)]
 
 
 def test_a_run_without_its_workers_does_not_advise_to_start_the_first_one(bench: Bench, tmp_path: Path) -> None:

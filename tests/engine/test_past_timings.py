@@ -14,6 +14,7 @@ from runner.engine.past_timings import pace_of, refine_pace
 from runner.engine.rigs import simulated_disk_facts
 from runner.machines import machine
 from runner.machines.base import MachineOptions
+from runner.results.environment import DiskFacts
 from runner.results.journal import Journal
 from runner.results.record import CellRow
 from runner.results.run_folder import create
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.language.matrix import Matrix
-    from runner.results.environment import DiskFacts
 
 
 GUESS = Pace(once=40.0)
@@ -154,3 +154,9 @@ def test_a_run_without_measured_trials_does_not_count(tmp_path: Path) -> None:
     with Journal.open(run.journal) as journal:
         journal.record_set_up(1, "array", 4.0)
     assert refine_pace(tmp_path, "qemu", MATRIX, GUESS) == GUESS
+
+
+def test_disks_of_hosts_are_not_compared(tmp_path: Path) -> None:
+    ran(tmp_path, 1, seconds=3.0, machine="local", disks=(DiskFacts(size=1 << 30, bus="its own", serial="s1"),))
+    content = space(f"name: {MATRIX}\ndisks: {DISKS}\nlayouts: {{a: [disk]}}\nworkloads: {{w: {{rw: write}}}}").matrix
+    assert pace_of(tmp_path, machine("local", MachineOptions()), "local", content, ()).runs == 1

@@ -193,8 +193,8 @@ def test_the_text_counts_what_is_not_drawn() -> None:
     assert "1 of 2 are drawn: at most 12, and only trials with 1 samples or more." in describe_uses(uses(few), few)
 
 
-def test_a_version_of_fio_that_does_not_tell_when_its_files_were_written_is_named() -> None:
-    noted = "If fio first wrote files, this is included"
+def test_it_is_said_that_the_time_in_which_fio_wrote_its_files_is_included() -> None:
+    noted = "If fio first wrote its files, this is included, too."
     assert noted not in describe_uses(uses(of_two()), of_two())
     content = replace(of_two(), usage={cell("one").id: replace(SLOW_ONE, has_files=True)})
     assert noted in describe_uses(uses(content), content)

@@ -11,6 +11,7 @@ from lxml import etree
 
 from runner.base.errors import Exit
 from runner.guidelines.samples import Measured, Verdict
+from runner.guidelines.verdicts import Judgement
 from runner.language.guidelines import Guideline
 from runner.reports.junit import junit
 from runner.reports.table import as_csv, as_sheet, boxed_width
@@ -50,13 +51,13 @@ def test_slow_motion_is_named_if_the_host_took_time() -> None:
     )
 
 
-def test_slow_motion_may_save_a_single_trial() -> None:
+def test_slow_motion_may_save_a_single_trial(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [
         replace(one, host_limited=1, lost_share=0.1)
         for one in run(PAIRS, lambda axes: 1.3 if axes["layout"] == "far" else 1.0, noise=0.3)
     ]
-    said = replace(verdict(EFFECT, found), more=1)
-    assert "about 1 more trial of each cell, or none with `slow:`" in explain_verdict(said)
+    monkeypatch.setattr(Judgement, "more", 1)
+    assert "about 1 more trial of each cell, or none with `slow:`" in explain_verdict(verdict(EFFECT, found))
 
 
 def test_the_host_is_named_if_more_trials_are_no_use() -> None:

@@ -7,13 +7,14 @@ import multiprocessing
 import sqlite3
 import zlib
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from runner.analysis.samples import read_samples
 from runner.base.errors import BadInput, HarnessBroken
 from runner.results import store_tables as shared_tables
 from runner.results.databases import _connection_cause
@@ -29,7 +30,7 @@ from runner.results.store_tables import Address, address_of
 from tests.results import past, strategies
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
     from tests.results.server import Server
@@ -64,6 +65,44 @@ def test_notes_that_are_numbers_can_be_asked_for_like_figures(address: Address, 
             "where one direction is missing, the other is all"
         )
         assert next(iter(store.trials(("notes", "iowait"), cells=["c1"]))) == (dict(noted.notes), 0.4213)
+
+
+def test_trials_are_fetched_and_checked_in_parts(
+    address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runner.results.store._FETCHED", 2)
+    past.recorded(tmp_path / "results", past.TRIALS, 1)
+    catch_up(address, tmp_path / "results")
+    keys = [("c1", 1), ("c1", 2), ("c2", 1)]
+    with SharedStore.existing(address) as store:
+        assert [*store.trials(("cell", "round"))] == keys
+        assert [tuple(row)[:2] for row in store.trials(("cell", "round", "notes"))] == keys
+    monkeypatch.setattr("runner.results.store.check_trials", lambda _, rows: 1 / (len(rows) - 1))
+    with SharedStore.existing(address) as store, pytest.raises(ZeroDivisionError):
+        [*store.trials(("cell", "round"))]
+
+
+def test_trials_are_read_before_their_histograms(
+    address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run adds trials at any time. Without the histogram of one, a cell would have no percentile."""
+    past.recorded(tmp_path / "results", past.TRIALS, 1)
+    catch_up(address, tmp_path / "results")
+    trials, latencies, order = SharedStore.trials, SharedStore.latencies, list[str]()
+
+    def read_trials(self: SharedStore, *args: Any) -> Iterator[tuple[Any, ...]]:
+        yield from trials(self, *args)
+        order.append("trials")
+
+    def read_latencies(self: SharedStore, *args: Any) -> Sequence[tuple[Any, ...]]:
+        order.append("latencies")
+        return latencies(self, *args)
+
+    monkeypatch.setattr(SharedStore, "trials", read_trials)
+    monkeypatch.setattr(SharedStore, "latencies", read_latencies)
+    with SharedStore.existing(address) as store:
+        assert read_samples(store, store.runs(), ("read_lat_p99",))
+    assert order == ["trials", "latencies"]
 
 
 def test_the_work_of_a_trial_is_what_it_did_in_each_direction(address: Address, tmp_path: Path) -> None:

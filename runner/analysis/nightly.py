@@ -44,6 +44,7 @@ class Night:
     unjudged: str = ""  # why guidelines are not judged
     commands: Mapping[str, Sequence[str]] | None = None
     results: str = ""  # the folder of all runs, if it is not the usual one
+    assignment: str = ""  # before commands that repeat a run
 
     def command(self, *words: str) -> str:
         return shlex.join(["matrix", *words, *(("--results", self.results) if self.results else ())])
@@ -270,7 +271,10 @@ def _repeat_commands(night: Night) -> str:
     lines = [f"git checkout {shlex.quote(run.revision.rstrip('+'))}" for run in night.runs[:1] if run.revision]
     commands = [words for run in night.runs if (words := (night.commands or {}).get(run.id))]
     # The action's own file is not needed to repeat it.
-    lines += [shlex.join(word for word in words if not word.startswith("--folder-to=")) for words in commands]
+    lines += [
+        night.assignment + shlex.join(word for word in words if not word.startswith("--folder-to="))
+        for words in commands
+    ]
     if night.comparison:
         lines.append(night.compare_command)
     text = "\n".join(lines)

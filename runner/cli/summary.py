@@ -17,6 +17,7 @@ from runner.cli.compare import ComparisonRequest, compare_runs
 from runner.cli.guidelines import declared_guidelines
 from runner.cli.screen import echo_whole
 from runner.cli.store_options import Source, open_store, select_runs, source
+from runner.hosts.disk_ledger import assign_state
 from runner.results.run_folder import load
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def _night(words: Sequence[str], against: str | None, source: Source) -> Night:
     local = [run for run in among if (source.results / run.name / "manifest.json").is_file()]
     commands = {run.id: load(source.results / run.name).manifest.command for run in local}
     folder = "" if source.results == Path("results") else str(source.results)
-    return Night(among, found, recorded, judgements, comparison, alone, unjudged, commands, folder)
+    return Night(among, found, recorded, judgements, comparison, alone, unjudged, commands, folder, assign_state())
 
 
 def _judge(shared: SharedStore, runs: Sequence[RunRow], results: Path) -> tuple[list[Judgement], str]:

@@ -412,9 +412,10 @@ def test_a_kill_with_parallel_rigs_loses_no_trial(matrix: Matrix, tmp_path: Path
 def test_a_signal_takes_all_parallel_rigs_down(matrix: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = STOPPED.format(signal=int(signal.SIGINT), answer="default_int_handler")
     monkeypatch.setenv("MATRIX_COMMAND", "./bootstrap")
+    monkeypatch.setenv("MATRIX_STATE", str(tmp_path / "the state"))
     result = matrix(*RUN, "--jobs", "2", code=code)
     assert result.returncode == 130
-    assert "this command continues:\n  ./bootstrap run " in result.stderr
+    assert f"this command continues:\n  MATRIX_STATE='{tmp_path}/the state' ./bootstrap run " in result.stderr
     assert finished(folder_of(tmp_path)) is False
     assert 3 <= len(rows(folder_of(tmp_path) / "trials.csv")) < 8
     assert matrix(*RUN).returncode == 0

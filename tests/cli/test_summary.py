@@ -132,7 +132,10 @@ def test_host_limited_trials_are_in_the_title(call: Call, results: Path) -> None
     assert call("summary", "latest").out.splitlines()[0] == "# sweep on qemu: all measured, 1 cell host-limited"
 
 
-def test_a_night_with_a_regression_and_a_failed_guideline(call: Call, results: Path) -> None:
+def test_a_night_with_a_regression_and_a_failed_guideline(
+    call: Call, results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MATRIX_STATE", "/var/lib/state")
     night(
         results,
         2,
@@ -147,7 +150,10 @@ def test_a_night_with_a_regression_and_a_failed_guideline(call: Call, results: P
     issue = Path("issue.md").read_text()
     assert "| raid5/chunk=64KiB/seq | read\\_iops | 48,848 IOPS | 24,424 IOPS | 0.5" in issue, issue
     assert "| host.kernel | 6.1.0 | 6.12 |" in issue
-    assert f"git checkout {'1f3a9c' * 6}\nmatrix run --only 'layout=raid5; rm -rf' sweep.yaml\n" in issue
+    assert (
+        f"git checkout {'1f3a9c' * 6}\nMATRIX_STATE=/var/lib/state matrix run --only 'layout=raid5; rm -rf' sweep.yaml\n"
+        in issue
+    )
     assert "matrix compare run-1 run-2" in issue
     assert "fast: it is fast" in issue
     lines = Path("annotations").read_text().splitlines()

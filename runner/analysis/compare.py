@@ -344,15 +344,18 @@ def _environment(side: Side) -> dict[str, set[str]]:
 
 
 _SHARE = 0.95  # the share of figures within the noise floor
+_FEW_FIGURES = 40  # with fewer, one or two figures decide the noise floor
 
 
 def describe_noise_floor(done: Comparison) -> str:
-    least = noise_floor(line.ratio for line in done.lines)
+    ratios = [line.ratio for line in done.lines if line.ratio]
+    least = noise_floor(ratios)
     if least is None:
         return ""
+    rough = f", which is rough: only {len(ratios)} figures show it" if len(ratios) < _FEW_FIGURES else ""
     return (
         "a run with itself: A is its odd rounds and B its even ones, so what differs is noise. Noise floor: if "
-        f"such a run is repeated completely, 95 % of the figures differ by at most \u00b1{percent(least)}"
+        f"such a run is repeated completely, 95 % of the figures differ by at most \u00b1{percent(least)}{rough}"
     )
 
 

@@ -158,11 +158,12 @@ def _cut(grid: Grid, rows: int) -> Grid:
 
 def _of_changes(night: Night, done: Comparison, rows: int) -> Grid:
     changed = sum(line.speed in (Speed.SLOWER, Speed.FASTER) for line in done.lines)
-    return _of_comparison(night, done, min(rows, changed))
+    folded = 'they are below, under "All figures"' if len(done.lines) <= _ROWS else ""
+    return _of_comparison(night, done, min(rows, changed), folded)
 
 
-def _of_comparison(night: Night, done: Comparison, most: int) -> Grid:
-    return compared_shown(done, most=most, hint=f"`{night.compare_command}` shows more")
+def _of_comparison(night: Night, done: Comparison, most: int, hint: str = "") -> Grid:
+    return compared_shown(done, most=most, hint=hint or f"`{night.compare_command}` shows more")
 
 
 def issue(night: Night) -> str:

@@ -276,3 +276,13 @@ def test_suggested_commands_accept_their_arguments(call: Call, tmp_path: Path) -
     assert "151 more lines; `matrix compare run-1 run-2` shows more" in said.out
     assert "1 more cells; `matrix results run-2` shows more" in said.out
     assert call("compare", "run-1", "run-2").status == call("results", "run-2").status == 0
+
+
+def test_lines_that_the_page_folds_are_said_to_be_below_it(call: Call, tmp_path: Path) -> None:
+    cells = [CellRow(f"c{number}", f"cell-{number}", {}) for number in range(2)]
+    for number in (1, 2):
+        one = [past.measured(cell.id, at, 1e8 + at) for cell in cells for at in (1, 2, 3)]
+        past.recorded(tmp_path / "results", one, number, cells, exit=0, planned=6)
+    said = call("summary", "latest").out
+    assert said.index('2 more lines; they are below, under "All figures"') < said.index("<summary>All figures")
+    assert "which is rough: only 2 figures show it" in (call("compare", "run-1", "run-1").out)

@@ -352,7 +352,8 @@ def describe_noise_floor(done: Comparison) -> str:
     least = noise_floor(ratios)
     if least is None:
         return ""
-    rough = f", which is rough: only {len(ratios)} figures show it" if len(ratios) < _FEW_FIGURES else ""
+    few_figures = f"{len(ratios)} figure{'s' if len(ratios) != 1 else ''}"
+    rough = f" (a rough value, from {few_figures})" if len(ratios) < _FEW_FIGURES else ""
     return (
         "a run with itself: A is its odd rounds and B its even ones, so what differs is noise. Noise floor: if "
         f"such a run is repeated completely, 95 % of the figures differ by at most \u00b1{percent(least)}{rough}"

@@ -34,8 +34,7 @@ def _kind_of_view(*, quiet: bool, as_json: bool) -> type[View]:
 
 def _continue_with(words: Iterable[str]) -> str:
     """Return the command that continues this run. These options would start another run, or repeat broken trials."""
-    from runner.hosts.disk_ledger import assign_state
-    from runner.session.run_request import command_line
+    from runner.session.run_request import assign_state, command_line
 
     kept = (word for word in words if word not in {"--fresh", "--retry-broken"})
     return assign_state() + shlex.join(command_line([os.environ.get("MATRIX_COMMAND", "matrix"), *kept]))

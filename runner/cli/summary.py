@@ -17,8 +17,8 @@ from runner.cli.compare import ComparisonRequest, compare_runs
 from runner.cli.guidelines import declared_guidelines
 from runner.cli.screen import echo_whole
 from runner.cli.store_options import Source, open_store, select_runs, source
-from runner.hosts.disk_ledger import assign_state
 from runner.results.run_folder import load
+from runner.session.run_request import assign_state
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -36,9 +36,7 @@ def pace_of(
     return refine_pace(results, name, matrix.name, guess, alike)
 
 
-def refine_pace(
-    results: Path, machine: str, matrix: str, guess: Pace, alike: Callable[[Manifest], bool] = lambda _: True
-) -> Pace:
+def refine_pace(results: Path, machine: str, matrix: str, guess: Pace, alike: Callable[[Manifest], bool]) -> Pace:
     """Refine a guess by past runs of this machine. Runs of other matrices or disks only give the scatter of trials."""
     found = [run for run in runs(results) if run.manifest.machine == machine]
     found.sort(key=lambda run: run.manifest.started)

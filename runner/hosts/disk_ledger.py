@@ -6,7 +6,6 @@ import asyncio
 import fcntl
 import os
 import re
-import shlex
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
@@ -104,12 +103,6 @@ class LeaseRecord(BaseModel):
 def state_dir() -> Path:
     chosen = os.environ.get("MATRIX_STATE")
     return Path(chosen).absolute() if chosen else Path(platformdirs.user_state_dir("matrix"))
-
-
-def assign_state() -> str:
-    """Return what a printed command needs before it to use the same state folder, which has the count for `wear:`."""
-    chosen = os.environ.get("MATRIX_STATE")
-    return f"MATRIX_STATE={shlex.quote(str(Path(chosen).absolute()))} " if chosen else ""
 
 
 def lease_records(state: Path, reach: str | None = None) -> tuple[LeaseRecord, ...]:

@@ -54,7 +54,7 @@ def usage(files: Mapping[str, str], readings: Sequence[Reading], slow: int = 1, 
     """
     found = _of_sysstat(files.get(SAMPLES, ""), readings, slow, runtime)
     own = _of_simulated(files.get(SIMULATED, ""), runtime)
-    seconds = _seconds_of_jobs(files[OF_FIO]) if OF_FIO in files else inf
+    seconds = _seconds_of_jobs(files[OF_FIO]) if OF_FIO in files else inf  # no files: nothing to leave out
     if seconds is not None:
         found, own = _last(found, seconds / slow), _last(own, seconds / slow)
     source = own if own.rates else found
@@ -177,11 +177,12 @@ def _seconds_of_jobs(text: str) -> float | None:
     try:
         whole = find_json(text)
         jobs = jobs_of(whole, text)
-        if any(str((whole.get("global options", {}) | job["job options"]).get("direct")) != "1" for job in jobs):
-            return None
-        return (_number(whole["timestamp_ms"]) - min(_number(job["job_start"]) for job in jobs)) / 1000
+        options = [{**whole.get("global options", {}), **job["job options"]} for job in jobs]
+        seconds = (_number(whole["timestamp_ms"]) - min(_number(job["job_start"]) for job in jobs)) / 1000
     except (MatrixError, ValueError, KeyError, TypeError):
         return None
+    is_direct = all(one.get("direct") == "1" for one in options)
+    return seconds if is_direct and seconds > 0 else None  # the clock of a guest may be set meanwhile
 
 
 def _last(found: Usage, seconds: float) -> Usage:

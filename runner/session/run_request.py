@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,6 +15,7 @@ from runner.base.errors import BadInput
 from runner.base.text import without_passwords
 from runner.engine.rigs import simulated_disk_facts, specs_of
 from runner.guidelines.verdicts import Steering
+from runner.hosts.disk_ledger import state_dir
 from runner.machines import PASSTHROUGH, machine
 from runner.machines.base import MachineOptions, RigSpec
 from runner.machines.qemu.recipe import kernel_key, recipe_for
@@ -180,3 +183,9 @@ def readable(text: str) -> str:
 
 def command_line(words: Iterable[str]) -> tuple[str, ...]:
     return tuple(without_passwords(readable(word)) for word in words)
+
+
+def assign_state() -> str:
+    """Return what a printed command needs before it to use the same state folder, which has the count for `wear:`."""
+    chosen = os.environ.get("MATRIX_STATE")
+    return f"MATRIX_STATE={shlex.quote(readable(str(state_dir())))} " if chosen else ""

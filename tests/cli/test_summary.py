@@ -135,7 +135,7 @@ def test_host_limited_trials_are_in_the_title(call: Call, results: Path) -> None
 def test_a_night_with_a_regression_and_a_failed_guideline(
     call: Call, results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MATRIX_STATE", "/var/lib/state")
+    monkeypatch.setenv("MATRIX_STATE", "/var/lib/the state\udcff")
     night(
         results,
         2,
@@ -151,7 +151,7 @@ def test_a_night_with_a_regression_and_a_failed_guideline(
     assert "| raid5/chunk=64KiB/seq | read\\_iops | 48,848 IOPS | 24,424 IOPS | 0.5" in issue, issue
     assert "| host.kernel | 6.1.0 | 6.12 |" in issue
     assert (
-        f"git checkout {'1f3a9c' * 6}\nMATRIX_STATE=/var/lib/state matrix run --only 'layout=raid5; rm -rf' sweep.yaml\n"
+        f"git checkout {'1f3a9c' * 6}\nMATRIX_STATE='/var/lib/the state\\xff' matrix run --only 'layout=raid5; rm -rf' sweep.yaml\n"
         in issue
     )
     assert "matrix compare run-1 run-2" in issue
@@ -285,4 +285,4 @@ def test_lines_that_the_page_folds_are_said_to_be_below_it(call: Call, tmp_path:
         past.recorded(tmp_path / "results", one, number, cells, exit=0, planned=6)
     said = call("summary", "latest").out
     assert said.index('2 more lines; they are below, under "All figures"') < said.index("<summary>All figures")
-    assert "which is rough: only 2 figures show it" in (call("compare", "run-1", "run-1").out)
+    assert "(a rough value, from 2 figures)" in (call("compare", "run-1", "run-1").out)

@@ -55,17 +55,21 @@ def ran(
     return run.path
 
 
+def refined(results: Path, machine: str, matrix: str, guess: Pace) -> Pace:
+    return refine_pace(results, machine, matrix, guess, lambda _: True)
+
+
 def test_without_recorded_runs_the_pace_is_a_guess(tmp_path: Path) -> None:
-    assert refine_pace(tmp_path / "none", "qemu", MATRIX, GUESS) == GUESS
+    assert refined(tmp_path / "none", "qemu", MATRIX, GUESS) == GUESS
     ran(tmp_path, 1, seconds=5.0, machine="dry")
-    assert refine_pace(tmp_path, "qemu", MATRIX, GUESS) == GUESS
+    assert refined(tmp_path, "qemu", MATRIX, GUESS) == GUESS
 
 
 def test_runs_on_this_machine_are_averaged(tmp_path: Path) -> None:
     ran(tmp_path, 1, seconds=3.0, bw=1e8)
     ran(tmp_path, 2, seconds=5.0, bw=3e8)
     ran(tmp_path, 3, seconds=99.0, machine="dry")
-    pace = refine_pace(tmp_path, "qemu", MATRIX, GUESS)
+    pace = refined(tmp_path, "qemu", MATRIX, GUESS)
     assert (pace.runs, pace.overhead, pace.set_up) == (2, 3.0, 2.0)
     assert pace.write_rate == pytest.approx(2e8)
     assert (pace.cells, pace.stacks) == ({"c1": 5.0}, {"array": 2.5}), "of the latest"
@@ -74,7 +78,7 @@ def test_runs_on_this_machine_are_averaged(tmp_path: Path) -> None:
 
 def test_runs_of_another_matrix_only_give_the_scatter(tmp_path: Path) -> None:
     ran(tmp_path, 1, seconds=3.0, bw=2e6)
-    assert refine_pace(tmp_path, "qemu", "another", GUESS) == replace(GUESS, scattered=1)
+    assert refined(tmp_path, "qemu", "another", GUESS) == replace(GUESS, scattered=1)
 
 
 DISKS = "{count: 2, size: 1GiB, model: nas-7200}\nseed: 1"
@@ -106,14 +110,14 @@ def test_runs_of_the_same_matrix_precede_later_ones_of_others(tmp_path: Path) ->
     ran(tmp_path, 1, seconds=3.0)
     for hour in range(2, 8):
         ran(tmp_path, hour, seconds=99.0, matrix="another")
-    assert refine_pace(tmp_path, "qemu", MATRIX, GUESS).overhead == 2.0
+    assert refined(tmp_path, "qemu", MATRIX, GUESS).overhead == 2.0
 
 
 def test_old_runs_do_not_count(tmp_path: Path) -> None:
     ran(tmp_path, 1, seconds=1000.0)
     for hour in range(2, 7):
         ran(tmp_path, hour, seconds=3.0)
-    assert refine_pace(tmp_path, "qemu", MATRIX, GUESS).overhead == 2.0
+    assert refined(tmp_path, "qemu", MATRIX, GUESS).overhead == 2.0
 
 
 def test_an_unreadable_run_is_skipped(tmp_path: Path) -> None:
@@ -121,7 +125,7 @@ def test_an_unreadable_run_is_skipped(tmp_path: Path) -> None:
     (ran(tmp_path, 2, seconds=1000.0) / "journal.sqlite").write_bytes(b"no database" * 100)
     missing = ran(tmp_path, 3, seconds=1000.0) / "journal.sqlite"
     missing.unlink()
-    assert refine_pace(tmp_path, "qemu", MATRIX, GUESS).runs == 1
+    assert refined(tmp_path, "qemu", MATRIX, GUESS).runs == 1
     assert not missing.exists(), "looking makes nothing"
 
 
@@ -142,10 +146,10 @@ def test_an_unreadable_run_is_skipped(tmp_path: Path) -> None:
 def test_a_run_with_damaged_numbers_is_skipped(damage: str, tmp_path: Path) -> None:
     ran(tmp_path, 1, seconds=3.0)
     path = ran(tmp_path, 2, seconds=1000.0) / "journal.sqlite"
-    before = refine_pace(tmp_path, "qemu", MATRIX, GUESS)
+    before = refined(tmp_path, "qemu", MATRIX, GUESS)
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(damage)
-    after = refine_pace(tmp_path, "qemu", MATRIX, GUESS)
+    after = refined(tmp_path, "qemu", MATRIX, GUESS)
     assert (before.runs, after.runs) == (2, 1)
 
 
@@ -153,7 +157,7 @@ def test_a_run_without_measured_trials_does_not_count(tmp_path: Path) -> None:
     run = create(tmp_path, manifest())
     with Journal.open(run.journal) as journal:
         journal.record_set_up(1, "array", 4.0)
-    assert refine_pace(tmp_path, "qemu", MATRIX, GUESS) == GUESS
+    assert refined(tmp_path, "qemu", MATRIX, GUESS) == GUESS
 
 
 def test_disks_of_hosts_are_not_compared(tmp_path: Path) -> None:

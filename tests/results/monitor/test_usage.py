@@ -183,6 +183,9 @@ def test_spoilt_samples_are_left_out(name: str, text: str) -> None:
 def test_no_text_is_an_error(rows: str, value: object) -> None:
     usage({SAMPLES: json.dumps(value), SIMULATED: rows}, READINGS)
     usage({SAMPLES: json.dumps({"sysstat": {"hosts": [{"statistics": [value]}]}})}, READINGS)
+    for job in (value, {"job options": value, "job_start": 1}, {"job options": {}, "job_start": value}):
+        for whole in (value, {"jobs": [job], "timestamp_ms": 2, "global options": value}):
+            usage({SIMULATED: ROWS, OF_FIO: json.dumps(whole, indent=1)}, READINGS)
 
 
 def test_the_files_that_fio_writes_first_are_left_out() -> None:
@@ -202,5 +205,6 @@ def test_the_files_that_fio_writes_first_are_left_out() -> None:
     assert not found.has_files
     assert after_files(24_000, 14_400, slow=4) == found, "the clock of slow disks is slow, that of fio is not"
     assert after_files(90_000, 0).rates == whole.rates
-    for unknown in (after_files(12_000, None), after_files(12_000, 9_700, direct="0")):
-        assert unknown == replace(whole, has_files=True), "old versions, and buffered data that is written after fio"
+    old, buffered = after_files(12_000, None), after_files(12_000, 9_700, direct="0")
+    clock_set_back = after_files(9_000, 9_700)
+    assert old == buffered == clock_set_back == replace(whole, has_files=True)

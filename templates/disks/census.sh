@@ -13,12 +13,11 @@ say() {
   printf '%s\n' "${words[*]}"
 }
 
-# The device number of a node, in the kernel's notation; a dash for other files.
+# The device number of a node, in the kernel's notation; a dash for other files, and for a device that was just removed.
 number() {
   REPLY=-
-  if [[ -b $1 ]]; then
-    local major minor
-    read -r major minor < <(stat -L -c '%t %T' -- "$1")
+  local major minor
+  if [[ -b $1 ]] && read -r major minor < <(stat -L -c '%t %T' -- "$1" 2>/dev/null); then
     REPLY=$((16#$major)):$((16#$minor))
   fi
 }

@@ -65,6 +65,17 @@ def test_loop_devices_without_a_file_are_not_in_the_census() -> None:
     assert not nodes.keys() & before & idle()  # tests beside this one take and return some
 
 
+def test_a_device_that_is_removed_during_a_census_is_no_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    late = tmp_path / "bin/stat"
+    late.parent.mkdir()
+    late.write_text("#!/bin/sh\necho 'cannot stat: No such file or directory' >&2; exit 1\n")
+    late.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{late.parent}:{os.environ['PATH']}")
+    with bay(tmp_path) as made:
+        names = {link.name: link.dev for link in made.ask().names}
+    assert (names["disk-a"], names["disk-b"]) == ("", "")
+
+
 def test_a_lock_is_had_where_there_is_no_room_to_say_by_whom(full: Path) -> None:
     lock, holder = LocalOperations(full).lock("disk", "night-1")
     assert lock is not None

@@ -39,8 +39,8 @@ def data_table(done: Comparison) -> Grid:
 
 
 def display_table(done: Comparison, *, most: int | None, hint: str = HINT) -> Grid:
-    order = list(Speed)
-    lines = sorted(done.lines, key=lambda line: (order.index(line.speed), -_distance(line)))
+    order = {speed: number for number, speed in enumerate(Speed)}
+    lines = sorted(done.lines, key=lambda line: (order[line.speed], -_distance(line)))
     cut = lines if most is None else lines[:most]
     rows: list[tuple[Value, ...]] = [
         (

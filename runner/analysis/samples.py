@@ -168,7 +168,7 @@ class Samples:
     metrics: tuple[str, ...]
     rows: Sequence[Row]
     #: Histograms by direction and round; only read for percentiles.
-    latencies: Mapping[tuple[str, int], bytes] = field(default_factory=dict)
+    latencies: Mapping[tuple[str, int], bytes] | None = None
     among: Samples | None = None  # all trials, if these are a selection by outcome. The stopping rule counts all.
     #: The trials whose figures count. They are chosen at once, while the processor still has the rows in its cache.
     _settled: Sequence[Row] = field(init=False, repr=False, compare=False)
@@ -319,7 +319,8 @@ class Samples:
 
     def histograms(self, side: str) -> list[Histogram]:
         """Return the histograms of all trials with I/O in a direction, or an empty list if one lacks a histogram."""
-        kept = [self.latencies.get((side, row[_ROUND])) for row in self.counted(f"{side}_lat_p50")]
+        latencies = self.latencies or {}
+        kept = [latencies.get((side, row[_ROUND])) for row in self.counted(f"{side}_lat_p50")]
         return [Histogram(one) for one in kept if one] if all(kept) else []
 
 
@@ -400,7 +401,7 @@ def read_samples(
     for key, several in groupby(rows, key=itemgetter(_RUN, _CELL)):
         run, cell = by_id.get(key[0]), known.get(key)
         if run is not None and cell is not None and (wanted is None or wanted.takes(cell)):
-            found.append(Samples(run, cell, asked, list(several), latencies.get(key, {})))
+            found.append(Samples(run, cell, asked, list(several), latencies.get(key)))
     place = {run.id: number for number, run in enumerate(runs)}
     return sorted(found, key=lambda one: (place[one.run.id], *declared_order(one.cell)))
 

@@ -10,12 +10,13 @@ import sys
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+import orjson
 import pytest
 
 from runner.base.errors import BadInput, HarnessBroken, MatrixError
 from runner.results import journal as journal_module
 from runner.results.journal import Journal
-from runner.results.journal_tables import readings_of
+from runner.results.journal_tables import LONGEST, cell_of, readings_of
 from runner.results.record import CellRow, Outcome, Trial
 from tests.support.small_disk import small_disk
 
@@ -185,3 +186,35 @@ def test_a_folder_one_may_not_write(tmp_path: Path, existing: bool) -> None:
 def test_damaged_readings_are_refused(row: tuple[object, object]) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - the kind that means damage
         readings_of(row)
+
+
+_LONG = "x" * (LONGEST + 1)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        (7, "name", {}, 1),
+        ("c1", None, {}, 1),
+        ("c1", "name", {}, "first"),
+        ("c1", "name", None, 1),
+        ("c1", "name", ["md"], 1),
+        ("c1", "name", {"md.level": 5}, 1),
+        ("c1", "name", {"md.level": None}, 1),
+        ("c1", "name", {"md.level": ["5"]}, 1),
+        (_LONG, "name", {}, 1),
+        ("c1", _LONG, {}, 1),
+        ("c1", "name", {_LONG: "5"}, 1),
+        ("c1", "name", {"md.level": _LONG}, 1),
+    ],
+)
+def test_damaged_cells_are_refused(row: tuple[object, ...]) -> None:
+    for _ in range(2):  # what was read before is known
+        with pytest.raises(ValueError, match="cell"):
+            cell_of(row)
+
+
+def test_equal_values_of_cells_are_one_object() -> None:
+    one, other = (cell_of((id_, "name", {"md.chunk": orjson.loads('"64KiB"')}, None)) for id_ in ("c1", "c2"))
+    assert one.axes == other.axes == {"md.chunk": "64KiB"}
+    assert one.axes["md.chunk"] is other.axes["md.chunk"]

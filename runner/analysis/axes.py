@@ -28,7 +28,7 @@ class TooManyRows(Exception):
     """Items lack so many positions that the combinations are too many."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: there may be 50,000
 class Row(Generic[T]):
     key: Key
     columns: tuple[tuple[T, ...], ...]
@@ -39,7 +39,7 @@ def side_by_side(columns: Sequence[Sequence[tuple[Key, T]]]) -> list[Row[T]]:
     keys = list(dict.fromkeys(key for column in columns for key, _ in column))
     if not any(None in key for key in keys):  # items agree only on equal keys
         by_key = [grouped(column) for column in columns]
-        return [Row(key, tuple(tuple(column.get(key, ())) for column in by_key)) for key in keys]
+        return [Row(key, tuple([tuple(column.get(key, ())) for column in by_key])) for key in keys]
     open_places = {place for key in keys for place, value in enumerate(key) if value is None}
 
     def fixed(key: Key) -> Key:

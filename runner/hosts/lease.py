@@ -211,7 +211,7 @@ def _try_return(one: LeasedDisk, mine: OwnMarks, census: Census, ask: Callable[[
     except DisksRefused as refused:
         why = refused.refusals
     except HarnessBroken as error:  # a dead disk must not keep the others from being released
-        return error.brief + (f" ({error.details})" if error.details else "")
+        return error.brief
     return "; ".join(map(str, why))
 
 

@@ -220,7 +220,7 @@ def _return_cleaned(
     except DisksRefused as refused:
         refusals = refused.refusals
     except HarnessBroken as error:  # a dead disk must not block the others
-        return error.brief + (f" ({error.details})" if error.details else "")
+        return error.brief
     return f"its teardown scripts left something on it: {'; '.join([*map(str, refusals), *troubles])}"
 
 

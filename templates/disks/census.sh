@@ -13,12 +13,15 @@ say() {
   printf '%s\n' "${words[*]}"
 }
 
-# The device number of a node, in the kernel's notation; a dash for other files, and for a device that was just removed.
+# The device number of a node, in the kernel's notation; a dash for other files. A device may be removed at any time.
 number() {
   REPLY=-
+  if [[ ! -b $1 ]]; then return 0; fi
   local major minor
-  if [[ -b $1 ]] && read -r major minor < <(stat -L -c '%t %T' -- "$1" 2>/dev/null); then
+  if read -r major minor < <(stat -L -c '%t %T' -- "$1"); then
     REPLY=$((16#$major)):$((16#$minor))
+  elif [[ -b $1 ]]; then
+    return 1
   fi
 }
 

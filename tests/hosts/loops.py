@@ -86,12 +86,14 @@ class Bay:
 
     def ask(self) -> Census:
         """Without what tests beside this one lend, use and give back meanwhile."""
-        backing = "$path/loop/backing_file"
-        others = f'-r {backing} && $(<"{backing}") != {quote(str(self.file.parent))}/* && $(<"{backing}") != /dev/*'
+        # A device may be gone at any time; `$(<file)` would end the script then.
+        backing = 'backing=; { read -r backing <"$path/loop/backing_file" || true; } 2>/dev/null'
+        others = f"-n $backing && $backing != {quote(str(self.file.parent))}/* && $backing != /dev/*"
         before = '  attributes "$name"\n'
         script = census_script(by_id=str(self.names))
         assert script.count(before) == 1
-        return take_census(None, script.replace(before, f"  if [[ {others} ]]; then continue; fi\n{before}"))
+        left_out = f"  {backing}\n  if [[ {others} ]]; then continue; fi\n"
+        return take_census(None, script.replace(before, left_out + before))
 
     def digest(self) -> str:
         """Of the whole file behind the disk, with whatever the kernel has not written yet. Only what is no zero is read."""

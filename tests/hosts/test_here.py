@@ -68,12 +68,25 @@ def test_loop_devices_without_a_file_are_not_in_the_census() -> None:
 def test_a_device_that_is_removed_during_a_census_is_no_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     late = tmp_path / "bin/stat"
     late.parent.mkdir()
-    late.write_text("#!/bin/sh\necho 'cannot stat: No such file or directory' >&2; exit 1\n")
+    late.write_text('#!/bin/bash\ncase ${!#} in */disk-a) rm -f "${!#}" ;; esac\nexec /usr/bin/stat "$@"\n')
     late.chmod(0o755)
     monkeypatch.setenv("PATH", f"{late.parent}:{os.environ['PATH']}")
     with bay(tmp_path) as made:
         names = {link.name: link.dev for link in made.ask().names}
-    assert (names["disk-a"], names["disk-b"]) == ("", "")
+    assert names["disk-a"] == ""
+    assert names["disk-b"]
+
+
+def test_a_census_without_a_number_of_a_device_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It could miss that a disk is in use."""
+    broken = tmp_path / "bin/stat"
+    broken.parent.mkdir()
+    broken.write_text("#!/bin/sh\necho 'Cannot allocate memory' >&2; exit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{broken.parent}:{os.environ['PATH']}")
+    with bay(tmp_path) as made, pytest.raises(HarnessBroken, match="cannot list its disks") as caught:
+        made.ask()
+    assert "Cannot allocate memory" in caught.value.details
 
 
 def test_a_lock_is_had_where_there_is_no_room_to_say_by_whom(full: Path) -> None:

@@ -3,9 +3,9 @@ array={{ layer.device }}
 for at in /sys/class/block/md*/md/array_state; do
   node=${at%/md/array_state}
   # An array that did not start may leave an empty device, which can be reused.
-  if [[ /dev/${node##*/} -ef $array && $(<"$at") != clear ]]; then
-    fail "there is an array $array already, and it is not ours"
-  fi
+  if [[ ! /dev/${node##*/} -ef $array ]]; then continue; fi
+  first_line "$at" 2>/dev/null # it may vanish at any time
+  if [[ -e $at && $REPLY != clear ]]; then fail "there is an array $array already, and it is not ours"; fi
 done
 mdadm --create "$array" --run --quiet --homehost=any --name={{ layer.name }} --uuid={{ layer.uuid }} \
   {{ layer.options }}{% if layer.resync in ('assume-clean', 'background') %} --assume-clean{% endif %} \

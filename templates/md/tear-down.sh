@@ -20,5 +20,6 @@ array={{ layer.device }}
 if [[ -L $array ]]; then
   look_up "$array" || REPLY=none
   at=/sys/class/block/$REPLY/md/array_state
-  if [[ ! -e $at || $(<"$at") == clear ]]; then rm -f -- "$array"; fi
+  first_line "$at" 2>/dev/null # it may vanish at any time
+  if [[ ! -e $at || $REPLY == clear ]]; then rm -f -- "$array"; fi
 fi

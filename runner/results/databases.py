@@ -312,7 +312,10 @@ def upsert_of(dialect: str, table: sa.Table, columns: tuple[str, ...]) -> Any:
 
 def _engine(url: sa.URL, **how: Any) -> sa.Engine:
     serialize = {"json_serializer": lambda value: orjson.dumps(value).decode(), "json_deserializer": orjson.loads}
-    return sa.create_engine(url, **serialize, **how)
+    engine = sa.create_engine(url, **serialize, **how)
+    if engine.dialect.name == "sqlite":  # sorts in memory: temporary files need a folder with room, even for reading
+        sa.event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA temp_store = MEMORY"))
+    return engine
 
 
 def _begin(connection: sa.Connection) -> None:

@@ -449,29 +449,13 @@ def cell_of(row: Sequence[Any]) -> CellRow:
     id_, name, axes, position = row
     if not (isinstance(id_, str) and isinstance(name, str) and isinstance(position, int | None)):
         raise ValueError(f"a cell is {row!r:.60}")  # noqa: TRY004 - the kind that means damage
-    try:
-        kept = dict(zip(axes, map(_value, axes.values()), strict=True))
+    try:  # values repeat in many cells, so each is kept once; anything but text raises TypeError
+        kept = dict(zip(axes, map(intern, axes.values()), strict=True))
     except (AttributeError, TypeError):
         raise ValueError(f"the axes of cell {name!r:.60} are {axes!r:.60}") from None
-    if max(len(id_), len(name), _longest(tuple(axes))) > LONGEST:
-        raise ValueError(_TOO_LONG)
+    if max(len(id_), len(name), *map(len, kept), *map(len, kept.values())) > LONGEST:
+        raise ValueError(f"cell {name!r:.60} has a name or an axis of more than {LONGEST:,} characters")
     return CellRow(id_, name, kept, position)
-
-
-_TOO_LONG = f"a cell has a name or an axis of more than {LONGEST:,} characters"
-
-
-@lru_cache(maxsize=1 << 14)
-def _value(text: str) -> str:
-    """Return the one object of all equal values, which repeat in many cells. Raise TypeError for anything but text."""
-    if len(text) > LONGEST:
-        raise ValueError(_TOO_LONG)
-    return intern(text)
-
-
-@lru_cache
-def _longest(names: tuple[str, ...]) -> int:
-    return max(map(len, names), default=0)
 
 
 def _known_readings(known: Mapping[str, tuple[Reading, ...]], digest: str) -> tuple[Reading, ...]:

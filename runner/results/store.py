@@ -266,12 +266,12 @@ class SharedStore(Database):
         query = query.where(*_among({table.run: runs, table.id: ids})).order_by(table.run, table.position, table.id)
         rows = self._plain(query)
 
-        def of(id_: str, name: str, axes: str, position: int | None) -> CellRow:
+        def parse(id_: str, name: str, axes: str, position: int | None) -> CellRow:
             return cell_of((id_, name, orjson.loads(axes), position))
 
-        known = of if runs and len(runs) == 1 else cache(of)  # runs share many cells
+        parse_once = parse if runs and len(runs) == 1 else cache(parse)  # several runs share cells
         with self._checked():
-            return [CellOfRun(run, known(id_, name, axes, position)) for run, id_, name, axes, position in rows]
+            return [CellOfRun(run, parse_once(id_, name, axes, position)) for run, id_, name, axes, position in rows]
 
     def first_cells(self, run: str, most: int) -> tuple[list[str] | None, int]:
         """Return the first cells of a run with trials, in declared order, and how many there are. None: no order."""
@@ -286,7 +286,7 @@ class SharedStore(Database):
     def trials(
         self, columns: Sequence[str], runs: Collection[str] | None = None, cells: Collection[str] | None = None
     ) -> Iterator[tuple[Any, ...]]:
-        """Yield columns of trials as plain rows. None for runs or cells means all.
+        """Yield columns of trials as plain rows. None for runs or cells means all. A trial without a cell is left out.
 
         They come by run, in the declared order of cells, and by round. So the trials of 100,000 cells are in memory in
         the order in which they are used, which is much faster. Read them to the end before another query: SQLite has

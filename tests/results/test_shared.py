@@ -67,6 +67,12 @@ def test_notes_that_are_numbers_can_be_asked_for_like_figures(address: Address, 
         assert next(iter(store.trials(("notes", "iowait"), cells=["c1"]))) == (dict(noted.notes), 0.4213)
 
 
+def rounds_by_cell(store: SharedStore) -> dict[str, list[int]]:
+    found = [(one.cell.id, [row.round for row in one.trials]) for one in read_samples(store, store.runs(), ())]
+    assert len(found) == len(dict(found))
+    return dict(found)
+
+
 def test_cells_and_trials_come_in_the_declared_order(address: Address, tmp_path: Path) -> None:
     """Large tables are several times faster to read in the order in which their parts were created."""
     cells = [CellRow(id_, f"cell {id_}", {}, position) for position, id_ in enumerate(("c3", "c1", "c2"))]
@@ -77,9 +83,17 @@ def test_cells_and_trials_come_in_the_declared_order(address: Address, tmp_path:
     with SharedStore.existing(address) as store:
         assert [one.cell.id for one in store.cells({"run1"})] == ["c3", "c1", "c2"]
         assert [*store.trials(("cell", "round"))] == keys
-        assert [(one.cell.id, [row.round for row in one.trials]) for one in read_samples(store, store.runs(), ())] == [
-            (id_, [1, 2]) for id_ in ("c3", "c1", "c2")
-        ]
+        assert [*rounds_by_cell(store).items()] == [("c3", [1, 2]), ("c1", [1, 2]), ("c2", [1, 2])]
+
+
+@pytest.mark.parametrize("position", [None, 5])
+def test_cells_of_one_position_stay_apart(address: Address, tmp_path: Path, position: int | None) -> None:
+    cells = [CellRow(id_, f"cell {id_}", {}, position) for id_ in ("c2", "c1")]
+    trials = [past.measured(id_, number, 1e8) for number in (1, 2) for id_ in ("c1", "c2")]
+    past.recorded(tmp_path / "results", trials, 1, cells)
+    catch_up(address, tmp_path / "results")
+    with SharedStore.existing(address) as store:
+        assert rounds_by_cell(store) == {"c1": [1, 2], "c2": [1, 2]}
 
 
 def test_trials_are_fetched_and_checked_in_parts(

@@ -56,12 +56,22 @@ def device_command(socket: Path, device: int, *, discards: bool) -> list[str]:
     return [QEMU_NBD, *words, discard, "--socket", str(socket), f"/dev/fd/{device}"]
 
 
+_LISTENS = "00010000"  # the flags in /proc/net/unix
+
+
 async def wait_for_socket(socket: Path, server: asyncio.subprocess.Process, deadline: float) -> None:
     async with time_limit(deadline):
-        while not socket.exists():  # noqa: ASYNC240 - no event reports it, and the check is quick
+        while not is_listening(socket):  # no event reports it, and the check is quick
             if server.returncode is not None:
                 raise HarnessBroken(f"the disk's server ended with status {server.returncode}")
             await asyncio.sleep(0.01)
+
+
+def is_listening(socket: Path) -> bool:
+    """Return whether a program listens on a socket. Its file is there earlier, while connections are still refused."""
+    lines = (line.split(maxsplit=7) for line in Path("/proc/net/unix").read_text(errors="surrogateescape").splitlines())
+    path = str(socket.absolute())
+    return any(len(words) > 7 and words[7] == path and words[3] == _LISTENS for words in lines)
 
 
 def explain_exit(disk: int, status: int) -> tuple[str, str]:

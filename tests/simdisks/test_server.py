@@ -29,6 +29,7 @@ from runner.simdisks.server import (
     Overload,
     counters_between,
     explain_exit,
+    is_listening,
     lost_share,
     overload_of,
     socket_command,
@@ -196,6 +197,20 @@ def test_a_server_whose_own_file_fails_ends_and_is_no_dying_disk(
         os.close(image)
     assert status != 0
     assert end == HOST_FAILED + wrong
+
+
+def test_a_socket_that_is_only_there_does_not_listen_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a socket"
+    with socket.socket(socket.AF_UNIX) as line:
+        line.bind(str(path))
+        assert path.exists()
+        assert not is_listening(path)
+        line.listen()
+        assert is_listening(path)
+        monkeypatch.chdir(tmp_path)
+        assert is_listening(Path("a socket"))
+    assert path.exists()
+    assert not is_listening(path)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ BLOCKS = {"fill": 1024 * KIB, "random-fill": 4 * KIB, "until-steady": 4 * KIB}  
 
 
 class Precondition(Layer):
-    """Writes over every device below once in each set-up, and passes the devices on."""
+    """Writes over every device below in each set-up, as `how` says, and passes the devices on."""
 
     kind: ClassVar[str] = "precondition"
     noun: ClassVar[str] = "preconditioned devices"

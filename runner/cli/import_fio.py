@@ -45,9 +45,9 @@ Examples:
   matrix results nas-2019
 
 \b
-The jobs of a file, up to the next `stonewall` or `new_group`, are one cell. Its axes are the job's options
-(`workload.bs`), its name (`workload`), those of `--axis`, and fio's files or devices, if they differ in one output.
-Each file adds one trial to each of its cells. Figures that fio did not record are empty.
+The jobs of a FILE, up to the next `stonewall` or `new_group`, are one cell. Its axes are the job's options
+(`workload.bs`), its name (`workload`), those of `--axis`, and fio's files or devices, if they differ in one FILE.
+Each FILE adds one trial to each of its cells. Figures that fio did not record are empty.
 
 \b
 Exit codes: 0 every file has figures, 2 bad input, 3 all jobs of a file are broken.

@@ -45,7 +45,7 @@ machine and host
   A,B                           both
 
 \b
-Cells in a row of a pivot have equal values on all axes that both have; a tunable that a stack lacks counts as
+Cells in a row of a pivot have equal values on all axes that they share; a tunable that a stack lacks counts as
 `default` if `default` was measured. `stripe_unit` is md.chunk or lvm.stripe_size, `width` is md.devices or lvm.stripes.
 """
 
@@ -75,7 +75,7 @@ class ResultsRequest:
 @click.option(
     "--scale",
     is_flag=True,
-    help="With --pivot: multiples of the first value in each row, and the exponent (1: grows in proportion to the "
+    help="With --pivot: multiples of the first value in each row, and the growth exponent (1: proportional to the "
     "axis).",
 )
 @click.option(

@@ -45,8 +45,8 @@ Examples:
   matrix results nas-2019
 
 \b
-The jobs of a FILE, up to the next `stonewall` or `new_group`, are one cell. Its axes are the job's options
-(`workload.bs`), its name (`workload`), those of `--axis`, and fio's files or devices, if they differ in one FILE.
+In a FILE, the jobs up to the next `stonewall` or `new_group` are one cell. Its axes are the jobs' options
+(`workload.bs`) and names (`workload`), those of `--axis`, and fio's files or devices, if these differ in a FILE.
 Each FILE adds one trial to each of its cells. Figures that fio did not record are empty.
 
 \b

@@ -45,7 +45,7 @@ machine and host
   A,B                           both
 
 \b
-Cells in a row of a pivot have equal values on all axes that they share; a tunable that a stack lacks counts as
+Cells in a row of a pivot have equal values on all other shared axes; a tunable that a stack lacks counts as
 `default` if `default` was measured. `stripe_unit` is md.chunk or lvm.stripe_size, `width` is md.devices or lvm.stripes.
 """
 

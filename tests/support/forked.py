@@ -11,6 +11,7 @@ import pty
 import signal
 import subprocess
 import sys
+import termios
 import traceback
 import warnings
 from contextlib import contextmanager, suppress
@@ -64,11 +65,10 @@ class ForkedOnTerminal(pexpect.spawn):  # type: ignore[type-arg]
         with _no_warning_of_threads():
             pid, master = pty.fork()
         if pid == 0:
+            termios.tcsetwinsize(0, how["dimensions"])  # before the program asks for it
             how["preexec_fn"]()
             _become([os.fsdecode(word) for word in args], how["cwd"], how["env"])
-        process = PtyProcess(pid, master)
-        process.setwinsize(*how["dimensions"])
-        return process
+        return PtyProcess(pid, master)
 
 
 def _prepare() -> None:

@@ -83,7 +83,6 @@ def test_a_slow_command_shows_what_it_does(monkeypatch: pytest.MonkeyPatch, tmp_
                 thread.join()
         return load_selected(*words, **options)
 
-    monkeypatch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))  # a note about a busy host would come first
     monkeypatch.setattr(screen, "_PATIENCE", 0.0)
     monkeypatch.setattr(plan, "load_selected", load_slowly)
     with Terminal(["matrix", "plan", "--results", str(tmp_path), str(SHIPPED)], columns=60, cwd=ROOT) as terminal:

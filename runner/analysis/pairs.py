@@ -275,9 +275,9 @@ def _by_axis(axis: str, a: Side, b: Side, matrix: str) -> Pairs:
             resolution="choose some cells with --only",
         ) from None
     naming = naming_of(cells, places, [row.key for row in rows], but={axis, *bound})
-    prefix, pairs = f"{matrix}/" * bool(matrix), dict[tuple[int, int], Pair]()
+    pairs: dict[tuple[int, int], Pair] = {}
     for row in rows:
-        name = prefix + naming.label(row.key)
+        name = "/".join(filter(None, (matrix, naming.label(row.key))))
         for one, other in product(*row.columns):
             pairs.setdefault((id(one), id(other)), Pair(name, one, other))
     used = {key for pair in pairs for key in pair}

@@ -69,9 +69,10 @@ async def wait_for_socket(socket: Path, server: asyncio.subprocess.Process, dead
 
 def is_listening(socket: Path) -> bool:
     """Return whether a program listens on a socket. Its file is there earlier, while connections are still refused."""
-    lines = (line.split(maxsplit=7) for line in Path("/proc/net/unix").read_text(errors="surrogateescape").splitlines())
-    path = str(socket.absolute())
-    return any(len(words) > 7 and words[7] == path and words[3] == _LISTENS for words in lines)
+    lines = os.fsdecode(Path("/proc/net/unix").read_bytes()).split("\n")  # a path may have other ends of lines
+    sockets = (line.split(maxsplit=7) for line in lines)
+    paths = {str(socket), str(socket.absolute())}
+    return any(len(words) > 7 and words[7] in paths and words[3] == _LISTENS for words in sockets)
 
 
 def explain_exit(disk: int, status: int) -> tuple[str, str]:

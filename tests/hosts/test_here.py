@@ -18,7 +18,7 @@ from runner.scripts.jinja import census_script
 from tests.hosts.loops import bay, why_not
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 REASON = why_not()
 pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
@@ -65,25 +65,35 @@ def test_loop_devices_without_a_file_are_not_in_the_census() -> None:
     assert not nodes.keys() & before & idle()  # tests beside this one take and return some
 
 
-def test_a_device_that_is_removed_during_a_census_is_no_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    late = tmp_path / "bin/stat"
-    late.parent.mkdir()
-    late.write_text('#!/bin/bash\ncase ${!#} in */disk-a) rm -f "${!#}" ;; esac\nexec /usr/bin/stat "$@"\n')
-    late.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{late.parent}:{os.environ['PATH']}")
+@pytest.fixture
+def replace_stat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Let `stat` be a script with this text."""
+
+    def replace(text: str) -> None:
+        program = tmp_path / "bin/stat"
+        program.parent.mkdir()
+        program.write_text(f"#!/bin/bash\n{text}\n")
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+
+    return replace
+
+
+def test_a_device_that_is_removed_during_a_census_has_no_number(
+    tmp_path: Path, replace_stat: Callable[[str], None]
+) -> None:
+    replace_stat('case ${!#} in */disk-a) rm -f "${!#}" ;; esac; exec /usr/bin/stat "$@"')
     with bay(tmp_path) as made:
         names = {link.name: link.dev for link in made.ask().names}
     assert names["disk-a"] == ""
     assert names["disk-b"]
 
 
-def test_a_census_without_a_number_of_a_device_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It could miss that a disk is in use."""
-    broken = tmp_path / "bin/stat"
-    broken.parent.mkdir()
-    broken.write_text("#!/bin/sh\necho 'Cannot allocate memory' >&2; exit 1\n")
-    broken.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{broken.parent}:{os.environ['PATH']}")
+def test_a_census_that_cannot_read_the_number_of_a_device_fails(
+    tmp_path: Path, replace_stat: Callable[[str], None]
+) -> None:
+    """Without the number, it could miss that a disk is in use."""
+    replace_stat("echo 'Cannot allocate memory' >&2; exit 1")
     with bay(tmp_path) as made, pytest.raises(HarnessBroken, match="cannot list its disks") as caught:
         made.ask()
     assert "Cannot allocate memory" in caught.value.details

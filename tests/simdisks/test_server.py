@@ -200,17 +200,21 @@ def test_a_server_whose_own_file_fails_ends_and_is_no_dying_disk(
 
 
 def test_a_socket_that_is_only_there_does_not_listen_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "a socket"
+    path = tmp_path / "a\u2028 socket \udcff"
     with socket.socket(socket.AF_UNIX) as line:
-        line.bind(str(path))
+        line.bind(os.fsencode(path))
         assert path.exists()
         assert not is_listening(path)
         line.listen()
         assert is_listening(path)
         monkeypatch.chdir(tmp_path)
-        assert is_listening(Path("a socket"))
+        assert is_listening(Path(path.name))
     assert path.exists()
     assert not is_listening(path)
+    with socket.socket(socket.AF_UNIX) as line:
+        line.bind("near")
+        line.listen()
+        assert is_listening(Path("near"))
 
 
 @pytest.mark.parametrize(

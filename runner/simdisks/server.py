@@ -60,11 +60,14 @@ _LISTENS = "00010000"  # the flags in /proc/net/unix
 
 
 async def wait_for_socket(socket: Path, server: asyncio.subprocess.Process, deadline: float) -> None:
-    async with time_limit(deadline):
-        while not is_listening(socket):  # no event reports it, and the check is quick
-            if server.returncode is not None:
-                raise HarnessBroken(f"the disk's server ended with status {server.returncode}")
-            await asyncio.sleep(0.01)
+    try:
+        async with time_limit(deadline):
+            while not is_listening(socket):  # no event reports it, and the check is quick
+                if server.returncode is not None:
+                    raise HarnessBroken(f"the disk's server ended with status {server.returncode}")
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        raise HarnessBroken(f"the disk's server did not start within {deadline:g} s") from None
 
 
 def is_listening(socket: Path) -> bool:

@@ -15,6 +15,7 @@ from shutil import which
 
 import pytest
 
+from runner.base.errors import HarnessBroken
 from runner.base.process import kill, run, spawn
 from runner.engine.trial_result import finding
 from runner.machines.base import StepResult
@@ -197,6 +198,19 @@ def test_a_server_whose_own_file_fails_ends_and_is_no_dying_disk(
         os.close(image)
     assert status != 0
     assert end == HOST_FAILED + wrong
+
+
+@pytest.mark.parametrize(
+    ("program", "why"), [("false", "ended with status 1"), ("sleep 1000", "did not start within 0.1 s")]
+)
+async def test_a_server_that_does_not_start_is_reported(tmp_path: Path, program: str, why: str) -> None:
+    server = await spawn(program.split())
+    try:
+        deadline = 60.0 if program == "false" else 0.1
+        with pytest.raises(HarnessBroken, match=f"the disk's server {why}"):
+            await wait_for_socket(tmp_path / "socket", server, deadline)
+    finally:
+        await kill(server)
 
 
 def test_a_socket_that_is_only_there_does_not_listen_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

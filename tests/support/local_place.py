@@ -34,8 +34,10 @@ ALONE = f"""\
 set -e
 mount --make-rprivate /
 mount -t tmpfs none /run
-mkdir /run/upper /run/work
+mkdir /run/upper /run/work /run/pts
+mount --bind /dev/pts /run/pts
 mount -t overlay none -o lowerdir=/dev,upperdir=/run/upper,workdir=/run/work /dev
+mount --bind /run/pts /dev/pts
 mkdir -p /dev/disk/by-id
 mount --bind "$1" /dev/disk/by-id
 {HIDE_OTHERS}echo up

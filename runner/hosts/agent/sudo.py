@@ -122,7 +122,10 @@ def sudoers_rule() -> str:
 
 
 def allow_command() -> str:
-    return f"echo '{sudoers_rule()}' | sudo install -m 440 /dev/stdin /etc/sudoers.d/matrix-{os.geteuid()}"
+    # The last matching rule decides, so the file is the last. Sudo ignores the name with a dot that visudo checks.
+    file = f"/etc/sudoers.d/zz-matrix-{os.geteuid()}"
+    write = f'umask 227 && echo "{sudoers_rule()}" >{file}.new'
+    return f"sudo sh -c '{write} && /usr/sbin/visudo -cqf {file}.new && mv -f {file}.new {file}'"
 
 
 def user_name() -> str:

@@ -1,21 +1,32 @@
-"""Where everything has to run, what is skipped is a failure."""
+"""Where all that tests need is installed, few may be skipped, and for few reasons."""
 
 from __future__ import annotations
 
 import pytest
 
-SKIPPED, PASSED = "import pytest\ndef test_it(): pytest.skip('no such program')\n", "def test_it(): pass\n"
+FILE = "import pytest\n{skips}\ndef test_it(): pass\n"
+ROOT, OTHER = "only root may do this", "no such program"
 
 
-@pytest.mark.parametrize("asked", [True, False])
-@pytest.mark.parametrize("text", [SKIPPED, PASSED])
-def test_what_is_skipped_fails_if_all_is_asked_for(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, text: str, asked: bool
+@pytest.mark.parametrize(
+    ("most", "skipped", "complaint"),
+    [
+        ("", [OTHER] * 3, ""),
+        ("0", [], ""),
+        ("0", [ROOT], "1 tests were skipped, and at most 0 may be"),
+        ("2", [ROOT] * 2, ""),
+        ("2", [ROOT] * 3, "3 tests were skipped, and at most 2 may be"),
+        ("2", [OTHER], "does not list: no such program"),
+    ],
+)
+def test_so_many_may_be_skipped(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, most: str, skipped: list[str], complaint: str
 ) -> None:
-    monkeypatch.setenv("MATRIX_TEST_ALL", "1" if asked else "")
+    monkeypatch.setenv("MATRIX_TEST_SKIPS", most)
     pytester.makeconftest("from tests.conftest import pytest_sessionfinish")
-    pytester.makepyfile(text)
+    skips = [f"def test_{number}(): pytest.skip({why!r})" for number, why in enumerate(skipped)]
+    pytester.makepyfile(FILE.format(skips="\n".join(skips)))
     found = pytester.runpytest_inprocess("-p", "no:matrix", "-p", "no:randomly")
-    failed = asked and text == SKIPPED
-    assert found.ret == (pytest.ExitCode.TESTS_FAILED if failed else pytest.ExitCode.OK)
-    assert ("which counts as failed here" in found.stdout.str()) == failed
+    assert found.ret == (pytest.ExitCode.TESTS_FAILED if complaint else pytest.ExitCode.OK)
+    assert found.stdout.str().count("MATRIX_TEST_SKIPS") == bool(complaint)
+    assert complaint in found.stdout.str()

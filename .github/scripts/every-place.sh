@@ -21,5 +21,5 @@ id libvirt-qemu >/dev/null 2>&1 || useradd -r -g kvm -G libvirt-qemu -d /var/lib
 virsh --connect qemu:///system version >/dev/null 2>&1 || { virtlogd --daemon && libvirtd --daemon; }
 timeout 60 bash -c 'until virsh --connect qemu:///system version; do sleep 1; done'
 
-MATRIX_TEST_ALL=1 exec "$top/bootstrap" test -m exhaustive tests/vm/test_six_places.py tests/vm/test_killed_arrays.py \
+MATRIX_TEST_SKIPS=0 exec "$top/bootstrap" test -m exhaustive tests/vm/test_six_places.py tests/vm/test_killed_arrays.py \
   tests/vm/test_two_runs.py tests/vm/test_vagrant.py "$@"

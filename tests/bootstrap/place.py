@@ -70,7 +70,8 @@ class Place:
         self.policy = folder / "policy-rc.d"
         script = (REPOSITORY / "bootstrap").read_text()
         assert script.count(POLICY) == 1
-        self.write("a check out/bootstrap", script.replace(POLICY, f"'{self.policy}'"))
+        script = script.replace(POLICY, f"'{self.policy}'").replace("/etc/os-release", '"$PLACE/os-release"')
+        self.write("a check out/bootstrap", script)
         self.write("a check out/pyproject.toml", "[project]\n")
         self.write("a check out/requirements.lock", "click==8\n")
         self.write("a check out/requirements-dev.lock", "click==8\npytest==9\n")
@@ -78,7 +79,14 @@ class Place:
             (self.bin / name).symlink_to(shutil.which(name) or name)
         for name, body in PROGRAMS.items():
             self.program(name, body)
-        for name, text in {"uid": "0", "version": "3.11.2", "installed": "", "units": "", "calls": ""}.items():
+        for name, text in {
+            "uid": "0",
+            "version": "3.11.2",
+            "installed": "",
+            "units": "",
+            "calls": "",
+            "os-release": "",
+        }.items():
             self.write(name, text)
         self.env = {
             "PATH": str(self.bin),

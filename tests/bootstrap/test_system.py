@@ -56,6 +56,14 @@ def _disabled(place: Place) -> list[str]:
     return [call.split()[-1] for call in place.calls() if call.startswith("systemctl disable")]
 
 
+@pytest.mark.parametrize(("system", "has"), [("debian", True), ("ubuntu", False)])
+def test_ubuntu_has_no_package_of_chromium(set_up: Place, system: str, has: bool) -> None:
+    set_up.write("os-release", f"ID={system}\n")
+    set_up.bootstrap("test")
+    *_, install = apt_calls(set_up)
+    assert (" chromium " in install, " sqlite3 " in install) == (has, True)
+
+
 def test_no_service_starts_during_an_installation(set_up: Place) -> None:
     set_up.once("install", '"$PLACE/policy-rc.d" ssh start; echo "$?" >"$PLACE/answer"')
     assert set_up.bootstrap("test", "-q").returncode == 0

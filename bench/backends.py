@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import json
 import os
 import shlex
 import subprocess
@@ -33,6 +34,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from bench.sides import require_difference
 from runner.machines import machine
 from runner.machines.base import MachineOptions, RigSpec
 from tests.support.images import IMAGE
@@ -71,6 +73,8 @@ class Taken:
     first: float
     trials: tuple[float, ...]
     fio: tuple[float, ...]
+    #: As its records say.
+    machine: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,8 @@ def taken(began: float, results: Path) -> Taken:
         raise NotHad("; ".join(sorted({row["reason"] for row in rows})) or f"only {len(rows)} trials")
     started = [datetime.fromisoformat(row["started"]).timestamp() for row in rows]
     lasted = tuple(after - before for before, after in pairwise(started))
-    return Taken(started[0] - began, lasted, tuple(_fio(table.parent / row["folder"]) for row in rows[:-1]))
+    fio = tuple(_fio(table.parent / row["folder"]) for row in rows[:-1])
+    return Taken(started[0] - began, lasted, fio, json.loads((table.parent / "manifest.json").read_text())["machine"])
 
 
 def _fio(trial: Path) -> float:
@@ -242,6 +247,7 @@ def main() -> None:
         backends, missing = wanted(set(asked.names or NAMES), Path(scratch), stack)
         found, failed = measured(backends, asked.rounds, Path(scratch))
     print(f"{'machine':10} {'where':5} {'first trial':>11} {'slowest':>9} {'/ dry':>8} {'beside fio':>11} {'/ fio':>8}")
+    require_difference("machine and place", *((rounds[0].machine, where) for (_, where), rounds in found.items()))
     for place, rounds in found.items():
         print(line(place, rounds, found.get(("dry", place[1]), [])))
     for told, why in {**missing, **failed}.items():

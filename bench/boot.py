@@ -16,14 +16,18 @@ import shutil
 import statistics
 import tempfile
 import time
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
+from unittest.mock import patch
 
+from bench.sides import require_difference
 from runner.base.files import cache_dir, make_once
 from runner.language.matrix import SUITES
 from runner.machines.qemu import argv, build, host, recipe, rig, template
-from runner.machines.qemu.appliance import Appliance, provide
-from runner.machines.qemu.guest import run_guest
+from runner.machines.qemu.appliance import provide
+from runner.machines.qemu.guest import Guest, run_guest
 from runner.simdisks.disk import Disk
 
 PACKAGES = ["initramfs-tools", "udev", "zstd", "cpio", "gzip", *recipe.PACKAGES]
@@ -45,23 +49,26 @@ done
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Stock(Appliance):
-    """The distribution's own way to start the same kernel."""
+#: Of QEMU's options, those that say how a machine comes up.
+STARTS = ("-kernel", "-initrd", "-append", "-incoming")
+Greeted = tuple[float, tuple[str, ...]]
 
-    stock: Path = field(default=Path(), kw_only=True)
 
-    @property
-    def kernel(self) -> Path:
-        return self.stock / "vmlinuz"
+@contextmanager
+def started_as_stock(folder: Path) -> Iterator[None]:
+    """Start machines in the distribution's own way."""
+    files = ["-kernel", str(folder / "vmlinuz"), "-initrd", str(folder / "initramfs")]
+    with patch.object(argv, "boot", lambda _: [*files, "-append", "console=ttyS0 quiet panic=-1"]):
+        yield
 
-    @property
-    def initramfs(self) -> Path:
-        return self.stock / "initramfs"
 
-    @property
-    def words(self) -> str:
-        return "console=ttyS0 quiet panic=-1"
+def start_of(cmdline: bytes) -> tuple[str, ...]:
+    words = cmdline.decode().split("\0")
+    return tuple(after for word, after in pairwise(words) if word in STARTS)
+
+
+def start_of_guest(guest: Guest) -> tuple[str, ...]:
+    return start_of(Path(f"/proc/{guest.process.pid}/cmdline").read_bytes())
 
 
 def report(brief: str, fraction: float | None = None) -> None:  # noqa: ARG001 - the callback takes it
@@ -108,28 +115,29 @@ def furnish(tree: Path) -> None:
     build.tool("ldconfig", "-r", str(tree))
 
 
-async def greet(vm: argv.Vm, scratch: Path) -> float:
+async def greet(vm: argv.Vm, stock: Path, scratch: Path) -> Greeted:
     """Seconds until the guest agent answers."""
     start = time.monotonic()
-    async with run_guest(vm, scratch) as guest:
-        await rig.wait_for_agent(guest, rig.BOOT_DEADLINE, "come up")
-        return time.monotonic() - start
+    with started_as_stock(stock):
+        async with run_guest(vm, scratch) as guest:
+            await rig.wait_for_agent(guest, rig.BOOT_DEADLINE, "come up")
+            return time.monotonic() - start, start_of_guest(guest)
 
 
-async def boot(vm: argv.Vm, scratch: Path) -> float:
+async def boot(vm: argv.Vm, scratch: Path) -> Greeted:
     """Seconds until a machine of ours is ready, its clock compared with ours."""
     start = time.monotonic()
     async with run_guest(vm, scratch) as guest:
         await rig.wait_for_boot(guest)
-        return time.monotonic() - start
+        return time.monotonic() - start, start_of_guest(guest)
 
 
-async def restore(vm: argv.Vm, name: str, scratch: Path) -> float:
+async def restore(vm: argv.Vm, name: str, scratch: Path) -> Greeted:
     """Seconds until a clone has its own clock, entropy and identity, and answers."""
     start = time.monotonic()
     async with template.restore(vm, name, scratch) as (guest, _):
         await guest.ask("guest-ping")
-        return time.monotonic() - start
+        return time.monotonic() - start, start_of_guest(guest)
 
 
 async def compare(kernel: str, rounds: int, scratch: Path) -> dict[str, list[float]]:
@@ -144,12 +152,12 @@ async def compare(kernel: str, rounds: int, scratch: Path) -> dict[str, list[flo
     warm = argv.with_modules(vm, recipe.TEMPLATE_MODULES)
     name = template.key(warm, host.qemu_version(), host.host())
     await restore(warm, name, scratch)  # which makes the template if there is none
-    plain = replace(vm, appliance=Stock(base.userland, base.core, stock=stock))
     taken: dict[str, list[float]] = {"stock initramfs": [], "cold boot": [], "restored clone": []}
     for _ in range(rounds):
-        taken["stock initramfs"].append(await greet(plain, scratch))
-        taken["cold boot"].append(await boot(vm, scratch))
-        taken["restored clone"].append(await restore(warm, name, scratch))
+        sides = (await greet(vm, stock, scratch), await boot(vm, scratch), await restore(warm, name, scratch))
+        require_difference("start", *(start for _, start in sides))
+        for times, (seconds, _) in zip(taken.values(), sides, strict=True):
+            times.append(seconds)
     return taken
 
 

@@ -17,6 +17,7 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.sides import require_difference
 from runner.engine.plan import Plan
 from runner.engine.recorder import Event
 from runner.engine.rigs import rig_spec
@@ -73,12 +74,15 @@ async def compare(space: Space, rounds: int, folder: Path) -> list[tuple[float, 
             built = await StackOnRig.build(space.matrix, space.stacks[0], rig, machine, None)
             await loop(rig, cells[:2], rig.disks)
             for round_number in range(1, rounds + 1):
+                before = len(list(journal.trials()))
                 by_hand = await loop(rig, cells, rig.disks)
+                between = len(list(journal.trials()))
                 began = time.perf_counter()
                 left = deque(cells)
                 while left:
                     await execution.trial(built, left, round_number)
                 pairs.append((time.perf_counter() - began, by_hand))
+                require_difference("number of records", between - before, len(list(journal.trials())) - between)
                 print(f"round {round_number}: {pairs[-1][0]:.1f} s / {by_hand:.1f} s", flush=True)
     return pairs
 

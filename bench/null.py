@@ -13,6 +13,7 @@ import argparse
 import random
 from pathlib import Path
 
+from bench.sides import require_difference
 from runner.analysis.compare import Speed, compare_sides, noise_floor
 from runner.analysis.pairs import parts
 from runner.analysis.samples import Samples, read_samples
@@ -28,6 +29,7 @@ def halves(found: list[Samples], chance: random.Random) -> tuple[int, int, float
     """Of one comparison: how many figures there are, how many false alarms, and the noise floor."""
     rounds = sorted({round_number for one in found for _, round_number in one.identities})
     half = set(chance.sample(rounds, len(rounds) // 2))
+    require_difference("rounds", frozenset(half), frozenset(rounds) - half)
     sides = parts("it", found, half.__contains__)
     done = compare_sides(*sides, "run", METRICS, within=WITHIN, confidence=CONFIDENCE)
     alarms = sum(line.speed in {Speed.FASTER, Speed.SLOWER} for line in done.lines)

@@ -14,9 +14,11 @@ import statistics
 import tempfile
 import time
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.sides import require_difference
 from runner.engine.concurrency import Level
 from runner.engine.plan import Plan
 from runner.engine.recorder import Event, TrialHostLimited
@@ -30,6 +32,7 @@ from runner.space.select import select
 from tests.support.execution import executor
 
 if TYPE_CHECKING:
+    from runner.results.record import Trial
     from runner.space.space import Space
 
 RIGS = 4
@@ -51,6 +54,8 @@ class Taken:
     #: Of those recorded; and how many had to be measured again alone.
     host_limited: int
     repeated: int
+    #: So many at the same time.
+    together: int
 
 
 async def once(space: Space, jobs: int, scratch: Path) -> Taken:
@@ -70,13 +75,23 @@ async def once(space: Space, jobs: int, scratch: Path) -> Taken:
         len(trials),
         sum("host_limited" in trial.notes for trial in trials),
         sum(isinstance(event, TrialHostLimited) for event in seen),
+        most_together(trials),
     )
+
+
+def most_together(trials: list[Trial]) -> int:
+    """Return how many trials were under way at most at the same time, by their records."""
+    begins = [(datetime.fromisoformat(one.started).timestamp(), one.seconds) for one in trials]
+    return max(sum(other <= begin < other + lasted for other, lasted in begins) for begin, _ in begins)
 
 
 async def compare(space: Space, rounds: int, scratch: Path) -> list[tuple[Taken, Taken]]:
     async with Qemu().rig(rig_spec(space.matrix, space.stacks[0], None), scratch):
         pass  # which makes the template if there is none
-    return [(await once(space, 1, scratch), await once(space, RIGS, scratch)) for _ in range(rounds)]
+    pairs = [(await once(space, 1, scratch), await once(space, RIGS, scratch)) for _ in range(rounds)]
+    for after, beside in pairs:
+        require_difference("number of trials at the same time", after.together, beside.together)
+    return pairs
 
 
 def manifest() -> Manifest:

@@ -25,6 +25,7 @@ from xml.etree import ElementTree as Tree
 
 import sqlalchemy as sa
 
+from bench.sides import require_difference
 from runner.reports.answer import full_answer
 from runner.reports.html import page
 from runner.reports.speed import without_gc
@@ -102,12 +103,12 @@ def rows_of(one: Trial) -> dict[str, object]:
 
 
 @without_gc()
-def ours(path: Path) -> RunData:
+def ours(path: Path) -> tuple[RunData, bytes]:
     with Journal.existing(path) as journal:
         content = load_run_data(RunFolder(path.parent, MANIFEST), journal, over=True)
     written = {name: b"".join(parts) for name, parts in islice(rendered(content), 3)}
     assert written.keys() == {"trials.csv", "summary.csv", "junit.xml"}
-    return content
+    return content, written["junit.xml"]
 
 
 def answer(content: RunData) -> str:
@@ -118,7 +119,7 @@ def people(content: RunData) -> bytes:
     return page(content, MANIFEST, "bench")
 
 
-def bare(trials: int) -> None:
+def bare(trials: int) -> bytes:
     table = io.StringIO()
     writer = csv.writer(table)
     for _ in range(trials):
@@ -131,7 +132,7 @@ def bare(trials: int) -> None:
         for _ in range(PER_CELL):
             case = Tree.SubElement(suite, "testcase", name="some text", classname="some text", time="1.5")
             Tree.SubElement(case, "system-out").text = "x" * 900
-    Tree.tostring(root, encoding="utf-8")
+    return bytes(Tree.tostring(root, encoding="utf-8"))
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -145,7 +146,8 @@ def told(kind: str, trials: int, *, writes: bool) -> None:
         path = Path(folder) / "journal.sqlite"
         fill(path, trials, writes=writes)
         pairs = [(seconds(lambda: ours(path)), seconds(lambda: bare(trials))) for _ in range(ROUNDS)]
-        content = ours(path)
+        content, junit = ours(path)
+        require_difference("JUnit", junit[:1000], bare(trials)[:1000])
         answers = seconds(lambda: answer(content))
         pages = [seconds(lambda: people(content)) for _ in range(ROUNDS)]
     mine, theirs = median(pair[0] for pair in pairs), median(pair[1] for pair in pairs)

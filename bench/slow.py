@@ -15,6 +15,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from bench.sides import require_difference
 from runner.engine.rigs import rig_spec
 from runner.engine.trial import StackOnRig
 from runner.language.slow import FACTORS
@@ -53,6 +54,8 @@ async def measure_all(
     space: Space, only: list[str], repeats: int, scratch: Path
 ) -> dict[tuple[str, int], list[Measured]]:
     found = defaultdict[tuple[str, int], list["Measured"]](list)
+    slowed_spaces = map(space.in_slow_motion, FACTORS)
+    require_difference("disks", *(rig_spec(one.matrix, one.stacks[0], None).disks for one in slowed_spaces))
     for number in range(1, repeats + 1):
         for slow in FACTORS:
             slowed = space.in_slow_motion(slow)

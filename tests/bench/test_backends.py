@@ -27,6 +27,7 @@ def results(place: Path, outcomes: list[str], fio: float = 0.5) -> Path:
         rows.append(
             f"c{number},n,{outcome},{'why' * (outcome == 'broken')},1970-01-01T00:00:{10 + number}+00:00,{trial.name}\n"
         )
+    (run / "manifest.json").write_text('{"machine": "dry"}')
     (run / "trials.csv").write_text(HEAD + "".join(reversed(rows)))
     return run.parent
 
@@ -37,7 +38,7 @@ def test_every_machine_is_measured() -> None:
 
 def test_a_trial_lasts_until_the_next_begins(tmp_path: Path) -> None:
     found = taken(4.0, results(tmp_path, ["measured"] * TRIALS))
-    assert found == Taken(6.0, (1.0,) * (TRIALS - 1), (0.5,) * (TRIALS - 1))
+    assert found == Taken(6.0, (1.0,) * (TRIALS - 1), (0.5,) * (TRIALS - 1), "dry")
 
 
 def test_what_did_not_go_well_is_no_figure(tmp_path: Path) -> None:
@@ -47,7 +48,7 @@ def test_what_did_not_go_well_is_no_figure(tmp_path: Path) -> None:
 
 def test_the_program_alone_for_real(tmp_path: Path) -> None:
     found = here(["dry"], tmp_path)
-    assert (len(found.trials), set(found.fio)) == (TRIALS - 1, {0.0})
+    assert (len(found.trials), set(found.fio), found.machine) == (TRIALS - 1, {0.0}, "dry")
     assert min(found.first, *found.trials) > 0
 
 

@@ -77,6 +77,11 @@ def test_actions_of_other_repositories_are_pinned() -> None:
         assert uses == "./" or PINNED.fullmatch(uses), (name, uses)
 
 
+def test_no_job_runs_in_an_image_that_others_can_replace() -> None:
+    jobs = [(path.name, job) for path in WORKFLOWS for job in loaded(path)["jobs"].values()]
+    assert [name for name, job in jobs if job.keys() & {"container", "services"}] == []
+
+
 def test_checkouts_leave_no_credentials() -> None:
     for name, step in steps():
         if step.get("uses", "").startswith("actions/checkout@"):

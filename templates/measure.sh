@@ -10,6 +10,11 @@
 set -euo pipefail
 exec </dev/null
 {% include 'prelude.sh' %}
+{% if not (sync and sync.alone) %}
+
+{% set under_test = (stack.directory,) if files else stack.tops %}
+{% include 'confined.sh' %}
+{% endif %}
 
 {% if not files and not work.direct %}
 # Empties the caches of these devices, before and after the trial: earlier data must not be read from memory, and later
@@ -118,7 +123,7 @@ unasked=$!
 {% elif pts %}
 {% include 'pts.sh' %}
 {% else %}
-fio --output-format=json+ --output="$output" job.fio || status=$?
+(confined fio --output-format=json+ --output="$output" job.fio) || status=$?
 {% endif %}
 # Its output must not mix with the counters. Missing files are skipped, because none of them decides anything.
 wait "$unasked" || true

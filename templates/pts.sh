@@ -5,7 +5,7 @@ printf 'note\tpurge\tblkdiscard\n'
 {% if pts.fill %}
 # Preconditioning: write all {{ pts.times }} times in order.
 began=${EPOCHREALTIME/[.,]/}
-said=$(fio --eta=never --thread --ioengine=libaio --direct=1 --allow_file_create=0 --rw=write --bs={{ pts.fill }} \
+said=$(confined fio --eta=never --thread --ioengine=libaio --direct=1 --allow_file_create=0 --rw=write --bs={{ pts.fill }} \
   --iodepth=32 --size={{ pts.active }} --loops={{ pts.times }} --refill_buffers=1 --name=fill "--filename=${device//:/\\:}" 2>&1) || {
   printf '%s\n' "$said" >&2
   fail "preconditioning failed:"
@@ -29,7 +29,7 @@ seed=${BASH_REMATCH[1]}
 for ((round = 1; round <= rounds; round++)); do
   printf '%s\n' "${job/randseed=$seed/randseed=$(((seed + round) % 2147483647))}" >round.fio
   rm -f round.json
-  fio --output-format=json --output=round.json round.fio || status=$?
+  (confined fio --output-format=json --output=round.json round.fio) || status=$?
   if [[ -e round.json ]]; then
     text=$(<round.json)
     printf '%s\n' "$text" >>"$output"

@@ -5,4 +5,4 @@ awk -v jobs={{ work.iodepth }} '
   NR <= jobs { print "fio version 2 iolog\ntrace add\ntrace open" >("replay." NR - 1 ".log") }
   { print "trace wait " $1 " 0\ntrace " $2 " " $3 " " $4 >("replay." (NR - 1) % jobs ".log") }
 ' "$trace"
-fio --output-format=json+ --output="$output" job.fio || status=$?
+(confined fio --output-format=json+ --output="$output" job.fio) || status=$?

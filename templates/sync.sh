@@ -13,7 +13,7 @@ pause() { read -rt "$1" -u "$pipe" || true; }
 
 prepare
 {% if not sync.alone %}
-fio --output-format=json+ --output="$output" job.fio &
+confined fio --output-format=json+ --output="$output" job.fio &
 work=$!
 while [[ ! -e begun ]] && kill -0 "$work" 2>/dev/null; do pause 0.05; done
 {% endif %}

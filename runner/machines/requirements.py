@@ -56,11 +56,12 @@ def parse_facts(output: str) -> dict[str, str]:
     return {name: text.strip() for name, _, text in lines if text.strip()}
 
 
-ALWAYS = ("bash", "blkid", "blockdev", "fio", "unshare", "wipefs")
+ALWAYS = ("bash", "blkid", "blockdev", "chroot", "fio", "mount", "unshare", "wipefs")
 #: Debian package of each program; other distributions mostly use the same names.
 PACKAGES = {
-    **{name: name for name in ("bash", "dmsetup", "fio", "mdadm", "python3")},
+    **{name: name for name in ("bash", "dmsetup", "fio", "mdadm", "mount", "python3")},
     **dict.fromkeys(("blkid", "blockdev", "unshare", "wipefs"), "util-linux"),
+    "chroot": "coreutils",
     **dict.fromkeys(("btrfs", "mkfs.btrfs"), "btrfs-progs"),
     **dict.fromkeys(("cryptsetup", "integritysetup"), "cryptsetup-bin"),
     **dict.fromkeys(("dumpe2fs", "mkfs.ext2", "mkfs.ext3", "mkfs.ext4"), "e2fsprogs"),

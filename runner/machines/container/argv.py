@@ -143,7 +143,7 @@ def is_mapped(spec: RigSpec) -> bool:
 def _capabilities(spec: RigSpec) -> list[str]:
     found = ["DAC_OVERRIDE"]  # nodes may belong to other users than root
     if is_built(spec) or "caches" in spec.powers:
-        found.append("SYS_ADMIN")  # mount, assemble, drop caches
+        found += ["SYS_ADMIN", "SYS_CHROOT"]  # mount, assemble, drop caches; confine fio
     if is_stacked(spec) or "sfdisk" in spec.programs:
         found.append("MKNOD")  # no udev makes the nodes
     if is_mapped(spec):

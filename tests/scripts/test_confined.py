@@ -1,0 +1,110 @@
+"""fio writes only in the trial's folder and on what is under test, whatever its job says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.scripts.cell import cell_scripts, stack_scripts
+from tests.support.matrices import space
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MATRIX = """\
+name: m
+disks: {count: 1, size: 64MiB}
+layouts: {raw: [disk]}
+workloads: {w: {rw: write, bs: 4KiB, size: 1MiB}}
+"""
+JOB = "[a]\nrw=write\nbs=4k\nsize=8k\nallow_file_create=0\nfilename="
+SECRET = "as it was\n" * 1000
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to attach loop devices and to mount")
+
+
+def attached(image: Path) -> str:
+    image.write_bytes(SECRET.encode().ljust(1 << 20))
+    return subprocess.run(
+        ["losetup", "--find", "--show", image], check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+@pytest.fixture
+def devices(tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """Attach the device under test, and one of somebody else."""
+    made: list[str] = []
+    try:
+        made += [attached(tmp_path / "mine"), attached(tmp_path / "other")]
+        yield made[0], made[1]
+    finally:
+        for device in made:
+            subprocess.run(["losetup", "--detach", device], check=True)
+
+
+def measured(folder: Path, device: str, job: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    cell = next(iter(space(MATRIX).cells()))
+    stack = stack_scripts(cell.stack, [device], zeroed=False).stack
+    trial = folder / "a trial"
+    trial.mkdir(exist_ok=True)
+    (trial / "job.fio").write_text(job)
+    measure = cell_scripts(cell, stack).measure
+    return subprocess.run(
+        ["bash", "-c", measure], cwd=trial, capture_output=True, text=True, env={**os.environ, **environment}
+    )
+
+
+def test_the_device_under_test_is_written(devices: tuple[str, str], tmp_path: Path) -> None:
+    (tmp_path / "by id").symlink_to(devices[0])
+    done = measured(tmp_path, devices[0], JOB + devices[0])
+    assert done.returncode == 0, done.stderr
+    assert '"disk_util"' in done.stdout
+    assert not (tmp_path / "mine").read_bytes().startswith(SECRET[:100].encode())
+    assert {one.name for one in (tmp_path / "a trial").iterdir()} == {"job.fio", "fio.json"}
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "{path}",
+        "../sentinel",
+        "/host{path}",
+        "link",
+        "/proc/1/root{path}",
+        "/proc/self/cwd/../sentinel",
+        "{mount}/file",
+    ],
+)
+def test_a_file_of_somebody_else_stays(devices: tuple[str, str], tmp_path: Path, way: str) -> None:
+    sentinel, trial, mount = tmp_path / "sentinel", tmp_path / "a trial", tmp_path / "a 0405 mount"
+    trial.mkdir()
+    mount.mkdir()
+    sentinel.write_text(SECRET)
+    (trial / "link").symlink_to(sentinel)
+    subprocess.run(["mount", "-t", "tmpfs", "test", mount], check=True)
+    try:
+        (mount / "file").write_text(SECRET)
+        done = measured(tmp_path, devices[0], JOB + way.format(path=sentinel, mount=mount))
+        assert done.returncode != 0
+        assert [(mount / "file").read_text(), sentinel.read_text()] == [SECRET, SECRET]
+    finally:
+        subprocess.run(["umount", mount], check=True)
+
+
+def test_a_device_of_somebody_else_stays(devices: tuple[str, str], tmp_path: Path) -> None:
+    done = measured(tmp_path, devices[0], JOB + devices[1])
+    assert done.returncode != 0
+    assert (tmp_path / "other").read_bytes().startswith(SECRET.encode())
+
+
+def test_a_process_without_the_right_to_mount_runs_fio_as_it_is(devices: tuple[str, str], tmp_path: Path) -> None:
+    dropped = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
+    cell = next(iter(space(MATRIX).cells()))
+    measure = cell_scripts(cell, stack_scripts(cell.stack, [devices[0]], zeroed=False).stack).measure
+    (tmp_path / "job.fio").write_text(JOB + devices[0])
+    done = subprocess.run([*dropped, "bash", "-c", measure], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -13,6 +13,10 @@ from runner.language.fio_values import Option, file_names, is_elsewhere, option_
 from runner.language.workload import NOT_ENGINES, Engine
 from runner.language.yaml_source import Place
 
+#: Keywords of `filename_format` in fio's order. A file's number and its job's cannot make another folder of a name.
+_IN_NAMES = ("$jobname", "$jobnum", "$filenum", "$clientuid")
+_LONGEST_NAME = 254  # fio cuts longer names of sections
+_PATH_MAX = 4095  # fio's buffer for a name; each keyword uses some of it
 DEEPEST = 10  # include files within include files
 _LONGEST = 4000  # fio cuts longer lines, and reads the rest as the next line
 MOST_SECTIONS = 1000
@@ -265,6 +269,36 @@ def _lines(options: Iterable[Option], *, in_files: bool) -> Iterator[str]:
 
 def is_ours(name: str) -> bool:
     return name in _COLLECTED or name.startswith("log_")
+
+
+def file_name(pattern: str, job: str) -> str | None:
+    """Return the name of a job's first file as fio makes it; None if its buffer is too small, or it never ends."""
+    left = _PATH_MAX
+    for keyword, value in zip(_IN_NAMES, (job, "0", "0", ""), strict=True):
+        while found := re.search(re.escape(keyword), pattern, re.IGNORECASE | re.ASCII):
+            left -= len((pattern[: found.start()] + value).encode(errors="surrogatepass"))
+            if left < 0:
+                return None
+            pattern = pattern[: found.start()] + value + pattern[found.end() :]
+    return pattern if len(pattern.encode(errors="surrogatepass")) <= _PATH_MAX else None
+
+
+def misnamed(sections: Sections, *, in_files: bool) -> Iterator[tuple[Section, str]]:
+    """Yield the sections of which the name or its files are not possible, and why."""
+    common = ""
+    for section in sections:
+        patterns = [option.value or "" for option in section.options if option.name == "filename_format"]
+        pattern = (patterns or [common])[-1]
+        if section.is_global:
+            common = pattern
+        elif len(section.name.encode(errors="surrogatepass")) > _LONGEST_NAME:
+            yield section, f"fio cuts names of more than {_LONGEST_NAME} bytes; write a shorter one"
+        elif in_files:
+            name = file_name(pattern or "$jobname.$jobnum.$filenum", section.name)
+            if name is None:
+                yield section, "fio cannot make the name of its file from `filename_format`; write a shorter one"
+            elif ".." in (*name.split("/"), *section.name.split("/")):
+                yield section, f"its file would be {name[:60]}, outside of the layout; write another name"
 
 
 _PLACES = "fio must not read or write beside the top of the layout"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from runner.language.axes import constructed
 from runner.language.fio_values import file_names, is_elsewhere, option_text
 from runner.language.job_bounds import JobWorkload, bounds_of
-from runner.language.job_file import split_key, why_refused, with_values
+from runner.language.job_file import misnamed, split_key, why_refused, with_values
 from runner.language.job_map import problems_of, sections_of
 from runner.language.slow import problems as slow_problems
 from runner.language.workload import Workload
@@ -85,6 +85,8 @@ class JobVariants:
             for option in section.options:
                 if why := why_refused(option, in_files=in_files):
                     self._refuse(choice, coords, section.name, option, why)
+        for section, why in misnamed(sections, in_files=in_files):
+            self._findings.flaw_of(coords, self._place(choice), f"[{section.name[:60]}]: {why}")
         self._note_targets(file)
         return sections
 

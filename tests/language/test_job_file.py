@@ -6,7 +6,16 @@ import pytest
 
 from runner.language.fio_values import UnknownBound, parse_fio_size, parse_fio_time, relative_names
 from runner.language.job_bounds import JobWorkload, bounds_of
-from runner.language.job_file import JobFile, JobReader, effective, on_target, why_refused, with_values
+from runner.language.job_file import (
+    JobFile,
+    JobReader,
+    effective,
+    file_name,
+    misnamed,
+    on_target,
+    why_refused,
+    with_values,
+)
 from runner.language.workload import Workload
 from runner.language.yaml_source import Place
 
@@ -103,6 +112,39 @@ def test_fio_may_compute_with_facts_of_its_host(value: str) -> None:
     file, _ = read(f"[a]\nthinktime={value}\n")
     ((_, options),) = effective(file.sections)
     assert [why_refused(one, in_files=False) for one in options.values()] == [""]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "job"),
+    [
+        ("", "../../../etc/passwd"),
+        ("$jobname", "../../../etc/passwd"),
+        ("$JobName", "a/../../../etc/passwd"),
+        (".$clientuid./.$clientuid./etc/passwd", "a"),
+        (".$jobname/etc/passwd", "."),
+        ("$jobname", ".$clientuid./etc/passwd"),
+        ("", "a" * 251 + "/..."),  # fio cuts it to `/..`
+        ("$jobname", "$jobname"),
+        ("$jobnum" * 100 + "x" * 3000, "a"),
+    ],
+)
+def test_no_name_that_fio_makes_leaves_the_layout(pattern: str, job: str) -> None:
+    file, reader = read(f"[global]\nfilename_format={pattern}\n[{job}]\nrw=read\n")
+    assert not reader.wrong
+    assert [section.name for section, _ in misnamed(file.sections, in_files=True)] == [job]
+    assert len([*misnamed(file.sections, in_files=False)]) == (len(job) > 254)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "job"), [("", "a/b"), ("", "..a"), ("$jobname/..$filenum", "x"), ("$x", "$jobnum")]
+)
+def test_names_within_the_layout_are_possible(pattern: str, job: str) -> None:
+    file, _ = read(f"[a]\n[{job}]\nfilename_format={pattern}\n")
+    assert [*misnamed(file.sections, in_files=True)] == []
+
+
+def test_files_have_the_names_of_fio() -> None:
+    assert file_name("$JOBNAME-$jobnum.$filenum$clientuid$jobnam", "a$filenum") == "a0-0.0$jobnam"
 
 
 def test_files_may_be_unlinked_in_a_file_system() -> None:

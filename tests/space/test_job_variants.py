@@ -161,3 +161,15 @@ def test_a_job_verifies_only_data_of_its_own(second: str, said: str) -> None:
         assert said in error.value.details
     else:
         assert load(text, start=start).space.count() == 1
+
+
+def test_the_files_of_a_job_stay_in_the_file_system() -> None:
+    with pytest.raises(BadInput) as refused:
+        load(
+            "  db: {job: jobs/db.fio}\n",
+            "[../../../etc/passwd]\nfilename_format=$jobname\nsize=1m\n",
+            START.replace("raw: [disk], ", ""),
+        )
+    assert "its file would be ../../../etc/passwd, outside of the layout; write another name" in str(
+        refused.value.details
+    )

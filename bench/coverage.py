@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import stdtrit
 
-from runner.statistics.changes import drift, find_changes, find_extreme
+from runner.statistics.changes import drift, find_changes
+from runner.statistics.extremes import find_extreme
 from runner.statistics.ratios import Verdict, paired_ratio, ratio_by_history, unpaired_ratio, verdicts
 from runner.statistics.stopping import FIRST_LOOK_SHARE, Rule
 

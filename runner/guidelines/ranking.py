@@ -13,7 +13,7 @@ from runner.base.errors import BadInput
 from runner.guidelines.evaluate import Level
 from runner.guidelines.samples import Measured, kind_of
 from runner.language.metrics import KNOWN, RATES, SIDES, Metric, is_large
-from runner.statistics.changes import find_extreme
+from runner.statistics.extremes import find_extreme
 from runner.statistics.ratios import Ratio, paired_ratio
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from runner.statistics.ratios import (
     Interval,
     Ratio,
     bounded_exp,
-    paired_ratio,
     student_interval,
     t_factor,
     unpaired_ratio,
@@ -263,17 +262,6 @@ def find_two_states(values: Sequence[float]) -> States | None:
     return States(len(low), fmean(low), len(high), fmean(high))
 
 
-@dataclass(frozen=True, slots=True)
-class Extreme:
-    """The place of the highest (or lowest) mean, and all candidates for the true one."""
-
-    at: int
-    #: In order of the axis, `at` included.
-    candidates: tuple[int, ...]
-    #: The least confidence that the true one is a candidate.
-    confidence: float
-
-
 def scaling_exponent(places: Sequence[float], samples: Sequence[Sample], confidence: float = 0.95) -> Interval | None:
     """Return the power by which a metric scales with a number: 1 is proportional, 0 constant, -1 inversely.
 
@@ -287,42 +275,3 @@ def scaling_exponent(places: Sequence[float], samples: Sequence[Sample], confide
     steps = [log(place) for place in places]
     slopes = [linear_regression(steps, [log(sample[number]) for sample in samples]).slope for number in rounds]
     return student_interval(slopes, confidence)
-
-
-def find_extreme(samples: Sequence[Sample], confidence: float = 0.95, *, lowest: bool = False) -> Extreme | None:
-    """Return the highest place, with all places that cannot be distinguished from it; with `lowest`, the lowest.
-
-    The best place is chosen by least squares on logarithms, so that the rounds in which it was measured give no
-    advantage. Another one that clearly beats it in a paired comparison takes its place. A place is ruled out if the
-    best one beats it in a one-sided paired test, with Bonferroni's correction. None if no place is positive.
-    """
-    there = [place for place, sample in enumerate(samples) if _positive(sample)]
-    if not there:
-        return None
-    sign = -1 if lowest else 1
-    level = dict(zip(there, cell_levels([samples[place] for place in there]), strict=True))
-    best, passed = max(there, key=lambda place: sign * level[place]), set[int]()
-    ahead = _beaten_by_best(best, there, samples, confidence, sign)
-    while better := [place for place in there if ahead.get(place) is False and place not in passed]:
-        passed.add(best)
-        best = max(better, key=lambda place: sign * level[place])
-        ahead = _beaten_by_best(best, there, samples, confidence, sign)
-    return Extreme(best, tuple(place for place in there if not ahead.get(place)), confidence)
-
-
-def _beaten_by_best(
-    best: int, there: Sequence[int], samples: Sequence[Sample], confidence: float, sign: int
-) -> dict[int, bool | None]:
-    """Return whether the best one clearly beats each other place, or is clearly beaten (False); None if neither."""
-    found: dict[int, bool | None] = dict.fromkeys(there)
-    if len(samples[best]) < 2 and confidence > 0.5:  # a single round decides nothing
-        return found
-    for place in there:
-        ratio = paired_ratio(samples[place], samples[best], confidence) if place != best else None
-        clear = ratio is not None and ratio.p / 2 <= (1 - confidence) / (len(there) - 1)
-        found[place] = sign * log(ratio.ratio) > 0 if ratio and clear else None
-    return found
-
-
-def _positive(sample: Sample) -> bool:
-    return bool(sample) and min(sample.values()) > 0

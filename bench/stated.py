@@ -1,0 +1,71 @@
+"""Error rates of conclusions: `python -m bench.stated [--times 400]` prints what is stated and what is measured.
+
+Each row draws histories or runs in which the right conclusion is known, and counts the wrong ones (or those that find
+what is there). `before`: the same row with the code of version 0.1.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from runner.statistics.extremes import find_extreme
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.random import Generator
+
+NOISE = 0.02
+
+
+class Row(NamedTuple):
+    name: str
+    stated: str
+    before: str
+    happens: Callable[[Generator], bool]
+
+
+def calls_one_slower(places: int, rounds: int, last: float = 1.0) -> Callable[[Generator], bool]:
+    """Return whether a stack is called slower: any of equal ones, or the last one if it is."""
+
+    def happens(chance: Generator) -> bool:
+        means = np.ones(places)
+        means[-1] = last
+        moods = 0.05 * chance.standard_normal(rounds)
+        logs = np.log(means)[:, None] + moods + NOISE * chance.standard_normal((places, rounds))
+        found = find_extreme([dict(enumerate(row)) for row in np.exp(logs)])
+        assert found is not None
+        return places - 1 not in found.candidates if last != 1 else len(found.candidates) < places
+
+    return happens
+
+
+ROWS = (
+    Row("2 equal stacks, 3 trials: any called slower", "5 %", "5 %", calls_one_slower(2, 3)),
+    Row("5 equal stacks, 3 trials: any called slower", "5 %", "14 %", calls_one_slower(5, 3)),
+    Row("20 equal stacks, 3 trials: any called slower", "5 %", "21 %", calls_one_slower(20, 3)),
+    Row("20 equal stacks, 5 trials: any called slower", "5 %", "25 %", calls_one_slower(20, 5)),
+    Row("5 stacks, 3 trials: one of -6 % is found", "", "41 %", calls_one_slower(5, 3, 0.94)),
+    Row("20 stacks, 3 trials: one of -6 % is found", "", "12 %", calls_one_slower(20, 3, 0.94)),
+    Row("20 stacks, 5 trials: one of -6 % is found", "", "69 %", calls_one_slower(20, 5, 0.94)),
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.stated", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--times", type=int, default=400)
+    parser.add_argument("--only", default="", help="only rows whose name has this text")
+    asked = parser.parse_args()
+    print(f"{'':60}{'stated':>8}{'before':>8}{'now':>8}")
+    for row in ROWS:
+        if asked.only in row.name:
+            chance = np.random.default_rng([1, *row.name.encode()])
+            share = sum(row.happens(chance) for _ in range(asked.times)) / asked.times
+            print(f"{row.name:60}{row.stated:>8}{row.before:>8}{share:>8.1%}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

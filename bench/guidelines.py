@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from numpy.random import Generator
+    from numpy.typing import NDArray
 
     Axes = Mapping[str, str]
     Truth = Callable[[Axes], float]
@@ -133,12 +134,29 @@ CASES = (
 )  # fmt: skip
 
 
-def drawn(case: Case, truth: Truth, noise: float, rounds: int, chance: Generator, mood: float = MOOD) -> list[Measured]:
+def correlated(chance: Generator, count: int, correlation: float) -> NDArray[np.float64]:
+    """Return normal values, each of which keeps a share of the one before."""
+    values = chance.standard_normal(count)
+    for at in range(1, count if correlation else 0):
+        values[at] = correlation * values[at - 1] + np.sqrt(1 - correlation**2) * values[at]
+    return values
+
+
+def drawn(
+    case: Case,
+    truth: Truth,
+    noise: float,
+    rounds: int,
+    chance: Generator,
+    mood: float = MOOD,
+    *,
+    correlation: float = 0.0,
+) -> list[Measured]:
     """A run. A figure by itself has no round to be compared within, so there the rounds have no mood."""
     moods = np.exp((0.0 if case.shape == "bound" else mood) * chance.standard_normal(rounds))
     found = []
     for cell in case.cells:
-        values = truth(cell.axes) * moods * np.exp(noise * chance.standard_normal(rounds))
+        values = truth(cell.axes) * moods * np.exp(noise * correlated(chance, rounds, correlation))
         columns = {"read_bw": {round_number: float(value) for round_number, value in enumerate(values, start=1)}}
         found.append(Measured("run", cell, columns, Rule(rounds, rounds), StopReason.FIXED, rounds))
     return found
@@ -159,12 +177,14 @@ def shares(case: Case, truth: Truth, noise: float, rounds: int, runs: int, seed:
 def steered(case: Case, noise: float, runs: int, seed: int, most: int) -> float:
     """How often a claim on the edge gets a verdict where trials go on until it has one."""
     chance = np.random.default_rng([seed, 99, int(1e4 * noise), CASES.index(case)])
-    decided = 0
-    for _ in range(runs):
-        found = drawn(case, case.edge, noise, most, chance)
-        seen = (_first(found, rounds) for rounds in looks(3) if rounds <= most)
-        decided += any(verdict(case, one, SHARE) is not Verdict.INCONCLUSIVE for one in seen)
-    return decided / runs
+    return sum(decided_after(case, drawn(case, case.edge, noise, most, chance)) > 0 for _ in range(runs)) / runs
+
+
+def decided_after(case: Case, found: Sequence[Measured]) -> int:
+    """Return the rounds after which trials that go on until there is a verdict would end; 0: never."""
+    most = found[0].trials
+    seen = (rounds for rounds in looks(3) if rounds <= most)
+    return next((one for one in seen if verdict(case, _first(found, one), SHARE) is not Verdict.INCONCLUSIVE), 0)
 
 
 def _first(found: Sequence[Measured], rounds: int) -> list[Measured]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from bench.guidelines import Case, claim, decided_after, drawn, grid, of_layout
 from runner.statistics.extremes import find_extreme
 
 if TYPE_CHECKING:
@@ -43,6 +44,27 @@ def calls_one_slower(places: int, rounds: int, last: float = 1.0) -> Callable[[G
     return happens
 
 
+RATIO = Case(
+    claim(ratio={"metric": "read.bw", "of": {"layout": "far"}, "to": {"layout": "raid0"}, "at_least": 1.3}),
+    grid(layout=("raid0", "far")), of_layout(1.3), of_layout(1.0), of_layout(1.43),
+)  # fmt: skip
+
+
+def decides_at_the_edge(correlation: float, rounds: int = 141) -> Callable[[Generator], bool]:
+    """Return whether a claim gets a verdict with `--until-decided`, though its figure is exactly at the limit."""
+
+    def happens(chance: Generator) -> bool:
+        found = drawn(RATIO, RATIO.edge, NOISE, rounds, chance, correlation=correlation)
+        return decided_after(RATIO, found) > 0
+
+    return happens
+
+
+def decides_within(rounds: int) -> Callable[[Generator], bool]:
+    """Return whether so many rounds decide a claim whose figure is 10 % beyond the limit."""
+    return lambda chance: decided_after(RATIO, drawn(RATIO, RATIO.true, NOISE, rounds, chance)) > 0
+
+
 ROWS = (
     Row("2 equal stacks, 3 trials: any called slower", "5 %", "5 %", calls_one_slower(2, 3)),
     Row("5 equal stacks, 3 trials: any called slower", "5 %", "14 %", calls_one_slower(5, 3)),
@@ -51,6 +73,12 @@ ROWS = (
     Row("5 stacks, 3 trials: one of -6 % is found", "", "41 %", calls_one_slower(5, 3, 0.94)),
     Row("20 stacks, 3 trials: one of -6 % is found", "", "12 %", calls_one_slower(20, 3, 0.94)),
     Row("20 stacks, 5 trials: one of -6 % is found", "", "69 %", calls_one_slower(20, 5, 0.94)),
+    Row("--until-decided, independent trials: wrong", "5 %", "4 %", decides_at_the_edge(0.0)),
+    Row("--until-decided, correlation 0.3: wrong", "5 %", "20 %", decides_at_the_edge(0.3)),
+    Row("--until-decided, correlation 0.5: wrong", "5 %", "41 %", decides_at_the_edge(0.5)),
+    Row("--until-decided, correlation 0.8: wrong", "5 %", "87 %", decides_at_the_edge(0.8)),
+    Row("--until-decided, 10 % beyond the limit: 6 rounds decide", "", "", decides_within(6)),
+    Row("--until-decided, 10 % beyond the limit: 13 rounds decide", "", "", decides_within(13)),
 )
 
 

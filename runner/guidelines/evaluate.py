@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from runner.guidelines.claims import Case, mean_case
 from runner.guidelines.samples import Measured, Verdict
 from runner.language.metrics import BESIDE
-from runner.statistics.ratios import bounded_exp, t_factor
+from runner.statistics.correlation import (
+    clear_correlation,
+    correlated_t_factor,
+    highest_correlation,
+    lag_correlation,
+)
+from runner.statistics.ratios import bounded_exp
 from runner.statistics.stopping import StopReason
 
 if TYPE_CHECKING:
@@ -33,6 +39,10 @@ class Level:
     confidence: float
     together: int = 1  # the number of simultaneous cases
     share: float = 1.0  # the used part of the error rate: below 1 if there are repeated looks until a verdict
+
+    @property
+    def repeated(self) -> bool:
+        return self.share < 1
 
     @property
     def yes(self) -> float:
@@ -57,6 +67,8 @@ class CaseResult:
     blocked: bool = False  # more trials cannot decide it: the host took too much of their time
     parts: int = 1  # the number of parts of a mean, if no run has all contexts
     runs: int = 1  # the number of runs. With several, each run is one value; with one, each round is.
+    #: The correlation of each round with the next one; None if it is not clear, or with several runs.
+    correlation: float | None = None
 
     @property
     def seems(self) -> bool:
@@ -71,7 +83,7 @@ def check_case(case: Case, runs: Sequence[Mapping[str, Measured]], metric: Metri
     if not values:
         return CaseResult(case, Verdict.NOT_TESTED, host_limited=host_limited)
     alone = next((run[case.cells[0]] for run in known if case.absolute), None) if len(values) == 1 else None
-    result = _result(case, _Spread.of([(1.0, values)]), level, _lost(case, measured, metric), alone)
+    result = _result(case, _Spread.of([(1.0, values)], level), level, _lost(case, measured, metric), alone)
     return replace(result, host_limited=host_limited, runs=len(values))
 
 
@@ -89,7 +101,7 @@ def check_mean(
         found_by_run = (_values(mean_case(part), run, metric) for run in runs)
         values.append((len(part) / len(contexts), list(filter(None, found_by_run))))
     host_limited = sum(_host_limited(one, [run for run in runs if _rounds(one, run, metric)]) for one in contexts)
-    result = _result(case, _Spread.of(values), level, _lost(case, runs, metric))
+    result = _result(case, _Spread.of(values, level), level, _lost(case, runs, metric))
     return replace(result, host_limited=host_limited, parts=len(parts), runs=max(len(found) for _, found in values))
 
 
@@ -151,17 +163,25 @@ class _Part:
     mean: float
     deviation: float
     n: int
+    correlation: float | None  # of each round with the next one, if it is clear
+    #: The measured correlation, if the interval allows for a higher one: with repeated looks, or if it is clear.
+    lag: float | None
 
     @classmethod
-    def of(cls, share: float, runs: Sequence[Sequence[float]]) -> _Part:
+    def of(cls, share: float, runs: Sequence[Sequence[float]], level: Level) -> _Part:
         """Use the rounds of a single run; with several runs, each run is one value."""
         values = runs[0] if len(runs) == 1 else [fmean(one) for one in runs]
         n, mean = len(values), fmean(values)
-        return cls(share, mean, dist(values, (mean,) * n) / sqrt(n - 1) if n > 1 else 0.0, n)
+        correlation = clear_correlation(values) if len(runs) == 1 else None
+        lag = lag_correlation(values) if correlation or (level.repeated and len(runs) == 1) else None
+        return cls(share, mean, dist(values, (mean,) * n) / sqrt(n - 1) if n > 1 else 0.0, n, correlation, lag)
 
     def half(self, confidence: float, more: int) -> float:
         n = self.n + more
-        return inf if n < 2 else self.share * t_factor(n - 1, confidence) * self.deviation / sqrt(n)
+        if n < 2:
+            return inf
+        correlation = highest_correlation(self.lag, n) if self.lag is not None else 0.0
+        return self.share * correlated_t_factor(n, correlation, confidence) * self.deviation / sqrt(n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +189,12 @@ class _Spread:
     parts: tuple[_Part, ...]
 
     @classmethod
-    def of(cls, values: Sequence[tuple[float, Sequence[Sequence[float]]]]) -> _Spread:
-        return cls(tuple(_Part.of(share, runs) for share, runs in values))
+    def of(cls, values: Sequence[tuple[float, Sequence[Sequence[float]]]], level: Level) -> _Spread:
+        return cls(tuple(_Part.of(share, runs, level) for share, runs in values))
+
+    @property
+    def correlation(self) -> float | None:
+        return max(filter(None, (one.correlation for one in self.parts)), default=None)
 
     @property
     def mean(self) -> float:
@@ -220,7 +244,8 @@ def _result(case: Case, spread: _Spread, level: Level, lost: _Lost, alone: Measu
     )
     blocked = verdict is Verdict.INCONCLUSIVE and any(lost) and not decidable
     least, most = bounded_exp(inner[0] - lost.below), bounded_exp(inner[1] + lost.above)
-    return CaseResult(case, verdict, exp(mean), least, most, spread.n, enough, blocked=blocked)
+    found = CaseResult(case, verdict, exp(mean), least, most, spread.n, enough, blocked=blocked)
+    return replace(found, correlation=spread.correlation)
 
 
 def _bounds(spread: _Spread, confidence: float, alone: Measured | None) -> tuple[float, float]:

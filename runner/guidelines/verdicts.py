@@ -211,6 +211,8 @@ def _notes(verdict: Verdict, results: Sequence[CaseResult], contexts: Sequence[C
         yield f"another verdict alone: {_few(texts, 4)}"
     if verdict is not Verdict.NOT_TESTED and any(one.host_limited for one in results):
         yield "uses host-limited trials: the host was too slow for its simulated disks"
+    if correlation := max(filter(None, (one.correlation for one in results)), default=0.0):
+        yield f"trials are correlated ({correlation:.1f} from one round to the next), so the interval is wider"
 
 
 def _few(texts: Sequence[str], most: int = 3) -> str:

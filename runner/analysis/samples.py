@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from runner.analysis.axes import grouped, name_key
 from runner.language.metrics import (
     BESIDE,
+    FLUSH,
     FOUND,
     OF_DIRECTION,
+    OF_FLUSH,
     OF_SYNC,
     RATES,
     SIDES,
@@ -48,13 +50,17 @@ METRICS: dict[str, str] = {
     **dict.fromkeys(BESIDE.values(), "share"),
     **{f"{SYNC}_{name}": unit for name, unit in OF_SYNC.items()},
     **{column: one.unit for one in FOUND.values() for column in one.columns},
+    **{f"{FLUSH}_{name}": unit for name, unit in OF_FLUSH.items()},
 }
 _RATES = ("_bw", "_iops")  # rates: more is better
 #: Figures with a better direction. Amounts, durations and counters do not have one.
-COMPARED = tuple(name for name in METRICS if name.endswith(_RATES) or "_lat_" in name or name.startswith(("cpu", SYNC)))
+COMPARED = tuple(
+    name for name in METRICS if name.endswith(_RATES) or "_lat_" in name or name.startswith(("cpu", f"{SYNC}_s"))
+)
 
 
-_NOT_OF_JOBS = frozenset(name for name in METRICS if name in BESIDE.values() or name.startswith((SYNC, "found")))
+_OF_REBUILD = {f"{SYNC}_{name}" for name in OF_SYNC}
+_NOT_OF_JOBS = frozenset((*BESIDE.values(), *_OF_REBUILD, *(one.columns[0] for one in FOUND.values())))
 
 
 def figure_name(metric: str) -> str:

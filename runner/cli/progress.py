@@ -146,7 +146,7 @@ class View(Observer):
 def format_trial(trial: Trial) -> str:
     if trial.figures is None:
         return f"{trial.outcome}: {trial.reason}"
-    sync = trial.figures.sync
+    sync = trial.figures.rebuild
     found = [f"sync {sync.bw / 1e6:,.1f} MB/s in {sync.seconds:,.1f} s"] if sync else []
     sides = trial.figures.sides.items()
     found += [f"{name} {side.bw / 1e6:,.1f} MB/s {side.iops:,.0f} IOPS" for name, side in sides]
@@ -234,7 +234,7 @@ class JsonView(View):
             row |= _rates(figures) if figures else {}
             if figures and figures.jobs:
                 row["jobs"] = {name: _rates(one) for name, one in figures.jobs.items()}
-            if sync := figures and figures.sync:
+            if sync := figures and figures.rebuild:
                 row |= {"sync_bw": sync.bw, "sync_seconds": sync.seconds}
             row |= {"host": trial.notes[HOST]} if HOST in trial.notes else {}
             count = {"done": self.done, "planned": self.planned}

@@ -8,7 +8,7 @@ from functools import cache
 from itertools import combinations, product
 from typing import TYPE_CHECKING, NamedTuple
 
-from runner.language.metrics import BESIDE, FOUND, SIDES, SYNC, Metric, sides_of_kind, split_column
+from runner.language.metrics import ALL_SIDES, BESIDE, FOUND, OF_SYNC, SYNC, Metric, sides_of_kind, split_column
 from runner.results.record import HOST_LIMITED, CellRow, Trial, counted_trials
 from runner.simdisks.server import lost_share
 from runner.statistics.stopping import Rule, StopReason, stop_reason
@@ -108,7 +108,9 @@ def mean_lost_share(counted: Sequence[Trial]) -> float:
 def _parts_of_column(column: str) -> tuple[str, str, str]:
     job, own = split_column(column)
     side, _, name = own.partition("_")
-    return job, side if side in {*SIDES, SYNC} else "", name
+    if side == SYNC and name in OF_SYNC:
+        side = "rebuild"
+    return job, side if side in {*ALL_SIDES, "rebuild"} else "", name
 
 
 def figure_of(figures: Figures, column: str) -> float | None:

@@ -24,6 +24,8 @@ from runner.language.fio_values import (
 )
 
 _DEFAULT_ENGINE = "psync"
+#: Options that flush what was written, each with a latency of its own.
+SYNCS = ("fsync", "fdatasync", "sync_file_range", "end_fsync", "fsync_on_close")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ class JobBound:
     requests: int | None
     pace: float  # bytes/s; 0: no limit
     think: float  # seconds for each request
+    syncs: bool  # it calls fsync, fdatasync or sync_file_range
 
     def region(self, capacity: int) -> int:
         if self.fills or self.size is None:
@@ -173,4 +176,5 @@ def bound_of(values: Values) -> JobBound:
         requests=values.get("number_ios", parse_fio_size, None),
         pace=float(min(filter(None, rates), default=0)),
         think=values.get("thinktime", lambda text: parse_fio_time(text, "us"), 0.0) / blocks,
+        syncs=share > 0 and any(name in options and (options[name].value or "1").strip() != "0" for name in SYNCS),
     )

@@ -10,7 +10,7 @@ from runner.language.fio_bounds import JobBound, Values, bound_of
 from runner.language.fio_options import SYNCHRONOUS, FileSet
 from runner.language.fio_values import TRIMS, file_names
 from runner.language.job_file import Sections, effective, is_global, on_target, reported_names
-from runner.language.metrics import sides_of_kind
+from runner.language.metrics import FLUSH, sides_of_kind
 from runner.language.workload import Workload
 from runner.layers import Problem
 
@@ -83,7 +83,8 @@ class JobWorkload(Workload):
     def directions(self) -> Mapping[str, Collection[str]]:
         sides: dict[str, set[str]] = {}
         for job in self.jobs:
-            sides.setdefault(job.name, set()).update(sides_of_kind(job.kind), ("read",) * job.verifies)
+            found = sides_of_kind(job.kind), ("read",) * job.verifies, (FLUSH,) * job.syncs
+            sides.setdefault(job.name, set()).update(*found)
         every = set().union(*sides.values())
         # The figures of a group of jobs have the name of its first one.
         is_grouped = set(self.job_names) != set(sides)

@@ -13,6 +13,11 @@ OF_DIRECTION: dict[str, str] = {
     **{f"lat_{name}": "ns" for name in _LATENCIES},
 }
 SIDES = ("read", "write", "trim")
+FLUSH = "sync"  # fsync and fdatasync: a side that moves no data, so it counts in no total
+ALL_SIDES = (*SIDES, FLUSH)
+OF_FLUSH: dict[str, str] = {name: unit for name, unit in OF_DIRECTION.items() if name not in {"bw", "bytes"}}
+#: The figures of each side: name and unit.
+OF_SIDE: dict[str, dict[str, str]] = {**dict.fromkeys(SIDES, OF_DIRECTION), FLUSH: OF_FLUSH}
 LARGE = 64 * 1024  # requests of this size or more are shown as bandwidth, smaller ones as requests per second
 _SECTOR = 512
 # fio rounds bandwidth down to whole bytes per second, so requests of 64 KiB would look slightly smaller.
@@ -40,11 +45,11 @@ class Metric:
 
     @property
     def is_sync(self) -> bool:
-        return self.name.startswith(f"{SYNC}.")
+        return self.name in {f"{SYNC}.{name}" for name in OF_SYNC}
 
     @property
     def is_of_requests(self) -> bool:
-        return bool(self.job) or self.name.partition(".")[0] in {*SIDES, TOTAL}
+        return bool(self.job) or (self.name.partition(".")[0] in {*ALL_SIDES, TOTAL} and not self.is_sync)
 
     @property
     def floor(self) -> float:
@@ -57,6 +62,9 @@ def _known() -> dict[str, Metric]:
     found = [Metric(f"{side}.{name}", (f"{side}_{name}",), unit) for name, unit in judged.items() for side in SIDES]
     found += [Metric(f"total.{name}", tuple(f"{side}_{name}" for side in SIDES), judged[name]) for name in RATES]
     found += [Metric(f"{SYNC}.{name}", (f"{SYNC}_{name}",), unit) for name, unit in OF_SYNC.items()]
+    found += [
+        Metric(f"{FLUSH}.{name}", (f"{FLUSH}_{name}",), unit) for name, unit in judged.items() if name in OF_FLUSH
+    ]
     found += [Metric(name, (note,), "share") for name, note in BESIDE.items()]
     return {one.name: one for one in found}
 

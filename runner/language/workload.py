@@ -17,7 +17,7 @@ from runner.language import fio_rules
 from runner.language.fio_bounds import JobBound, Values, bound_of
 from runner.language.fio_options import DEFAULT_SIZE, SYNCHRONOUS, FileSet, OpenValue, Steady, refused
 from runner.language.fio_values import MIXED, TRIMS, Option, option_name, option_text
-from runner.language.metrics import sides_of_kind
+from runner.language.metrics import FLUSH, sides_of_kind
 from runner.layers import Problem
 
 DEFAULT_RUNTIME = 10.0
@@ -183,7 +183,7 @@ class Workload(Model):
 
     def _options(self) -> tuple[tuple[str, str], ...]:
         own = {"rw": self.rw, "bs": str(self.bs), "iodepth": str(self.iodepth), "numjobs": str(self.numjobs)}
-        own |= {"ioengine": self.ioengine, "direct": str(int(self.direct))}
+        own |= {"ioengine": self.ioengine, "direct": str(int(self.direct)), "fsync": str(self.fsync)}
         if "rwmixwrite" not in self.fio:
             own["rwmixread"] = str(self.rwmixread)
         if self.runtime is not None:
@@ -321,7 +321,7 @@ class Workload(Model):
     @property
     def directions(self) -> Mapping[str, Collection[str]]:
         """Return the directions that each job may have, and at the empty name those of all jobs."""
-        return {"": sides_of_kind(self.rw)}
+        return {"": (*sides_of_kind(self.rw), *(FLUSH,) * self.bound.syncs)}
 
     @property
     def lays_out(self) -> bool:

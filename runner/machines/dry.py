@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import orjson
 
-from runner.language.fio_values import parse_fio_size, parse_fio_time
+from runner.language.fio_bounds import JobBound, Values, bound_of
+from runner.language.fio_values import Option, parse_fio_size, parse_fio_time
 from runner.language.job_file import JobReader, effective
 from runner.language.matrix import kernel_error
 from runner.language.metrics import SIDES
@@ -37,6 +38,7 @@ _PLACES = 100
 _SYNC = re.compile(r"^sync_of=(\w+)$", re.MULTILINE)
 _ROUNDS = re.compile(r"^rounds=\d+ ", re.MULTILINE)
 _STEADY = 5  # rounds of a test of SNIA, which are steady
+_PAUSES = frozenset({"rate", "rate_iops", "thinktime"})  # options with which a job waits on purpose
 _MEMBER = 2**30  # bytes of a member in synthetic syncs
 
 
@@ -86,7 +88,7 @@ def _replay(trace: str, job: str, slow: int) -> str:
         sizes = [int(size) for _, action, _, size in words if action == side]
         requests += len(sizes)
         mean = sum(sizes) // max(1, len(sizes))
-        sides[side] = _direction(len(sizes) / seconds, mean, round(seconds * 1000), 1)
+        sides[side] = _direction(len(sizes) / seconds, mean, round(seconds * 1000), 0.0)
         if sizes:
             latency = round(5e6 * slow * draw.gauss(1, 0.02))
             sides[side]["lat_ns"] |= {"max": latency, "mean": float(latency), "bins": {str(latency): len(sizes)}}
@@ -111,7 +113,17 @@ def _result(name: str, options: Mapping[str, str], job: str, slow: int) -> dict[
     mix = int(options.get("rwmixread", "50")) / 100
     only = kind.removeprefix("rand")
     shares = {only: 1.0} if only in SIDES else {"read": mix, "write": 1 - mix}
-    directions = {side: _direction(rate * shares.get(side, 0.0), bs, milliseconds, depth) for side in SIDES}
+    rates = {side: rate * shares.get(side, 0.0) for side in SIDES}
+    latencies = {side: depth / one for side, one in rates.items() if one}
+    each = next((int(options[one]) for one in ("fsync", "fdatasync") if options.get(one, "0") != "0"), 0)
+    if each:
+        rates["write"] *= each / (each + 1)
+    if not _PAUSES.isdisjoint(options):
+        bound = bound_of(Values(name, {key: Option(key, value) for key, value in options.items()}))
+        rates = {side: _paced(one, bound, bs) for side, one in rates.items()}
+    directions = {side: _direction(rates[side], bs, milliseconds, latencies.get(side, 0.0)) for side in SIDES}
+    if each and "write" in latencies:
+        directions["sync"] = _direction(rates["write"] / each, 0, milliseconds, latencies["write"])
     steady = {"steadystate": {"ss": options["steadystate"], "attained": 1}} if "steadystate" in options else {}
     result = {"jobname": name, "error": 0, "usr_cpu": 1.0, "sys_cpu": 2.0, "job_runtime": milliseconds}
     return result | directions | steady
@@ -150,9 +162,17 @@ def _milliseconds(options: Mapping[str, str]) -> int:
     return round(parse_fio_time(options.get("runtime", "1")) * 1000)
 
 
-def _direction(iops: float, bs: int, milliseconds: int, depth: int) -> dict[str, Any]:
+def _paced(rate: float, bound: JobBound, bs: int) -> float:
+    """Return the rate of a direction with the limits and think times of its jobs."""
+    if rate and bound.think:
+        rate = bound.numjobs / (bound.numjobs / rate + bound.think)
+    return min(rate, bound.pace / bs * bound.numjobs) if bound.pace else rate
+
+
+def _direction(iops: float, bs: int, milliseconds: int, seconds: float) -> dict[str, Any]:
+    """Return the figures of requests that take so many seconds each."""
     count = round(iops * milliseconds / 1000)
-    latency = round(depth / iops * 1e9) if iops else 0
+    latency = round(seconds * 1e9)
     times = {"min": latency, "max": latency, "mean": float(latency), "stddev": 0.0, "N": count}
     return {
         "io_bytes": count * bs,

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from runner.base.text import without_formula
-from runner.language.metrics import SIDES, SYNC, TOTAL
+from runner.language.metrics import FLUSH, OF_FLUSH, SIDES, SYNC, TOTAL
 from runner.reports.knees import knee_values
 from runner.reports.run_data import LATENCIES, METRICS, CellSummary, RunData
 from runner.reports.table import BOOLS, estimate_values
@@ -49,9 +49,9 @@ _LATENCIES = (
 )
 
 
-def _latencies(side: str) -> Iterable[Column]:
+def _latencies(what: str, side: str = "") -> Iterable[Column]:
     return (
-        Column(f"{side}_{name}", "ns", meaning.format(side=side))
+        Column(f"{side or what}_{name}", "ns", meaning.format(side=what))
         for name, meaning in zip(LATENCIES, _LATENCIES, strict=True)
     )
 
@@ -121,7 +121,12 @@ TRIAL_TAIL = (
     Column("notes", "", "notes of the set-up and the trial, as `name: text`, joined by `; `"),
     Column("folder", "", "folder of its scripts and raw outputs, inside of the run folder"),
 )
-TRIALS = (*TRIAL_HEAD, AXES, *TRIAL_FIGURES, *TRIAL_TAIL)
+TRIAL_SYNCS = (
+    Column("sync_iops", "1/s", "fsyncs and fdatasyncs completed per second; empty without them"),
+    Column("sync_ios", "", "fsyncs and fdatasyncs that were measured"),
+    *_latencies("sync (fsync or fdatasync)", FLUSH),
+)
+TRIALS = (*TRIAL_HEAD, AXES, *TRIAL_FIGURES, *TRIAL_TAIL, *TRIAL_SYNCS)
 JOB = Column("job", "", "name of the job; jobs with one name count together")
 JOBS = (JOB, *TRIALS)
 
@@ -184,13 +189,17 @@ _SUMMARISED = {
 
 
 _UNKNOWN = "; also empty, and `_rel` too, if it may lie above the longest measured latency"
-_OF = {TOTAL: "reads, writes and trims together", SYNC: "rebuild, resync, check or repair"}
+_OF = {TOTAL: "reads, writes and trims together"}
+_REBUILD, _SYNCED = "rebuild, resync, check or repair", "fsync and fdatasync"
 
 
 def _estimate_columns(metric: str) -> Iterable[Column]:
     side, measure = metric.split("_", 1)
     unit, what = _SUMMARISED[measure]
-    yield Column(metric, unit, f"{_OF.get(side, side)}: {what}")
+    of = _OF.get(side, side)
+    if side == SYNC:
+        of = _SYNCED if measure in OF_FLUSH else _REBUILD
+    yield Column(metric, unit, f"{of}: {what}")
     yield Column(f"{metric}_low", unit, "lower bound of its confidence interval, at least 0; empty for a single trial")
     unknown = _UNKNOWN if measure in PERCENTILES else ""
     yield Column(f"{metric}_high", unit, f"upper bound of its confidence interval; empty for a single trial{unknown}")
@@ -235,11 +244,11 @@ def markdown(columns: Iterable[Column]) -> str:
 
 
 def trials_header(axes: Iterable[str]) -> list[str]:
-    return _header(TRIAL_HEAD, axes, (*TRIAL_FIGURES, *TRIAL_TAIL), TRIALS)
+    return _header(TRIAL_HEAD, axes, (*TRIAL_FIGURES, *TRIAL_TAIL, *TRIAL_SYNCS), TRIALS)
 
 
 def jobs_header(axes: Iterable[str]) -> list[str]:
-    return _header((JOB, *TRIAL_HEAD), axes, (*TRIAL_FIGURES, *TRIAL_TAIL), JOBS)
+    return _header((JOB, *TRIAL_HEAD), axes, (*TRIAL_FIGURES, *TRIAL_TAIL, *TRIAL_SYNCS), JOBS)
 
 
 def summary_header(axes: Iterable[str]) -> list[str]:
@@ -250,6 +259,7 @@ _direction_values = attrgetter("bw", "iops", *LATENCIES, "ios", "bytes")
 _NO_DIRECTION = (None,) * (len(LATENCIES) + 4)
 NOTES = ("evenness", "iowait", "bottleneck", "host_limited_share", "host_limited", "unsettled", "slow", "host")
 _NO_FIGURES = (None,) * len(TRIAL_FIGURES)
+_sync_values, _NO_SYNCS = attrgetter("iops", "ios", *LATENCIES), (None,) * len(TRIAL_SYNCS)
 
 
 def trials_csv(recorded: RunData) -> Iterator[str]:
@@ -331,6 +341,7 @@ def _trial_row(cell: CellRow, trial: Trial, shared: tuple[str, str], places: Seq
         *(trial.seconds, trial.attempts, trial.started),
         "; ".join(f"{name}: {text}" for name, text in trial.notes.items()),
         trial.folder,
+        *(_sync_values(trial.figures.sync) if trial.figures and trial.figures.sync else _NO_SYNCS),
     ]
 
 
@@ -338,7 +349,7 @@ def _figures(figures: Figures) -> tuple[Any, ...]:
     sides = [_direction_values(side) if side else _NO_DIRECTION for side in map(figures.sides.get, SIDES)]
     bw, iops, *latencies, ios, moved = zip(*sides, strict=True)
     by_side = chain.from_iterable(zip(*latencies, strict=True))
-    sync = (figures.sync.seconds, figures.sync.bw) if figures.sync else (None, None)
+    sync = (figures.rebuild.seconds, figures.rebuild.bw) if figures.rebuild else (None, None)
     whole = (figures.runtime, figures.cpu_usr, figures.cpu_sys, figures.errors)
     return (*bw, *iops, *by_side, *ios, *moved, *whole, *sync)
 

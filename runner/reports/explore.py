@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from runner.base.text import printable
-from runner.language.metrics import BESIDE, OF_DIRECTION, OF_SYNC, RATES, SIDES, SYNC, TOTAL, is_large
+from runner.language.metrics import BESIDE, FLUSH, OF_DIRECTION, OF_FLUSH, OF_SYNC, RATES, SIDES, SYNC, TOTAL, is_large
 from runner.reports.colours import colour_axis, in_size_order, independent
 from runner.reports.speed import without_gc
 from runner.results.record import HOST_LIMITED, UNSETTLED, Outcome
@@ -33,12 +33,16 @@ if TYPE_CHECKING:
 
 #: Latencies of the direction that is slower, for runs with both.
 _WORST = {f"worst_{name}": name for name in ("lat_mean", "lat_p99")}
-_OF_SIDE = {name: unit for name, unit in OF_DIRECTION.items() if name not in {"bytes", "ios"}}
+_OF_SIDE, _OF_SYNCS = (
+    {name: unit for name, unit in figures.items() if name not in {"bytes", "ios"}}
+    for figures in (OF_DIRECTION, OF_FLUSH)
+)
 #: The figures of a trial, with their units.
 FIGURES: dict[str, str] = {
     **{f"{TOTAL}_{name}": OF_DIRECTION[name] for name in RATES},
     **{f"{side}_{name}": unit for side in SIDES for name, unit in _OF_SIDE.items()},
     **{f"{SYNC}_{name}": unit for name, unit in OF_SYNC.items()},
+    **{f"{FLUSH}_{name}": unit for name, unit in _OF_SYNCS.items()},
     **dict.fromkeys(BESIDE.values(), "share"),
     **dict.fromkeys(("cpu_usr", "cpu_sys"), "%"),
     "runtime": "s",
@@ -49,6 +53,7 @@ Row = tuple[Any, ...]
 _HEAD = COLUMNS.index(next(iter(FIGURES)))
 _MEASURED = Outcome.MEASURED.value
 _values_of, _NO_SIDE = attrgetter(*_OF_SIDE), (None,) * len(_OF_SIDE)
+_syncs_of, _NO_SYNCS = attrgetter(*_OF_SYNCS), (None,) * len(_OF_SYNCS)
 _FOLDER = Path(__file__).parent
 _SCRIPTS = ("explore_data.js", "explore_views.js", "explore_page.js")
 
@@ -79,11 +84,12 @@ def _row(trial: Trial) -> Row:
     if figures is None:
         return (*head, *(None,) * len(FIGURES))
     sides = chain.from_iterable(_values_of(one) if (one := figures.sides.get(side)) else _NO_SIDE for side in SIDES)
-    sync = (figures.sync.bw, figures.sync.seconds) if figures.sync else (None, None)
+    sync = (figures.rebuild.bw, figures.rebuild.seconds) if figures.rebuild else (None, None)
+    syncs = _syncs_of(figures.sync) if figures.sync else _NO_SYNCS
     totals = (figures.total_bw, figures.total_iops) if figures.sides else (None, None)
     beside = [_share(notes.get(name)) for name in BESIDE.values()]
     rest = (figures.cpu_usr, figures.cpu_sys, figures.runtime)
-    return (*head, *totals, *sides, *sync, *beside, *rest)
+    return (*head, *totals, *sides, *sync, *syncs, *beside, *rest)
 
 
 def _share(note: str | None) -> float | None:
@@ -246,7 +252,7 @@ def _first_choices(
     """Choose what the views show at first."""
     metric = _headline(columns, figures)
     side = metric.partition("_")[0]
-    tails = [f"{one}_lat_p99" for one in ("worst", side, *SIDES)]
+    tails = [f"{one}_lat_p99" for one in (FLUSH, "worst", side, *SIDES)]
     tail = next((name for name in tails if name in figures), metric)
     free = independent(axes)
     wide = sorted((name for name in free if name != "run"), key=lambda name: -len(set(axes[name])))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from runner.language.metrics import SIDES
+from runner.language.metrics import ALL_SIDES
 from runner.reports.charts import interval
 from runner.reports.table import Grid, Sheet
 from runner.reports.terminal import displayed_rate, percent
@@ -83,6 +83,6 @@ def _text(row: _Row, name: str) -> str:
 def _rows(named: Iterable[tuple[str, CellSummary]]) -> Iterator[_Row]:
     for label, summary in named:
         for job, figures in summary.jobs.items():
-            for side in SIDES:
+            for side in ALL_SIDES:
                 if found := {name: one for name in _SHOWN if (one := figures.get(f"{side}_{name}"))}:
                     yield _Row((label, job, side), found)

@@ -18,6 +18,7 @@ from xml.sax.saxutils import quoteattr
 from junitparser import Error, Failure, JUnitXml, Properties, Property, Skipped, SystemOut, TestCase, TestSuite
 
 from runner.guidelines.samples import Verdict
+from runner.language.metrics import FLUSH
 from runner.reports.knees import knee_values
 from runner.reports.run_data import LATENCIES, CellSummary, RunData
 from runner.reports.verdicts import explain_verdict, verdict_text
@@ -242,7 +243,7 @@ def _result(trial: Trial, tails: Tails) -> Result | None:
 def _trial_lines(trial: Trial) -> Iterator[str]:
     if trial.figures:
         yield from _figures("", trial.figures)
-        if sync := trial.figures.sync:
+        if sync := trial.figures.rebuild:
             yield _line("sync_seconds", f"{sync.seconds:.6g} s")
             yield _line("sync_bw", f"{sync.bw:.0f} bytes/s")
         yield _line("runtime", f"{trial.figures.runtime:g} s")
@@ -258,12 +259,13 @@ def _trial_lines(trial: Trial) -> Iterator[str]:
 
 
 def _figures(job: str, figures: Figures) -> Iterator[str]:
-    for side, direction in figures.sides.items():
+    for side, direction in figures.all_sides.items():
         yield from _direction(f"{job}{side}", direction)
 
 
 def _direction(side: str, direction: Direction) -> Iterator[str]:
-    yield _line(f"{side}_bw", f"{direction.bw:.0f} bytes/s")
+    if not side.endswith(FLUSH):
+        yield _line(f"{side}_bw", f"{direction.bw:.0f} bytes/s")
     yield _line(f"{side}_iops", f"{direction.iops:.6g}")
     yield _line(f"{side}_ios", str(direction.ios))
     for name in LATENCIES:

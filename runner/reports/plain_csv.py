@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.language.metrics import OF_SYNC, RATES, SIDES, SYNC, TOTAL
-from runner.reports.csv_files import NOTES, TRIAL_FIGURES, as_fields, number_fields, places_of
+from runner.reports.csv_files import NOTES, TRIAL_FIGURES, TRIAL_SYNCS, as_fields, number_fields, places_of
 from runner.reports.run_data import METRICS
 from runner.reports.table import BOOLS
 from runner.results.journal_tables import notes_of
@@ -22,17 +22,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 _HEAD, _TAIL = ("cell", "round", "outcome", "reason"), ("seconds", "attempts", "started", "folder", "notes")
-_FIGURES = tuple(column.name for column in TRIAL_FIGURES)
+_FIGURES, _SYNCS = (tuple(column.name for column in columns) for columns in (TRIAL_FIGURES, TRIAL_SYNCS))
 #: The columns of a row: those of the journal.
-COLUMNS = (*_HEAD, *_FIGURES, *_TAIL)
+COLUMNS = (*_HEAD, *_FIGURES, *_SYNCS, *_TAIL)
 Row = tuple[Any, ...]
 _AT = {name: at for at, name in enumerate(COLUMNS)}
 _SECONDS, _STARTED, _NOTES, _RUNTIME = (_AT[name] for name in ("seconds", "started", "notes", "runtime"))
-_FIRST, _LAST = len(_HEAD), len(_HEAD) + len(_FIGURES)
+_FIRST, _SYNC_AT = len(_HEAD), len(_HEAD) + len(_FIGURES)
+_LAST = _SYNC_AT + len(_SYNCS)
+_NO_SYNCS = "," * (len(_SYNCS) - 1)
 _bws_of, _iops_of = (itemgetter(*(_AT[f"{side}_{rate}"] for side in SIDES)) for rate in RATES)
 _counts_of = itemgetter(*(_AT[f"{side}_ios"] for side in SIDES))
 _TOTALS = tuple(f"{TOTAL}_{rate}" for rate in RATES)
-_SUMMARISED = (*_FIGURES, *_TOTALS)
+_SUMMARISED = (*_FIGURES, *_TOTALS, *_SYNCS)
 _summarised = itemgetter(*map(_SUMMARISED.index, METRICS))
 _NO_INTERVAL = "," * 3  # a mean without its bounds
 _SYNC_BW = _AT[f"{SYNC}_{next(iter(OF_SYNC))}"]
@@ -87,12 +89,13 @@ class PlainLines:
         noted = _noted(row[_NOTES])
         seconds, attempts, started, folder, _ = row[_LAST:]
         outcome, tail = as_fields(row[1:_FIRST]), as_fields((seconds, attempts, started, noted.joined, folder))
-        return f"{place.identity},{outcome},{place.axes},{figures},{noted.columns},{tail}\n"
+        return f"{place.identity},{outcome},{place.axes},{figures},{noted.columns},{tail},{_syncs_of(row)}\n"
 
     def of_cell(self, place: Place, row: Row, figures: str) -> str:
         """Return the line of a cell with a single trial, which `is_plain`."""
         least_ios = min(_known(_counts_of(row)), default="")
-        means = _summarised((*figures.split(","), _total(_bws_of(row)), _total(_iops_of(row))))
+        totals = _total(_bws_of(row)), _total(_iops_of(row))
+        means = _summarised((*figures.split(","), *totals, *_syncs_of(row).split(",")))
         figures = f"{_NO_INTERVAL},".join(means)
         stop = self._stop[self.reaches(row)]
         counts = f"1,0,0,0,,{least_ios},0,0,{stop},"  # one trial is measured; no reason, no states
@@ -109,7 +112,11 @@ def _known(values: Sequence[float | None]) -> list[float]:
 
 
 def figures_of(row: Row) -> str:
-    return number_fields(row[_FIRST:_LAST])
+    return number_fields(row[_FIRST:_SYNC_AT])
+
+
+def _syncs_of(row: Row) -> str:
+    return _NO_SYNCS if row[_SYNC_AT] is None else number_fields(row[_SYNC_AT:_LAST])
 
 
 def _total(rates: Sequence[float | None]) -> str:

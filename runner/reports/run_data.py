@@ -13,7 +13,7 @@ from runner.guidelines.knee import Knee, find_knee, searches_of
 from runner.guidelines.ranking import COLUMNS, Ranking, rank_stacks
 from runner.guidelines.samples import Measured, measured_cell
 from runner.guidelines.verdicts import SHARE, Judgement
-from runner.language.metrics import OF_SYNC, RATES, SIDES, SYNC, TOTAL, headline
+from runner.language.metrics import ALL_SIDES, FLUSH, OF_SYNC, RATES, SIDES, SYNC, TOTAL, headline
 from runner.reports.colours import Colours, choose_colours
 from runner.results.fio_output import PERCENTILES, Direction, Figures
 from runner.results.record import (
@@ -49,6 +49,7 @@ METRICS: tuple[str, ...] = (
     *(f"{side}_{rate}" for rate in RATES for side in (*SIDES, TOTAL)),
     *(f"{side}_{measure}" for measure in ("lat_mean", *PERCENTILES) for side in SIDES),
     *(f"{SYNC}_{name}" for name in OF_SYNC),
+    *(f"{FLUSH}_{measure}" for measure in ("iops", "lat_mean", *PERCENTILES)),
 )
 #: Shared by cells, of which there may be 100,000.
 NO_FIGURES: Mapping[str, Any] = MappingProxyType({})
@@ -135,22 +136,22 @@ def _estimates(
 def _values(measured: Iterable[Figures]) -> dict[str, list[float]]:
     values: dict[str, list[float]] = {}
     for figures in measured:
-        if figures.sync:
+        if figures.rebuild:
             for name in OF_SYNC:
-                values.setdefault(f"{SYNC}_{name}", []).append(getattr(figures.sync, name))
+                values.setdefault(f"{SYNC}_{name}", []).append(getattr(figures.rebuild, name))
         if figures.sides:
             values.setdefault("total_bw", []).append(figures.total_bw)
             values.setdefault("total_iops", []).append(figures.total_iops)
-        for side, direction in figures.sides.items():
+        for side, direction in figures.all_sides.items():
             for measure, value in zip(MEASURES, _measures_of(direction), strict=True):
-                if value is not None:
+                if value is not None and not (side == FLUSH and measure == "bw"):
                     values.setdefault(f"{side}_{measure}", []).append(value)
     return values
 
 
 def _percentiles(measured: Sequence[Figures], rule: Rule, how: StopReason) -> dict[str, Estimate]:
     found: dict[str, Estimate | None] = {}
-    for side in SIDES:
+    for side in ALL_SIDES:
         directions: list[Direction] = list(filter(None, (getattr(figures, side) for figures in measured)))
         histograms = [one.latencies for one in directions if one.latencies]
         if histograms and len(histograms) == len(directions):

@@ -8,7 +8,7 @@ from itertools import islice
 from math import ceil
 from typing import TYPE_CHECKING
 
-from runner.language.metrics import OF_SYNC, SIDES, SYNC, TOTAL, sides_of
+from runner.language.metrics import ALL_SIDES, FLUSH, OF_SYNC, SIDES, SYNC, TOTAL, sides_of
 from runner.reports.axis_charts import (
     Group,
     Plot,
@@ -42,6 +42,7 @@ BEFORE_FOLD = 12  # charts that the page shows at once; details have the others
 _LEAST_IN_SECTION = 2  # charts of a section that are shown, if there are many sections
 Picture = Chart | Plot | HeatMap
 _NONE = ("", "")
+_SYNCS = "syncs"  # the columns of fsync and fdatasync
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +113,12 @@ def _section(recorded: RunData, title: str, summaries: Sequence[CellSummary], ro
     columns = _columns([sides_of(one.figures) for one in summaries])
     if any(f"{SYNC}_bw" in one.figures for one in summaries):
         columns.insert(0, SYNC)
+    if any(f"{FLUSH}_iops" in one.figures for one in summaries):
+        columns.append(_SYNCS)
     # A total has no latency.
     headings = {
         SYNC: (SYNC, "sync time"),
+        _SYNCS: ("syncs", "sync p99"),
         TOTAL: (TOTAL,),
         "rate": ("rate", "p99"),
         **{side: (side, f"{side} p99") for side in SIDES},
@@ -159,7 +163,7 @@ def _pictures(
         yield waits
     if found:
         yield found.chart
-    for side in SIDES:
+    for side in ALL_SIDES:
         if curve := distribution(group, side, recorded.by_cell):
             yield curve
 
@@ -225,6 +229,9 @@ def _texts(summary: CellSummary, column: str) -> tuple[tuple[str, str], ...]:
     if column == SYNC:
         found = ((unit, summary.figures.get(f"{SYNC}_{name}")) for name, unit in OF_SYNC.items())
         return tuple((figure(one.mean, unit), interval(one, unit)) if one else _NONE for unit, one in found)
+    if column == _SYNCS:
+        syncs = summary.figures.get(f"{FLUSH}_iops")
+        return (figure(syncs.mean, "1/s"), interval(syncs, "1/s")) if syncs else _NONE, _tail(summary, FLUSH)
     if column == TOTAL:
         return (_rate(summary, TOTAL) if TOTAL in sides else _NONE,)
     if column in SIDES:
@@ -259,7 +266,7 @@ def _charts(named: Sequence[tuple[str, CellSummary]], about: str, axes: Sequence
         yield _chart(f"{about}: {what}", unit, _lines(named, unit), cells, axes)
     tails: list[Line] = []
     for label, summary in named:
-        if found := {side: one for side in SIDES if (one := summary.figures.get(f"{side}_lat_p99"))}:
+        if found := {side: one for side in ALL_SIDES if (one := summary.figures.get(f"{side}_lat_p99"))}:
             tails.append((label, found))
     yield _chart(f"{about}: 99 % of the requests took at most", "ns", tails, cells, axes)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.language.metrics import LARGE, OF_SYNC, SIDES, SYNC, TOTAL, is_large, shown_sides, sides_of
+from runner.language.metrics import FLUSH, LARGE, OF_SYNC, SIDES, SYNC, TOTAL, is_large, shown_sides, sides_of
 from runner.reports.marks import host_limited_mark
 from runner.reports.table import Sheet
 from runner.reports.terminal_text import BAD, DOUBT, GOOD, digits, figure
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from runner.statistics.stopping import Estimate
 
 _WORST = (Outcome.CORRUPT, Outcome.BROKEN)
+_SYNC_P99 = f"{FLUSH} p99"
 _FEW = 10  # figures of fewer requests are marked
 _STYLES = {Outcome.MEASURED: GOOD, Outcome.CORRUPT: BAD, Outcome.BROKEN: BAD, Outcome.SKIPPED: DOUBT, None: ""}
 
@@ -29,10 +30,27 @@ def table(recorded: RunData, *, rows: int = 50) -> Sheet:
     title = f"{recorded.matrix} on {recorded.machine}"
     mixed, syncs = _is_mixed(shown), any(f"{SYNC}_bw" in one.figures for one in shown)
     sides = (*((TOTAL,) if mixed else ()), *shown_sides(one.figures for one in shown))
-    columns = ("cell", *((SYNC,) if syncs else ()), *sides, "±", "p99", "trials", "outcome")
+    flushes = any(f"{FLUSH}_iops" in one.figures for one in shown)
+    columns = (
+        "cell",
+        *((SYNC,) if syncs else ()),
+        *sides,
+        "±",
+        "p99",
+        *((_SYNC_P99,) if flushes else ()),
+        "trials",
+        "outcome",
+    )
     return Sheet(
         columns,
-        [(one.cell.name, *((sync_text(one),) if syncs else ()), *_numbers(one, sides), outcome(one)) for one in shown],
+        [
+            (
+                *(one.cell.name, *((sync_text(one),) if syncs else ()), *_numbers(one, sides)),
+                *((_tail(one, (FLUSH,)),) if flushes else ()),
+                *(str(one.counts.get(Outcome.MEASURED, 0)), outcome(one)),
+            )
+            for one in shown
+        ],
         right=frozenset(columns[1:-1]),
         title=f"{title} ({recorded.marks})" if recorded.marks else title,
         groups=[_stack(one.cell) for one in shown],
@@ -71,6 +89,8 @@ def caption(recorded: RunData, *, rows: int = 50, pointer: str = "summary.csv") 
         f"{', of the total of mixed work' * _is_mixed(shown)}; "
         "p99: latency of all trials' requests, the larger of read and write."
     )
+    if any(f"{FLUSH}_iops" in one.figures for one in shown):
+        text += f" {_SYNC_P99}: of fsync and fdatasync."
     if any(_rate(one, side) for one in shown for side in SIDES):
         text += f" MB/s where requests have {LARGE // 1024} KiB and more, IOPS where they are smaller."
     worst = [one for one in _WORST if any(summary.outcome is one for summary in shown)]
@@ -108,8 +128,12 @@ def _numbers(summary: CellSummary, shown: Sequence[str]) -> tuple[str, ...]:
     rates = [_rate(summary, side) if side in sides else "" for side in shown]
     known = summary.figures[name].relative if (name := summary.headline) else None
     doubt = "" if known is None else percent(known)
-    slowest = max((one.mean for name, one in summary.figures.items() if name.endswith("_lat_p99")), default=None)
-    return *rates, doubt, figure(slowest, "ns"), str(summary.counts.get(Outcome.MEASURED, 0))
+    return *rates, doubt, _tail(summary, SIDES)
+
+
+def _tail(summary: CellSummary, sides: Sequence[str]) -> str:
+    tails = (summary.figures.get(f"{side}_lat_p99") for side in sides)
+    return figure(max((one.mean for one in tails if one), default=None), "ns")
 
 
 def _rate(summary: CellSummary, side: str) -> str:

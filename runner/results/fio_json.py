@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from runner.language.metrics import SIDES
+from runner.language.metrics import FLUSH, SIDES
 
 #: Above any real value; sums of them stay below the limits of databases.
 _LEAST, _MOST = 1e-30, 1e18  # of numbers that are not 0
@@ -62,6 +62,8 @@ _JOB_OPTIONAL: dict[str, Check] = {
     "read": _is_map,
     "write": _is_map,
     "trim": _is_map,
+    "sync": _is_map,
+    "elapsed": _is_time,
     "job options": _is_map,
 }
 _SIDE: dict[str, Check] = {
@@ -91,10 +93,13 @@ def find_misfits(jobs: list[dict[str, Any]] | Any) -> Iterator[str]:
             yield f"{place} has neither `read` nor `write`"
         for side in sides:
             yield from _misfits(f"{place}.{side}", job[side], _SIDE, _SIDE_OPTIONAL)
-            latency = job[side].get("lat_ns")
+        for side in (*sides, FLUSH):
+            latency = found.get("lat_ns") if isinstance(found := job.get(side), dict) else None
             if isinstance(latency, dict):
                 needed = {name: _LATENCY_OPTIONAL[name] for name in ("max", "mean")} if latency.get("N") else {}
                 yield from _misfits(f"{place}.{side}.lat_ns", latency, needed, _LATENCY_OPTIONAL)
+            elif latency is not None and side == FLUSH:
+                yield f"{place}.{side}.lat_ns is {str(latency)[:60]}"
 
 
 def _misfits(

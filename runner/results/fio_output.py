@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import errno
+import math
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ import orjson
 
 from runner.base.errors import HarnessBroken
 from runner.base.text import lines_of, without_formula
-from runner.language.metrics import SIDES
+from runner.language.metrics import FLUSH, SIDES
 from runner.results.fio_json import find_misfits
 from runner.statistics.percentile import Histogram, needs, percentiles
 
@@ -91,26 +92,32 @@ class Figures:
         default_factory=dict, hash=False
     )  # by name, in fio's order, if there are several
     trim: Direction | None = None
-    sync: Sync | None = None
+    rebuild: Sync | None = None
+    sync: Direction | None = None  # fsync and fdatasync, without data
 
     @property
     def sides(self) -> dict[str, Direction]:
         """Return the directions with I/O by name."""
         return {name: side for name in SIDES if (side := getattr(self, name))}
 
+    @property
+    def all_sides(self) -> dict[str, Direction]:
+        """Return the directions with I/O and the syncs by name."""
+        return self.sides | ({FLUSH: self.sync} if self.sync else {})
+
     def in_real_units(self, slow: int) -> Figures:
         """Return the figures without slow motion. Processors are not slowed down, so their shares stay."""
         if slow == 1:
             return self
-        sides: dict[str, Any] = {name: side.in_real_units(slow) for name, side in self.sides.items()}
+        sides: dict[str, Any] = {name: side.in_real_units(slow) for name, side in self.all_sides.items()}
         jobs = {name: one.in_real_units(slow) for name, one in self.jobs.items()}
-        sync = self.sync and self.sync.in_real_units(slow)
-        return replace(self, **sides, runtime=self.runtime / slow, jobs=jobs, sync=sync)
+        rebuild = self.rebuild and self.rebuild.in_real_units(slow)
+        return replace(self, **sides, runtime=self.runtime / slow, jobs=jobs, rebuild=rebuild)
 
     @property
     def deciding_rate(self) -> float:
         """Return the rate whose interval decides how often a cell is measured."""
-        return self.sync.bw if self.sync else self.total_bw
+        return self.rebuild.bw if self.rebuild else self.total_bw
 
     @property
     def total_bw(self) -> float:
@@ -213,6 +220,7 @@ def _figures(jobs: Sequence[Mapping[str, Any]], phases: Phases) -> Figures:
     }
     return Figures(
         **sides,
+        sync=_syncs(zip(order, jobs, strict=True)),
         runtime=max(job[side]["runtime"] for job in jobs for side in SIDES if side in job) / 1000,
         cpu_usr=_weighted([job["usr_cpu"] for job in jobs], weights) or 0.0,
         cpu_sys=_weighted([job["sys_cpu"] for job in jobs], weights) or 0.0,
@@ -226,21 +234,58 @@ def _direction(sides: Iterable[tuple[int, Mapping[str, Any]]]) -> Direction | No
     busy = [side for _, side in ordered]
     if not busy:
         return None
-    # If fio did not measure latencies, its zeros have no meaning.
-    counted = [side["lat_ns"] for side in busy if side.get("lat_ns", {}).get("N")]
-    longest = max((float(one["max"]) for one in counted), default=None)
-    bins = merge_histograms(side.get("lat_ns", {}).get("bins", {}) for side in busy)
-    histogram = Histogram.of(bins) if bins else None
+    ios = sum(map(_completed, busy))
     return Direction(
         bw=_rate((at, side["io_bytes"], side["bw_bytes"]) for at, side in ordered),
         iops=_rate((at, _completed(side), _iops(side)) for at, side in ordered),
         bytes=sum(side["io_bytes"] for side in busy),
-        ios=sum(map(_completed, busy)),
-        lat_mean=_weighted([one["mean"] for one in counted], [one["N"] for one in counted]),
-        **_percentiles(busy, histogram, longest),
-        lat_max=longest,
-        latencies=histogram,
+        ios=ios,
+        **_latencies([side.get("lat_ns", {}) for side in busy], ios),
     )
+
+
+def _syncs(jobs: Iterable[tuple[int, Mapping[str, Any]]]) -> Direction | None:
+    """Return the figures of fsync and fdatasync. fio counts them with their latencies, and names no rate of them."""
+    busy = [(at, job, found) for at, job in jobs if (found := _timely(job)).get("N")]
+    if not busy:
+        return None
+    spent = [max((job[side]["runtime"] for side in SIDES if side in job), default=0) for _, job, _ in busy]
+    counts = [int(found["N"]) for *_, found in busy]
+    rates = [count * 1000 / time if time else 0.0 for count, time in zip(counts, spent, strict=True)]
+    return Direction(
+        bw=0.0,
+        iops=_rate(zip((at for at, *_ in busy), counts, rates, strict=True)),
+        bytes=0,
+        ios=sum(counts),
+        **_latencies([found for *_, found in busy], sum(counts)),
+    )
+
+
+def _timely(job: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the latencies of a job's syncs, without those that fio dates before the job began (seen with libaio)."""
+    found: Mapping[str, Any] = job.get("sync", {}).get("lat_ns", {})
+    bins = merge_histograms([found.get("bins", {})])
+    if len(bins) < 2 or found.get("max", 0) <= (job.get("elapsed", math.inf) + 1) * 1e9:
+        return found
+    del bins[max(bins)]  # fio's last bin has all that is longer
+    count = bins.total()
+    mean = sum(value * times for value, times in bins.items()) / count
+    kept = {str(value): times for value, times in bins.items()}
+    return {"N": count, "mean": mean, "max": max(bins), "bins": kept}
+
+
+def _latencies(several: Sequence[Mapping[str, Any]], count: int) -> dict[str, Any]:
+    # If fio did not measure latencies, its zeros have no meaning.
+    counted = [one for one in several if one.get("N")]
+    longest = max((float(one["max"]) for one in counted), default=None)
+    bins = merge_histograms(one.get("bins", {}) for one in several)
+    histogram = Histogram.of(bins) if bins else None
+    return {
+        "lat_mean": _weighted([one["mean"] for one in counted], [one["N"] for one in counted]),
+        **_percentiles(several, count, histogram, longest),
+        "lat_max": longest,
+        "latencies": histogram,
+    }
 
 
 def _rate(parts: Iterable[tuple[int, float, float]]) -> float:
@@ -269,13 +314,12 @@ def _iops(side: Mapping[str, Any]) -> float:
 
 
 def _percentiles(
-    busy: Sequence[Mapping[str, Any]], histogram: Histogram | None, longest: float | None
+    several: Sequence[Mapping[str, Any]], count: int, histogram: Histogram | None, longest: float | None
 ) -> dict[str, float | None]:
     if histogram:
         found = percentiles(histogram.unpack(), [*PERCENTILES.values()])
-    elif len(busy) == 1:  # plain `json` has no histogram; for one job, fio's own percentiles are equivalent
-        own = busy[0].get("lat_ns", {}).get("percentile", {})
-        count = _completed(busy[0])
+    elif len(several) == 1:  # plain `json` has no histogram; for one job, fio's own percentiles are equivalent
+        own = several[0].get("percentile", {})
         found = [own.get(f"{one:.6f}") if count >= needs(one) else None for one in PERCENTILES.values()]
     else:
         found = [None] * len(PERCENTILES)

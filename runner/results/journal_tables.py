@@ -32,7 +32,7 @@ from sqlalchemy import (
 )
 
 from runner.base.text import shorten
-from runner.language.metrics import SIDES
+from runner.language.metrics import ALL_SIDES, FLUSH, OF_DIRECTION, OF_SIDE
 from runner.results.databases import Versioned, execute, keys, no_change, optional, required
 from runner.results.fio_output import PERCENTILES, Direction, Figures, Sync
 from runner.results.record import CellRow, Outcome, Reading, Trial
@@ -40,7 +40,7 @@ from runner.results.views import views_of_journal
 from runner.statistics.percentile import Histogram, needs
 
 #: The columns of one direction, in the order of the fields of `Direction`.
-DIRECTION: tuple[str, ...] = ("bw", "iops", "bytes", "ios", "lat_mean", *PERCENTILES, "lat_max")
+DIRECTION: tuple[str, ...] = tuple(OF_DIRECTION)
 _COUNTS = {"bytes", "ios"}
 
 SYNTHETIC = "synthetic"  # the key in `meta` that marks synthetic figures. Older journals lack it.
@@ -52,12 +52,12 @@ cells = Table("cells", tables, *keys(id=String), *required(name=Text, axes=JSON,
 
 
 def direction_columns() -> list[Column[Any]]:
-    kinds = {name: BigInteger if name in _COUNTS else Float for name in DIRECTION}
-    return optional(**{f"{side}_{name}": kind for side in SIDES for name, kind in kinds.items()})
+    names = ((side, name) for side, figures in OF_SIDE.items() for name in figures)
+    return optional(**{f"{side}_{name}": BigInteger if name in _COUNTS else Float for side, name in names})
 
 
 #: Histograms are large. Readers of many trials keep them in a separate table. See `runner.statistics.percentile`.
-LATENCIES = tuple(f"{side}_latencies" for side in SIDES)
+LATENCIES = tuple(f"{side}_latencies" for side in ALL_SIDES)
 
 
 def latency_columns() -> list[Column[Any]]:
@@ -68,8 +68,8 @@ def with_trims(connection: Connection, *tables_: Table) -> None:
     _with_columns(connection, "trim_", tables_)
 
 
-def with_syncs(connection: Connection, table: Table) -> None:
-    _with_columns(connection, "sync_", [table])
+def with_syncs(connection: Connection, *tables_: Table) -> None:
+    _with_columns(connection, "sync_", tables_)
 
 
 def _with_columns(connection: Connection, prefix: str, tables_: Iterable[Table]) -> None:
@@ -214,11 +214,10 @@ JOURNAL = Versioned(
 )
 
 
-_direction_values = attrgetter(*DIRECTION)
-#: The columns of each direction, in the order of the fields of `Direction`.
-_OF_SIDES = {side: [f"{side}_{name}" for name in DIRECTION] for side in SIDES}
+#: The columns of each side, in the order of the fields of `Direction`, and how to get their values.
+_OF_SIDES = {side: tuple(f"{side}_{name}" for name in figures) for side, figures in OF_SIDE.items()}
+_values_of = {side: attrgetter(*figures) for side, figures in OF_SIDE.items()}
 _DIRECTIONS = tuple(chain.from_iterable(_OF_SIDES.values()))
-_NOTHING = (None,) * len(DIRECTION)
 
 _PLAIN = ("cell", "round", "reason", "started", "seconds", "attempts", "folder")
 _WHOLE = ("runtime", "cpu_usr", "cpu_sys", "errors")  # the figures of both directions together
@@ -253,7 +252,7 @@ def row_of(trial: Trial) -> dict[str, Any]:
     }
     if trial.figures is None:
         return row
-    sync = trial.figures.sync
+    sync = trial.figures.rebuild
     row |= dict(zip(_SYNC, (sync.seconds, sync.bw) if sync else (None, None), strict=True))
     return row | _row_of_figures(trial.figures)
 
@@ -278,13 +277,14 @@ def _row_of_figures(figures: Figures) -> dict[str, Any]:
         **{
             column: value
             for side, columns in _OF_SIDES.items()
-            for column, value in zip(columns, _values(getattr(figures, side)), strict=True)
+            for column, value in zip(columns, _values(figures, side, len(columns)), strict=True)
         },
     }
 
 
-def _values(side: Direction | None) -> tuple[Any, ...]:
-    return _direction_values(side) if side else _NOTHING
+def _values(figures: Figures, side: str, count: int) -> tuple[Any, ...]:
+    found = getattr(figures, side)
+    return _values_of[side](found) if found else (None,) * count
 
 
 def job_rows_of(trial: Trial) -> list[dict[str, Any]]:
@@ -307,7 +307,7 @@ def latencies_of(trial: Trial) -> dict[str, bytes | None]:
 
 
 def latencies(figures: Figures | None) -> dict[str, bytes | None]:
-    sides = [getattr(figures, side) if figures else None for side in SIDES]
+    sides = [getattr(figures, side) if figures else None for side in ALL_SIDES]
     kept = (side.latencies.packed if side and side.latencies else None for side in sides)
     return dict(zip(LATENCIES, kept, strict=True))
 
@@ -403,7 +403,7 @@ def trial_of(row: Sequence[Any], known: Mapping[str, tuple[Reading, ...]]) -> Tr
 def check_histograms(figures: Figures | None) -> None:
     """Raise ValueError for a histogram that is damaged, or that another program packed."""
     for one in (figures, *figures.jobs.values()) if figures else ():
-        for side in one.sides.values():
+        for side in one.all_sides.values():
             if side.latencies:
                 side.latencies.unpack()
 
@@ -422,7 +422,7 @@ def _trial_of(row: Sequence[Any], known: Mapping[str, tuple[Reading, ...]]) -> T
     return Trial(
         *(cell, round_number, Outcome(outcome), reason, started, seconds, attempts),
         *(
-            replace(figures, sync=sync) if figures and sync else figures,
+            replace(figures, rebuild=sync) if figures and sync else figures,
             _known_readings(known, digest),
             notes_of(notes),
             folder,
@@ -496,13 +496,18 @@ def _figures(values: Sequence[Any]) -> Figures | None:
     whole, rest = values[: len(_WHOLE)], values[len(_WHOLE) :]
     if whole[0] is None:  # no run time: the trial has no figures
         return None
-    count = len(DIRECTION)
     if None in whole:
         raise ValueError("a trial has only some of its figures")
     found: dict[str, Any] = dict(zip(_WHOLE, whole, strict=True))
-    for at, (side, latencies) in enumerate(zip(SIDES, rest[len(SIDES) * count :], strict=True)):
-        found[side] = _direction(rest[at * count : (at + 1) * count], latencies)
+    at = 0
+    for (side, columns), latencies in zip(_OF_SIDES.items(), rest[len(_DIRECTIONS) :], strict=True):
+        figures = rest[at : (at := at + len(columns))]
+        found[side] = _direction(_without_data(*figures) if side == FLUSH else figures, latencies)
     return Figures(**found)
+
+
+def _without_data(iops: float | None, *rest: Any) -> tuple[Any, ...]:
+    return (0.0, iops, 0, *rest) if iops is not None else (None,)
 
 
 def _sync(seconds: float | None, bw: float | None) -> Sync | None:

@@ -81,8 +81,8 @@ def pts_result(output: str, work: PtsWorkload, slow: int = 1) -> PtsResult:
 def _mean(rounds: Sequence[Figures]) -> Figures:
     """Return the means over rounds; the maximum of a latency is that of all."""
     sides: dict[str, Any] = {}
-    for side in rounds[0].sides:
-        found = [one.sides[side] for one in rounds if side in one.sides]
+    for side in rounds[0].all_sides:
+        found = [one.all_sides[side] for one in rounds if side in one.all_sides]
         latencies = [(one.lat_mean, one.ios) for one in found if one.lat_mean is not None]
         count = sum(ios for _, ios in latencies)
         sides[side] = replace(

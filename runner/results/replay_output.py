@@ -76,7 +76,7 @@ def with_replay(figures: Figures | None, report: ReplayReport | None) -> Figures
     def corrected(side: Direction | None) -> Direction | None:
         return side and replace(side, bw=side.bytes / report.seconds, iops=side.ios / report.seconds)
 
-    sides: dict[str, Any] = {name: corrected(side) for name, side in figures.sides.items()}
+    sides: dict[str, Any] = {name: corrected(side) for name, side in figures.all_sides.items()}
     return replace(figures, **sides, runtime=report.seconds)
 
 

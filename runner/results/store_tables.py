@@ -154,6 +154,7 @@ SHARED = Versioned(
         lambda connection: with_trims(connection, trials, latencies, jobs),
         lambda connection: with_syncs(connection, trials),
         no_change,  # the first with views
+        lambda connection: with_syncs(connection, trials, latencies, jobs),
     ),
     views=views_of_store(),
     stranger="name another file or database with `--store`; an empty one becomes a store",

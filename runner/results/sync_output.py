@@ -69,8 +69,8 @@ def parse_sync(text: str) -> SyncReport:
 def with_sync(figures: Figures | None, report: SyncReport) -> Figures:
     """Add a sync to the figures of fio; without fio, there are no others."""
     if figures is None:
-        return Figures(None, None, report.seconds, 0.0, 0.0, 0, sync=report.figures)
-    return replace(figures, sync=report.figures)
+        return Figures(None, None, report.seconds, 0.0, 0.0, 0, rebuild=report.figures)
+    return replace(figures, rebuild=report.figures)
 
 
 def _is_number(value: object) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from runner.language.metrics import OF_DIRECTION, RATES, SIDES, TOTAL
+from runner.language.metrics import FLUSH, OF_DIRECTION, OF_SIDE, RATES, SIDES, TOTAL
 from runner.results.record import HOST_LIMITED, UNSETTLED, Outcome
 
 _SYNTHETIC = "((SELECT value FROM meta WHERE meta.\"key\" = 'synthetic') = 'true') AS synthetic"
@@ -52,7 +52,7 @@ def _trial() -> Iterator[str]:
         sides = [f"one.{side}_{rate}" for side in SIDES]
         total = " + ".join(f"coalesce({side}, 0)" for side in sides)
         yield f"CASE WHEN coalesce({', '.join(sides)}) IS NOT NULL THEN {total} END AS {TOTAL}_{rate}"
-    yield from (f"one.{side}_{figure}" for side in SIDES for figure in OF_DIRECTION)
+    yield from (f"one.{side}_{figure}" for side, figures in OF_SIDE.items() for figure in figures)
 
 
 def _named_figures() -> Iterable[str]:
@@ -70,12 +70,21 @@ def _summaries() -> dict[str, str]:
     found |= {one.value: _count(f"outcome = '{one.value}'") for one in Outcome}
     found |= {note: _count(f"{note} <> ''") for note in (HOST_LIMITED, UNSETTLED)}
     for name in (f"{side}_{rate}" for side in (TOTAL, *SIDES) for rate in RATES):
-        one = _counted(name)  # some SQLite have no sqrt(), so there is no standard deviation
-        variance = f"(sum({one} * {one}) - count({one}) * avg({one}) * avg({one})) / nullif(count({one}) - 1, 0)"
-        found |= {name: f"avg({one})", f"{name}_var": f"abs({variance})"}
-    for name in (f"{side}_{latency}" for side in SIDES for latency in _LATENCIES):
-        found[name] = f"{'max' if name.endswith('_max') else 'avg'}({_counted(name)})"
-    return found | {name: f"avg({_counted(name)})" for name in _SYNC}
+        found |= _rate(name)
+    for side in SIDES:
+        found |= _latencies(side)
+    return found | {name: f"avg({_counted(name)})" for name in _SYNC} | _rate(f"{FLUSH}_iops") | _latencies(FLUSH)
+
+
+def _rate(name: str) -> dict[str, str]:
+    one = _counted(name)  # some SQLite have no sqrt(), so there is no standard deviation
+    variance = f"(sum({one} * {one}) - count({one}) * avg({one}) * avg({one})) / nullif(count({one}) - 1, 0)"
+    return {name: f"avg({one})", f"{name}_var": f"abs({variance})"}
+
+
+def _latencies(side: str) -> dict[str, str]:
+    names = {name: f"{side}_{name}" for name in _LATENCIES}
+    return {name: f"{'max' if of == 'lat_max' else 'avg'}({_counted(name)})" for of, name in names.items()}
 
 
 def _count(condition: str) -> str:

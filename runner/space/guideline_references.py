@@ -9,6 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from runner.language.axes import Condition, constructed, model_in, written
+from runner.language.metrics import FLUSH
 from runner.language.presets import Program
 from runner.language.suggestions import did_you_mean
 from runner.language.tunables import IOSCHED
@@ -114,7 +115,27 @@ def check_guidelines(
                 notes.append(f"guideline {guideline.id} is not tested: {flaw.message.partition(';')[0]}")
             else:
                 flaws.append(flaw)
+        if not wrong:
+            notes += _syncs_apart(guideline, known, space)
     return flaws, list(dict.fromkeys(notes))
+
+
+def _syncs_apart(guideline: Guideline, known: Known, space: Space) -> Iterator[str]:
+    """Yield a note if a limit of the latency of writes leaves out the fsyncs of the same work."""
+    figure = guideline.claimed.figure
+    if guideline.shape != "bound" or figure.unit != "ns" or ".write.lat_" not in f".{figure.name}":
+        return
+    rule = rule_of(guideline.claimed.where, known.values)
+    works = [
+        dict(one.coords)["workload"]
+        for one, _ in space.workloads
+        if FLUSH in one.value.directions.get(figure.job, ())
+        and all(value in rule.get(axis, (value,)) for axis, value in one.coords)
+    ]
+    if works:
+        other = figure.name.replace("write.lat_", f"{FLUSH}.lat_")
+        waits = f"{few(works)} also waits for fsync or fdatasync"
+        yield f"guideline {guideline.id} is about {figure.name}; {waits}, and that time is in {other} only"
 
 
 def find_unknown_axes(guidelines: Iterable[Guideline]) -> Iterator[Flaw]:

@@ -220,7 +220,7 @@ def found_in(output: str, status: int = 0, fio: str = "") -> tuple[Outcome, str,
     work = cell_of(work=BUSY if fio else REBUILD).work
     split = split_outputs([StepResult("measure", status, output + fio, 1.0)], work)
     one = finding(split.steps, slow=2, sync=split.sync, alone=not fio)
-    return one.outcome, one.reason, one.figures.sync if one.figures else None, dict(one.notes)
+    return one.outcome, one.reason, one.figures.rebuild if one.figures else None, dict(one.notes)
 
 
 def test_its_time_and_rate_are_the_figures() -> None:
@@ -252,7 +252,7 @@ def test_journal_and_reports_have_its_figures(tmp_path: Path) -> None:
     bench.run()
     trials, (cell,) = bench.trials, bench.plan.selection.cells()
     assert {trial.outcome for trial in trials} == {Outcome.MEASURED}
-    syncs = [trial.figures.sync for trial in trials if trial.figures]
+    syncs = [trial.figures.rebuild for trial in trials if trial.figures]
     assert all(one and one.bw > 0 for one in syncs)
     assert all("sync.json" in kept for kept in bench.shelf.kept.values())
     recorded = RunData("rebuilds", "dry", True, [CellRow(cell.id, cell.name, cell.axes)], trials)
@@ -281,7 +281,7 @@ def test_alone_there_is_no_job_and_no_figure_of_requests(tmp_path: Path) -> None
     for trial in bench.trials:
         assert trial.figures
         assert (trial.figures.read, trial.figures.write) == (None, None)
-        assert trial.figures.sync
+        assert trial.figures.rebuild
     assert not any("job.fio" in kept for kept in bench.shelf.kept.values())
 
 

@@ -40,6 +40,7 @@ of_a_job = st.builds(
     read=st.none() | directions,
     write=st.none() | directions,
     trim=st.none() | directions,
+    sync=st.none() | directions.map(lambda one: replace(one, bw=0.0, bytes=0)),
     runtime=numbers,
     cpu_usr=numbers,
     cpu_sys=numbers,
@@ -49,7 +50,7 @@ figures = st.builds(
     replace,
     of_a_job,
     jobs=st.just({}) | st.dictionaries(texts, of_a_job, min_size=2, max_size=2),
-    sync=st.none() | st.builds(Sync, seconds=numbers, bw=numbers),
+    rebuild=st.none() | st.builds(Sync, seconds=numbers, bw=numbers),
 )
 readings = st.lists(st.builds(Reading, setting=texts, wanted=st.none() | texts, got=texts), max_size=3).map(tuple)
 

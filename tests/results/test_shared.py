@@ -145,7 +145,7 @@ def test_the_work_of_a_trial_is_what_it_did_in_each_direction(address: Address, 
             work_bit("read") | work_bit("write") | work_bit("write", large=True),
         ),
         "trim": (Figures(None, None, 1, 1, 1, 0, trim=large), work_bit("trim") | work_bit("trim", large=True)),
-        "sync": (Figures(None, None, 1, 1, 1, 0, sync=Sync(1.0, 1e8)), work_bit("sync")),
+        "sync": (Figures(None, None, 1, 1, 1, 0, rebuild=Sync(1.0, 1e8)), work_bit("sync")),
     }
     trials = [dataclasses.replace(past.measured(name, 1, 1e8), figures=figures) for name, (figures, _) in works.items()]
     broken = Trial("broken", 1, Outcome.BROKEN, "no fio")

@@ -70,8 +70,8 @@ def _measured(
 
 def _sync(trial: Trial) -> Sync:
     assert trial.figures
-    assert trial.figures.sync
-    return trial.figures.sync
+    assert trial.figures.rebuild
+    return trial.figures.rebuild
 
 
 def _expected(cell: Cell, disks: tuple[str, int] = SMALL) -> float:

@@ -2,7 +2,8 @@
 
     python -m bench.expand [--cells 100000]
 
-Each side runs in a process of its own, so that its peak memory is its own.
+Each side runs in a process of its own, so that its peak memory is its own. Then the commands `plan` and `validate` on
+100,000 cells of 10,000 workloads, against the expansion alone: processor time with that of fio.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import itertools
 import resource
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
@@ -20,6 +23,7 @@ from runner.engine.estimate import Pace, estimate
 from runner.engine.plan import Plan
 from runner.space.load import parse
 from runner.space.select import select
+from runner.space.space import expand
 
 LEVELS, CHUNKS = [0, 5, 6, 10], [f"{4 << power}KiB" for power in range(10)]
 READAHEADS = [f"{4 * number}KiB" for number in range(1, 26)]
@@ -40,16 +44,56 @@ def depths(cells: int) -> list[int]:
     return list(range(1, cells // (len(LEVELS) * len(CHUNKS) * len(READAHEADS) * len(KINDS) * len(SIZES)) + 1))
 
 
-def ours(cells: int) -> int:
-    text = f"""\
+def text_of(cells: int) -> str:
+    return f"""\
 name: bench
 disks: {{count: 4, size: 1GiB}}
 layouts: {{p: [md: {{level: {LEVELS}, chunk: [{", ".join(CHUNKS)}]}}]}}
 tune: {{readahead: [{", ".join(READAHEADS)}]}}
 workloads: {{w: {{rw: [{", ".join(KINDS)}], bs: [{", ".join(SIZES)}], iodepth: {depths(cells)}}}}}
 """
-    space = parse("bench", text).space
+
+
+def ours(cells: int) -> int:
+    space = parse("bench", text_of(cells)).space
     return estimate(Plan(select(space), space.matrix.repeat, 1), Pace()).cells
+
+
+#: 100,000 cells: 10 stacks and 10,000 workloads.
+MANY_WORKLOADS = f"""\
+name: bench
+disks: {{count: 4, size: 1GiB}}
+layouts: {{p: [md: {{level: [0, 5], chunk: [{", ".join(CHUNKS[:5])}]}}]}}
+workloads: {{w: {{rw: [{", ".join(KINDS)}], bs: [{", ".join(SIZES)}], iodepth: {list(range(1, 501))}}}}}
+"""
+ONE_CELL = "{name: bench, disks: {count: 1, size: 1GiB}, layouts: {p: [disk]}, workloads: {w: {rw: read}}}"
+
+
+def processor_time(command: list[str]) -> float:
+    """Return the seconds of processor of a command and all programs that it starts."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, *command], stdout=subprocess.DEVNULL, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def expansion_time(text: str) -> float:
+    matrix = parse("bench", text).space.matrix
+    began = time.process_time()
+    assert expand(matrix)[0].count() == 100_000
+    return time.process_time() - began
+
+
+def commands() -> None:
+    alone = expansion_time(MANY_WORKLOADS)
+    with tempfile.TemporaryDirectory() as folder:
+        path, small = Path(folder) / "bench.yaml", Path(folder) / "small.yaml"
+        path.write_text(MANY_WORKLOADS)
+        small.write_text(ONE_CELL)
+        for name in ("validate", "plan"):
+            command = ["-m", "runner.cli", name]
+            taken = processor_time([*command, str(path)]) - processor_time([*command, str(small)])
+            print(f"{name}, 10,000 workloads: {taken:.2f} s beyond one cell, ratio to expand {taken / alone:.2f}")
 
 
 def bare(cells: int) -> int:
@@ -85,6 +129,7 @@ def main() -> None:
         assert mine[2] == loop[2] == cells
         print(f"{cells:>9,} cells expanded and planned  {mine[0]:6.2f} s  peak {mine[1]:4.0f} MB")
         print(f"          one pydantic model each       {loop[0]:6.2f} s  ratio {mine[0] / loop[0]:.2f}")
+    commands()
 
 
 if __name__ == "__main__":

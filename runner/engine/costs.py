@@ -167,6 +167,12 @@ def _most(stack: Stack, costs: Costs, *, write: bool) -> float:
     return min(found)
 
 
+def likeness(stack: Stack, costs: Costs) -> tuple[float, ...]:
+    """Return what the costs of a workload depend on, unless it is a rebuild: equal for stacks of equal costs."""
+    limits = (_most(stack, costs, write=write) for write in (False, True))
+    return (stack.width, stack.room, stack.tops, stack.in_files, *limits)
+
+
 def flushed_write(physics: Physics | None) -> float:
     return _PAGE / physics.rate(_PAGE, random=True, write=False) if physics else 0.0
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
-from runner.engine.costs import COSTS, EMULATED, Costs, flushed_write, mkfs_writes, rate, sequential
+from runner.engine.costs import COSTS, EMULATED, Costs, flushed_write, likeness, mkfs_writes, rate, sequential
 from runner.language.sync_workload import SyncWorkload
 from runner.machines.base import ForecastsCost, Machine, Preparation, RigSpec
 from runner.simdisks.disk import slow_of
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from runner.space.space import Cell, Stack
 
     Groups = list[tuple[Cell, float]]  # of one stack: a cell, and the number of cells with its costs
+    Known = dict[tuple[object, ...], tuple[float, int]]  # seconds and bytes of a workload on stacks of equal costs
 
 _DIRTY_SHARE = 0.2  # the part of a machine's memory that is dirty when buffered work ends
 _FAST = 200 * 10**6  # bytes per second for budgets without a recorded rate
@@ -192,7 +193,7 @@ def building_of(stack: Stack, pace: Pace) -> Building:
     return Building(written, seconds, seconds + waits)
 
 
-def _batch(stack: Stack, groups: Groups, builds: int, pace: Pace) -> tuple[float, float, int, int]:
+def _batch(stack: Stack, groups: Groups, builds: int, pace: Pace, known: Known) -> tuple[float, float, int, int]:
     building = building_of(stack, pace)
     sets = [(size * times, times) for size, times in _lay_outs(stack, groups)]
     laid = sum(size for size, _ in sets)
@@ -200,9 +201,14 @@ def _batch(stack: Stack, groups: Groups, builds: int, pace: Pace) -> tuple[float
     seconds, written = 0.0, prepared
     if pace.overhead is None:  # the times of recorded trials include the laying out of files
         seconds = sum(times for _, times in sets) * pace.costs.lay_out + laid / _sequential(stack, pace) * pace.slow
+    alike = likeness(stack, pace.costs)
     for cell, count in groups:  # tunables do not change the cost of a cell
-        seconds += count * seconds_of(cell, pace)
-        written += count * bytes_of(cell, pace)
+        own = cell.id if pace.cells else stack.key if isinstance(cell.workload.value, SyncWorkload) else ""
+        key = (alike, cell.workload.digest, own)
+        if (cost := known.get(key)) is None:
+            cost = known[key] = seconds_of(cell, pace), bytes_of(cell, pace)
+        seconds += count * cost[0]
+        written += count * cost[1]
     return builds * building.least + seconds, builds * building.most + seconds, int(written), int(prepared)
 
 
@@ -244,6 +250,7 @@ def estimate(plan: Plan, pace: Pace, slots: Slots = ONE_SLOT) -> Estimate:
     least, most = plan.repeat.min, plan.repeat.max
     total_least = total_most = longest_least = longest_most = 0.0
     rigs: set[str | None] = set()
+    known: Known = {}
     if plan.selection.count() > MOST_LISTED:
         pace = replace(pace, cells={})  # the mean of all recorded trials is enough
     for stack in plan.selection.space.stacks:
@@ -256,9 +263,9 @@ def estimate(plan: Plan, pace: Pace, slots: Slots = ONE_SLOT) -> Estimate:
         built += builds
         cells += count
         rigs.add(stack.kernel)
-        fewer = more = _batch(stack, plan.shares(groups, least), builds, pace)
+        fewer = more = _batch(stack, plan.shares(groups, least), builds, pace, known)
         if plan.finds and most > least:
-            more = _batch(stack, plan.shares(groups, most), builds, pace)
+            more = _batch(stack, plan.shares(groups, most), builds, pace, known)
         batch_least, batch_most = fewer[0], more[1]
         written_least, written_most, prepared = written_least + fewer[2], written_most + more[2], prepared + fewer[3]
         total_least, total_most = total_least + batch_least, total_most + batch_most

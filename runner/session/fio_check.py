@@ -41,6 +41,8 @@ def fio_flaws(space: Space, own: Path | None) -> Iterator[Flaw]:
     mine = f" (in a job of {own / 'job.fio'})" if own and (own / "job.fio").exists() else ""
     yield from _job_file_flaws([one for one in space.workloads if isinstance(one[0].value, JobWorkload)], own)
     works = [one for one in space.workloads if not isinstance(one[0].value, JobWorkload) and has_job(one[0].value)]
+    # The user's templates may make another job of each.
+    works = works if own else list(_that_differ(works))
     jobs = {str(at): job_text(work, in_files, own) for at, (work, in_files) in enumerate(works)}
     if fio_accepts(jobs):
         return
@@ -49,14 +51,27 @@ def fio_flaws(space: Space, own: Path | None) -> Iterator[Flaw]:
         return {int(at): message for at, message in find_rejected({str(at): jobs[str(at)] for at in numbers}).items()}
 
     # fio stops at the first refused job, so each set of fio options is checked once.
-    alike = grouped(
-        ((dict(work.coords)["workload"], *sorted(work.value.fio.items()), in_files), at)
-        for at, (work, in_files) in enumerate(works)
-    )
+    alike = grouped((_kind(work, in_files), at) for at, (work, in_files) in enumerate(works))
     first = refusals(numbers[0] for numbers in alike.values())
     others = refusals(at for numbers in alike.values() if numbers[0] not in first for at in numbers[1:])
     for at, message in {**first, **others}.items():
         yield from _workload_flaws(works[at][0], message, mine)
+
+
+def _kind(work: Variant[Workload], in_files: bool) -> tuple[object, ...]:
+    return dict(work.coords)["workload"], in_files, tuple(sorted(work.value.fio.items()))
+
+
+def _that_differ(works: Iterable[tuple[Variant[Workload], bool]]) -> Iterator[tuple[Variant[Workload], bool]]:
+    """Yield a workload of each kind, and with each value of each axis: fio reads every option by itself."""
+    known = set[object]()
+    for work, in_files in works:
+        name = dict(work.coords)["workload"]
+        kind = (*_kind(work, in_files), work.value.rw)
+        new = {kind, *((name, in_files, *coord) for coord in work.coords)} - known
+        if new:
+            known |= new
+            yield work, in_files
 
 
 def _job_file_flaws(works: Sequence[tuple[Variant[Workload], bool]], own: Path | None) -> Iterator[Flaw]:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runner.engine import estimate as estimates
 from runner.engine.costs import COSTS, EMULATED, Costs, rate, sequential
 from runner.engine.estimate import (
     Load,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from runner.machines.base import Processor
+    from runner.space.space import Cell
 
 MIB = 2**20
 ROOT = Path(__file__).parents[2]
@@ -296,3 +298,20 @@ def test_rules_leave_their_cells_out_of_the_estimate() -> None:
     each = sum(seconds_of(cell, Pace()) for cell in selection.cells())
     built = sum(building_of(stack, Pace()).least for stack in selection.space.stacks)
     assert found.seconds_least == pytest.approx(Pace().costs.program + each + built)
+
+
+def test_workloads_are_estimated_once_for_stacks_of_equal_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    several = space(matrix("p: [md: {level: [0, 5], chunk: [16KiB, 64KiB, 256KiB]}]"))
+    plan = Plan(select(several), Repeat(), 1)
+    apart = sum(seconds_of(cell, Pace()) for cell in plan.selection.cells())
+    seen: list[str] = []
+
+    def counted(cell: Cell, pace: Pace) -> float:
+        seen.append(cell.stack.label)
+        return seconds_of(cell, pace)
+
+    monkeypatch.setattr(estimates, "seconds_of", counted)
+    found = estimate(plan, Pace())
+    assert len(seen) == 2
+    built = sum(building_of(stack, Pace()).least for stack in several.stacks)
+    assert found.seconds_least == pytest.approx(EMULATED.program + plan.repeat.min * (apart + built))

@@ -10,8 +10,12 @@ import pytest
 
 from runner.scripts import cell
 from runner.scripts.cell import explain_missing_fio, find_rejected
+from runner.session import fio_check
+from runner.session.fio_check import fio_flaws
+from tests.support.matrices import space
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 JOB = "[trial]\nfilename=/dev/null\nrw={}\nbs=4k\n"
@@ -34,3 +38,41 @@ def test_only_as_many_refused_jobs_are_sought_as_errors_are_shown(monkeypatch: p
 
     monkeypatch.setattr(cell, "run", refuse)
     assert len(find_rejected({str(n): JOB.format("read") for n in range(3000)})) == len(started) == 50
+
+
+MANY = """
+name: many
+disks: {{count: 1, size: 1GiB}}
+layouts: {{one: [disk]}}
+workloads: {{w: {{rw: [read, write, randread], bs: [4KiB, 8KiB], iodepth: {depths}{more}}}}}
+"""
+
+
+def checked(text: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the jobs that fio checks."""
+    seen: list[str] = []
+
+    def accept(jobs: Mapping[str, str]) -> bool:
+        seen.extend(jobs.values())
+        return True
+
+    monkeypatch.setattr(fio_check, "explain_missing_fio", lambda: "")
+    monkeypatch.setattr(fio_check, "fio_accepts", accept)
+    assert list(fio_flaws(space(text), None)) == []
+    return seen
+
+
+def test_fio_reads_each_value_once_and_not_each_combination(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = checked(MANY.format(depths=list(range(1, 41)), more=""), monkeypatch)
+    assert len(jobs) <= 40 + 3 + 2
+    lines = {line for job in jobs for line in job.splitlines()}
+    assert {f"iodepth={depth}" for depth in range(1, 41)} <= lines
+    assert {"rw=read", "rw=write", "rw=randread", "bs=4096", "bs=8192"} <= lines
+
+
+def test_fio_reads_each_option_of_its_own_with_each_kind_of_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    more = ", fio: {percentage_random: [10, 20]}"
+    jobs = checked(MANY.format(depths=[1, 2, 3], more=more), monkeypatch)
+    pairs = {(rw, share) for job in jobs for rw in ("read", "write", "randread") for share in (10, 20)
+             if {f"rw={rw}", f"percentage_random={share}"} <= set(job.splitlines())}  # fmt: skip
+    assert len(pairs) == 6

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -196,13 +195,13 @@ def _check_options(asked: ResultsRequest) -> None:
 
 def parse_metrics(metrics: Sequence[str]) -> tuple[str, ...]:
     from runner.analysis.samples import METRICS, figure_name, is_figure
+    from runner.language.suggestions import hint
 
     names = [figure_name(metric) for metric in metrics]
     for metric, name in zip(metrics, names, strict=True):
         if not is_figure(name):
-            near = get_close_matches(metric, METRICS, n=2)
             raise BadInput(
-                f"there is no figure '{metric}'" + (f"; did you mean {' or '.join(near)}?" if near else ""),
+                f"there is no figure '{metric}'{hint(metric, [*METRICS])}",
                 resolution=f"use one of {', '.join(METRICS)}; for one job, write its name and a dot before it",
             )
     return tuple(dict.fromkeys(names))

@@ -7,6 +7,7 @@ from typing import Any
 
 from runner.base.model import NAME
 from runner.layers import LAYERS
+from runner.layers.fs import LEAST
 
 _LAYER_NAMES = {
     **dict.fromkeys(("mdadm", "mdraid", "raid"), "md: {level: 5}"),
@@ -15,7 +16,6 @@ _LAYER_NAMES = {
     **dict.fromkeys(("filesystem", "mkfs", "mount"), "fs: {type: ext4}"),
 }
 _RAID = re.compile(r"raid[ _-]?(0|1|4|5|6|10)", re.IGNORECASE)
-_FILE_SYSTEMS = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs"})
 _NAME_RULE = "a name has letters from a to z, digits and . _ + -, and begins with a letter"
 #: The patterns of the models in words.
 PATTERNS = {
@@ -64,7 +64,7 @@ def of_pattern(text: object, pattern: str) -> str:
 def guess_layer(word: str) -> str:
     if raid := _RAID.fullmatch(word):
         return f"md: {{level: {raid[1]}}}"
-    if word.lower() in _FILE_SYSTEMS:
+    if word.lower() in LEAST:
         return f"fs: {{type: {word.lower()}}}"
     return _LAYER_NAMES.get(word.lower(), "")
 

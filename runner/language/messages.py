@@ -23,6 +23,7 @@ from runner.language.tune import OF_PARITY, OF_REDUNDANT, SCOPES, Tune, Vm
 from runner.language.workload import Workload
 from runner.language.yaml_source import Flaw, Path, Source
 from runner.layers import LAYERS
+from runner.layers.fs import LEAST
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -197,6 +198,8 @@ def _of_unknown_layer(key: str) -> str:
         return f"unknown layer '{key}'; it is a key of {shown}: indent it deeper than that"
     if meant := guess_layer(key):
         return f"unknown layer '{key}'; write `{meant}`"
+    if key.lower().endswith("fs"):
+        return f"unknown layer '{_short(key)}'; the file systems are {', '.join(LEAST)}"
     return f"unknown layer '{_short(key)}'; {did_you_mean(key, LAYERS)}"
 
 

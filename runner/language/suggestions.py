@@ -23,6 +23,7 @@ _OTHER_NAMES = {
 
 
 _MOST_NAMES, _LONGEST_WORD, _MOST_SHOWN = 1000, 100, 50
+_MOST_MEANT, _SHORT = 5, 3
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -43,8 +44,16 @@ def near(word: str, names: Iterable[str]) -> list[str]:
     known = list(names)
     if len(known) > _MOST_NAMES or len(word) > _LONGEST_WORD:  # a comparison takes 10 us, and a file may have many
         return []
-    found = difflib.get_close_matches(word.lower(), [name.lower() for name in known], n=2, cutoff=0.6)
-    return [name for name in known if name.lower() in found]
+    wanted = word.lower()
+    if longer := [name for name in known if name.lower().endswith((f".{wanted}", f"_{wanted}"))]:
+        return longer[:_MOST_MEANT]
+    found = difflib.get_close_matches(wanted, [name.lower() for name in known], n=2, cutoff=0.6)
+    return [name for name in known if name.lower() in found and not _is_another(wanted, name.lower())]
+
+
+def _is_another(word: str, name: str) -> bool:
+    """Return whether it is rather a name of its own: `irq_affinity` is not rq_affinity, `zfs` neither fs nor xfs."""
+    return word[1:] == name or (len(word) <= _SHORT and word[:1] != name[:1])
 
 
 def hint(word: str, names: list[str]) -> str:

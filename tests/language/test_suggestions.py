@@ -1,5 +1,8 @@
 """Lists of known names in messages."""
 
+import pytest
+
+from runner.language.metrics import KNOWN
 from runner.language.suggestions import did_you_mean
 
 
@@ -13,3 +16,19 @@ def test_a_list_of_known_names_has_a_bounded_length() -> None:
 
 def test_few_short_names_are_listed_whole() -> None:
     assert did_you_mean("q", ["alpha", "beta", "alpha"]) == "known are alpha, beta"
+
+
+@pytest.mark.parametrize(
+    ("word", "known"), [("irq_affinity", ["rq_affinity", "nomerges"]), ("zfs", ["md", "fs"]), ("zfs", ["ext4", "xfs"])]
+)
+def test_a_name_of_its_own_is_no_slip(word: str, known: list[str]) -> None:
+    assert did_you_mean(word, known) == f"known are {', '.join(known)}"
+
+
+@pytest.mark.parametrize(("word", "meant"), [("ayout", "layout or count"), ("ocunt", "count"), ("smu", "sum"), ("dsk", "disk")])
+def test_a_slip_names_the_word(word: str, meant: str) -> None:
+    assert did_you_mean(word, ["layout", "count", "sum", "disk"]) == f"did you mean {meant}?"
+
+
+def test_the_end_of_a_name_brings_all_names_that_end_so() -> None:
+    assert did_you_mean("bw", KNOWN) == "did you mean read.bw or write.bw or trim.bw or total.bw or sync.bw?"

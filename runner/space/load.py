@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 
 #: With simulated disks instead of the needed ones it would be another experiment under the same name.
 _OF_NEEDS = "needs: applies to machines with physical disks; all others use the simulated disks of `disks`"
-#: Checks of stacks, rules and guidelines may depend on the malformed parts.
-_UNCHECKED = "; stacks, rules and guidelines are checked after that"
+#: Checks of rules and guidelines may depend on the malformed parts.
+_UNCHECKED = "; the rest is checked after that"
+#: No layout and no workload depends on these keys.
+_APART = frozenset({"name", "description", "seed", "guidelines", "tune", "repeat", "monitor", "max_cells"})
 
 
 class BadMatrix(BadInput):
@@ -137,8 +139,41 @@ def check(source: Source, misused: Sequence[tuple[Place, str]] = (), ask: Ask = 
     _refuse_library(source)
     matrix, malformed = validated(source, Matrix)
     if matrix is None or misused:
+        if not misused:
+            malformed += _flaws_beside(source, malformed, ask)
         raise BadMatrix(source, [*misused, *placed(source, malformed)], rest=_UNCHECKED)
     return _expanded(source, matrix, ask)
+
+
+def _flaws_beside(source: Source, malformed: Sequence[Flaw], ask: Ask) -> list[Flaw]:
+    """Check the layouts and workloads that do not depend on the malformed parts."""
+    rest = _without(source.data, malformed)
+    matrix, flaws = validated(replace(source, data=rest), Matrix) if rest else (None, [])
+    if matrix is None or flaws or [*find_excess(matrix)]:
+        return []
+    space, findings = expand(matrix)
+    if any(_wrong_rules(matrix, Known(values_of(space)))):
+        return []  # rules that name malformed parts may exclude others
+    found = [*find_flaws(space, findings), *ask(space)]
+    return [flaw for flaw in found if flaw.path[0] in {"layouts", "workloads"} and len(flaw.path) > 1]
+
+
+def _without(data: object, malformed: Iterable[Flaw]) -> dict[str, object] | None:
+    """Return a matrix without its malformed layouts, workloads and independent keys; None if more depends on these."""
+    if not isinstance(data, dict):
+        return None
+    rest = {key: dict(one) if isinstance(one, dict) else one for key, one in data.items()}
+    for flaw in malformed:
+        match flaw.path:
+            case ["layouts" | "workloads" as section, str(name), *_]:
+                rest[section].pop(name, None)
+            case [str(key), *_] if key in _APART or key not in Matrix.model_fields:
+                rest.pop(key, None)
+            case []:
+                pass  # a missing key
+            case _:
+                return None
+    return {"name": "rest", **rest}
 
 
 def _expanded(source: Source, matrix: Matrix, ask: Ask) -> Declared:

@@ -25,7 +25,9 @@ def test_a_name_of_its_own_is_no_slip(word: str, known: list[str]) -> None:
     assert did_you_mean(word, known) == f"known are {', '.join(known)}"
 
 
-@pytest.mark.parametrize(("word", "meant"), [("ayout", "layout or count"), ("ocunt", "count"), ("smu", "sum"), ("dsk", "disk")])
+@pytest.mark.parametrize(
+    ("word", "meant"), [("ayout", "layout or count"), ("ocunt", "count"), ("smu", "sum"), ("dsk", "disk")]
+)
 def test_a_slip_names_the_word(word: str, meant: str) -> None:
     assert did_you_mean(word, ["layout", "count", "sum", "disk"]) == f"did you mean {meant}?"
 

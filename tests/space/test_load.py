@@ -42,9 +42,47 @@ guidelines:
     ]
     with pytest.raises(BadMatrix, match="3 errors") as caught:
         parse("m.yaml", text)
-    assert "stacks, rules and guidelines are checked after that" in caught.value.resolution
+    assert "the rest is checked after that" in caught.value.resolution
     right = text.replace("chnk", "chunk").replace("64k]", "64KiB]").replace("reed", "read")
     assert errors(right) == ["4:28: RAID 6 needs at least 4 disks; 3 disks are declared"]
+
+
+PARTS = """\
+name: parts
+disks: {count: 4, size: 1GiB}
+layouts:
+  wrong: [md: {levl: 5}]
+  odd: [md: {level: 5, chunk: 100KiB}]
+  good: [md: {level: 5, chunk: 64KiB}]
+workloads:
+  kind: {rw: raed}
+  large: {rw: read, size: 100GiB}
+  small: {rw: read, bs: 1000B}
+guidelines: [{id: x, bond: 3}]
+"""
+_WRONG = "4:16: unknown key 'levl'; did you mean level?"
+_CHUNK = "5:31: a chunk must be a power of two and at least 4KiB; the nearest is 64KiB or 128KiB"
+_LARGE = "9:27: does not fit on good: 100GiB are needed, and there are at most 3066MiB"
+_SMALL = "10:25: direct I/O needs whole sectors of 512B, and 1KB is not"
+
+
+def test_one_pass_reports_the_impossible_parts_that_do_not_depend_on_malformed_ones() -> None:
+    found = errors(PARTS)
+    assert [found[at] for at in (0, 1, 3, 4)] == [_WRONG, _CHUNK, _LARGE, _SMALL]
+    assert len(found) == 6
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("size: 1GiB}", "size: 1GiB, modle: x}"),  # the disks decide what fits
+        ("guidelines:", "only: [{layout: wrong}]\nguidelines:"),  # leaves the other layouts out
+        ("  odd: [md: {level: 5, chunk: 100KiB}]\n  good: [md: {level: 5, chunk: 64KiB}]\n", ""),
+    ],
+)
+def test_parts_that_depend_on_malformed_ones_wait(change: tuple[str, str]) -> None:
+    found = errors(PARTS.replace(*change))
+    assert not any("chunk must" in one or "does not fit" in one or "sectors" in one for one in found), found
 
 
 IMPOSSIBLE = """\

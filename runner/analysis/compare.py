@@ -101,6 +101,10 @@ class Comparison:
     def slower(self) -> int:
         return sum(line.speed is Speed.SLOWER for line in self.lines)
 
+    @property
+    def decided(self) -> bool:
+        return not self.missing and all(line.speed is not Speed.UNKNOWN for line in self.lines)
+
 
 def compare_sides(
     a: Side,

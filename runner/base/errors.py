@@ -13,6 +13,7 @@ class Exit(IntEnum):
     CLAIM_FAILED = 1  # a guideline fails, something is slower, or data is wrong
     BAD_INPUT = 2
     BROKEN = 3
+    CANNOT_TELL = 4  # only where asked for
     INTERRUPTED = 130
 
 

@@ -32,12 +32,14 @@ Examples:
   matrix compare --by layout raid5 far latest              layouts: cells with equal values on all axes that both have
   matrix compare latest~1 latest --html changes.html       and a page with a chart, the slowest cell first
   matrix compare latest~1 latest --metric reader.read_iops one job of cells with several
+  matrix compare latest~1 latest --strict                  for scripts: 0 only if each cell is known not to be slower
 
 \b
 Ratios are B over A; the verdict is about B; (!): the cell has host-limited trials.
 
 \b
 Exit codes: 0 no cell is slower, 1 one is slower or corrupt, 2 bad input, 3 trials of B are broken where A has figures.
+With --strict: 4 instead of 0 if some cell cannot tell, or has no figures on one side.
 Names of runs: see `matrix results --help`.
 """
 
@@ -71,6 +73,9 @@ _PERCENT = Parsed("percent", lambda text: float(parse_percent(text)))
 @click.option(
     "--confidence", type=_PERCENT, default="95%", show_default=True, help="The confidence of intervals and verdicts."
 )
+@click.option(
+    "--strict", is_flag=True, help="Exit with 4 instead of 0 if some cell cannot tell, or has no figures on one side."
+)
 @rows(50)
 @click.option(
     "--html",
@@ -80,7 +85,13 @@ _PERCENT = Parsed("percent", lambda text: float(parse_percent(text)))
 @output
 @source
 def command(
-    among: tuple[str, ...], runs: tuple[str, ...], rows: int, html: Path | None, output: Output, **options: Any
+    among: tuple[str, ...],
+    runs: tuple[str, ...],
+    rows: int,
+    html: Path | None,
+    output: Output,
+    strict: bool,
+    **options: Any,
 ) -> None:
     """Compare every cell of B with A: faster, slower, same or cannot tell."""
     from runner.analysis.compare_table import data_table, display_table
@@ -114,6 +125,8 @@ def command(
         raise click.exceptions.Exit(Exit.BROKEN)
     if done.slower:
         raise click.exceptions.Exit(Exit.CLAIM_FAILED)
+    if strict and not done.decided:
+        raise click.exceptions.Exit(Exit.CANNOT_TELL)
 
 
 @dataclass(frozen=True, slots=True)

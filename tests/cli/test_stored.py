@@ -162,6 +162,8 @@ def test_the_spread_of_runs_is_estimated_from_earlier_runs(call: Call, tmp_path:
     assert said.status == 0, "4 % are nothing there"
     assert "4 earlier runs in the same environment show the difference between whole runs" in said.out
     assert "2 cannot tell" in said.out
+    asked = ("compare", "run-5", "run-6", "--metric", "read_bw", "--strict")
+    assert [call(*asked, "--within", share).status for share in ("1%", "99%")] == [4, 0]
     found = rows(call("compare", "run-5", "run-6", "--metric", "read_bw", "--format", "csv").out)
     assert {row["earlier_runs"] for row in found} == {"4"}
 
@@ -192,6 +194,8 @@ def test_cells_without_history_have_a_note(call: Call, tmp_path: Path) -> None:
         past.recorded(tmp_path / "results", [*trials(), *more], number, (*CELLS, new))
     said = call("compare", "run-6", "run-7", "--metric", "read_bw")
     assert "of 1 of 3 figures there are too few" in said.out
+    lacking = call("compare", "run-5", "run-6", "--metric", "read_bw", "--within", "99%", "--strict")
+    assert lacking.status == 4, "a cell of one side only is not decided"
 
 
 def missed(trial: Trial) -> Trial:

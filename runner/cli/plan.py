@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runner.base.quantities import format_size
 from runner.cli.options import budget, jobs, kernel, matrix_file, on, only, results, shard
 from runner.cli.screen import echo, echo_whole, first_notes, json_text
 from runner.engine.budget import ENDLESS, Cost, repeats
@@ -127,6 +128,12 @@ def _rows(plan: RunPlan) -> Iterator[tuple[str, str]]:
     start = " at first" if level.most > level.now else ""
     parallel = f", {level.now} rigs in parallel{start}" if level.now > 1 else ""
     yield "time", f"{_span(duration(found.seconds_least), duration(found.seconds_most))} ({basis}{parallel})"
+    if found.seconds_filling > found.seconds_least * _MOST:
+        largest = max(disk.size for disk in plan.selected.space.matrix.disks)
+        smaller = ""
+        if pace.physics and largest > _ENOUGH:
+            smaller = f"; simulated disks have the same rates with `size: {format_size(_ENOUGH)}`"
+        yield "of it", f"{duration(found.seconds_filling)} to fill stacks on disks of {volume(largest)}{smaller}"
     if pace.write_rate is not None:
         rate = f"at {volume(round(pace.write_rate))}/s, the mean of {_runs(plan, pace.rated)}"
     elif pace.physics is None:
@@ -141,6 +148,8 @@ def _rows(plan: RunPlan) -> Iterator[tuple[str, str]]:
         yield "budget", _describe_budget(plan)
 
 
+_MOST = 0.5  # the least part of the time that is worth a word
+_ENOUGH = 2**30  # bytes of a simulated disk: its model scales to any size
 _MENTIONED = 0.01  # the least part of the bytes that is worth a word
 
 

@@ -72,6 +72,9 @@ class Estimate:
     bytes_least: int
     bytes_most: int
     bytes_prepared: int  # the part of `bytes_least` that builds stacks and lays out files
+    seconds_filling: (
+        float  # the part of `seconds_least` that follows from the size of the disks, while stacks are built
+    )
 
 
 def seconds_of(cell: Cell, pace: Pace) -> float:
@@ -172,6 +175,7 @@ class Building:
     written: int
     least: float
     most: float
+    filling: float = 0.0  # the part of `least` that follows from the size of the disks
 
 
 def building_of(stack: Stack, pace: Pace) -> Building:
@@ -187,14 +191,16 @@ def building_of(stack: Stack, pace: Pace) -> Building:
         if step := costs.layers.get(layer.kind):
             times = below.count if layer.kind in _FOR_EACH else getattr(layer, "groups", 1)
             seconds += times * step.seconds + below.count * step.writes * flushed_write(pace.physics) * pace.slow
+    filling = 0.0
     if costs.waits:
         metadata = sum(mkfs_writes(layer, below) for layer, below in found)
-        seconds += (written + metadata + resync_of(stack)) / _sequential(stack, pace) * pace.slow
-    return Building(written, seconds, seconds + waits)
+        filling = (written + metadata + resync_of(stack)) / _sequential(stack, pace) * pace.slow
+    return Building(written, seconds + filling, seconds + filling + waits, filling)
 
 
-def _batch(stack: Stack, groups: Groups, builds: int, pace: Pace, known: Known) -> tuple[float, float, int, int]:
-    building = building_of(stack, pace)
+def _batch(
+    building: Building, stack: Stack, groups: Groups, builds: int, pace: Pace, known: Known
+) -> tuple[float, float, int, int]:
     sets = [(size * times, times) for size, times in _lay_outs(stack, groups)]
     laid = sum(size for size, _ in sets)
     prepared = laid + builds * (resync_of(stack) + building.written)
@@ -248,7 +254,7 @@ ONE_SLOT = Slots()
 def estimate(plan: Plan, pace: Pace, slots: Slots = ONE_SLOT) -> Estimate:
     cells = stacks = built = written_least = written_most = prepared = 0
     least, most = plan.repeat.min, plan.repeat.max
-    total_least = total_most = longest_least = longest_most = 0.0
+    total_least = total_most = filling = longest_least = longest_most = 0.0
     rigs: set[str | None] = set()
     known: Known = {}
     if plan.selection.count() > MOST_LISTED:
@@ -263,14 +269,17 @@ def estimate(plan: Plan, pace: Pace, slots: Slots = ONE_SLOT) -> Estimate:
         built += builds
         cells += count
         rigs.add(stack.kernel)
-        fewer = more = _batch(stack, plan.shares(groups, least), builds, pace, known)
+        building = building_of(stack, pace)
+        filling += builds * building.filling
+        fewer = more = _batch(building, stack, plan.shares(groups, least), builds, pace, known)
         if plan.finds and most > least:
-            more = _batch(stack, plan.shares(groups, most), builds, pace, known)
+            more = _batch(building, stack, plan.shares(groups, most), builds, pace, known)
         batch_least, batch_most = fewer[0], more[1]
         written_least, written_most, prepared = written_least + fewer[2], written_most + more[2], prepared + fewer[3]
         total_least, total_most = total_least + batch_least, total_most + batch_most
         longest_least, longest_most = max(longest_least, batch_least), max(longest_most, batch_most)
     once = pace.costs.program + pace.once
+    in_all_rounds = slots.seconds(least, least, total_least, longest_least)
     return Estimate(
         cells=cells,
         stacks=stacks,
@@ -278,11 +287,12 @@ def estimate(plan: Plan, pace: Pace, slots: Slots = ONE_SLOT) -> Estimate:
         rigs=len(rigs),
         trials_least=plan.trials(least),
         trials_most=plan.trials(most),
-        seconds_least=once + slots.seconds(least, least, total_least, longest_least),
+        seconds_least=once + in_all_rounds,
         seconds_most=once + slots.seconds(most, least, total_most, longest_most),
         bytes_least=written_least * least,
         bytes_most=written_most * most,
         bytes_prepared=prepared * least,
+        seconds_filling=in_all_rounds * filling / total_least if total_least else 0.0,
     )
 
 

@@ -76,6 +76,22 @@ def test_validate_reports_options_that_fio_refuses(matrix: Matrix, tmp_path: Pat
     assert "<bogus_option=2>" in result.stderr
 
 
+LARGE = """\
+name: large
+disks: {count: 4, size: SIZE, model: st3320620as}
+layouts: {six: [md: {level: 10}, fs: {type: ext4}]}
+workloads: {any: {rw: read, bs: 4KiB, runtime: 10s}}
+"""
+
+
+def test_a_plan_explains_a_time_that_the_size_of_the_disks_makes(call: Call, tmp_path: Path) -> None:
+    for size, explained in (("4TB", True), ("1GiB", False)):
+        (tmp_path / "large.yaml").write_text(LARGE.replace("SIZE", size))
+        said = " ".join(call("plan", "large.yaml").out.split())
+        why = "to fill stacks on disks of 4 TB; simulated disks have the same rates with `size: 1GiB`"
+        assert (why in said) == explained == ("of it" in said), said
+
+
 @pytest.mark.parametrize("command", ["validate", "plan", "run"])
 def test_refusals_of_fio_and_the_machine_come_with_language_errors(
     matrix: Matrix, tmp_path: Path, command: str

@@ -28,8 +28,13 @@ read -r status next <"status-$pass"
 echo "${next:-$status}" >"status-$pass"
 exit "$status"
 """
-#: Tests in the background ignore SIGINT, and so would a shell that they start.
-HEED = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
+#: Tests in the background ignore SIGINT, those under nohup SIGHUP, and so would a shell that they start.
+HEED = """\
+import os, signal, sys
+for one in signal.SIGINT, signal.SIGHUP:
+    signal.signal(one, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 SIZE = "40 120"
 ON_TERMINAL = ["on true 5 test", SIZE]
 AGAIN = "{} true 5 test --last-failed --last-failed-no-failures none"

@@ -25,7 +25,7 @@ _COLUMN, _ROW, _MARGIN, _BAR = 8.43, 17, 16, 34
 _HUES = {"green": "green", "cyan": "blue", "blue": "blue", "brown": "orange", "red": "orange", "magenta": "purple"}
 _STYLE = f"""text {{ font-family: {MONO}; font-size: 14px; fill: var(--text); white-space: pre; }}
 .b {{ font-weight: 700; }}
-.film {{ transform: translateY(LAST); animation: film SECONDS step-end infinite; }}
+.film {{ animation: film SECONDS step-end infinite; }}
 @media (prefers-reduced-motion: reduce) {{ .film {{ animation: none; }} }}
 @keyframes film {{ FRAMES }}"""
 
@@ -40,10 +40,11 @@ class Frame:
 
 
 def film() -> str:
-    """Return the film of the kept recording. It ends on the answer, which is also its still picture."""
+    """Return the film of the kept recording. It begins and ends on the answer, which is also its still picture."""
     header, *events = (json.loads(line) for line in CAST.read_text().splitlines())
     columns, rows = header["width"], header["height"]
-    frames = list(_frames(events, columns, rows))
+    *others, answer = _frames(events, columns, rows)
+    frames = [answer, *others]
     total, height = sum(frame.seconds for frame in frames), rows * _ROW
     names: dict[Row, str] = {}
     screens, steps, at = [], [], 0.0
@@ -54,7 +55,7 @@ def film() -> str:
             if content:
                 name = names.setdefault(content, f"r{len(names)}")
                 screens.append(f'<use href="#{name}" y="{place * height + row * _ROW}"/>')
-    style = _STYLE.replace("LAST", f"{-(len(frames) - 1) * height}px").replace("SECONDS", f"{total:.1f}s")
+    style = _STYLE.replace("SECONDS", f"{total:.1f}s")
     width = columns * _COLUMN
     outer = (width + 2 * _MARGIN, height + _BAR + _MARGIN)
     return document(

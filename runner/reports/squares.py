@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from runner.guidelines.ranking import Ranking
 
 #: Squares by the least share of the best level of a workload. Their lightness falls with it, for colour-blind readers.
-_SQUARES = ((0.9, "🟨"), (0.75, "🟩"), (0.5, "🟦"), (0.0, "🟪"))
-_LEGEND = "Share of the fastest stack of each workload: 🟨 90 % or more, 🟩 75 %, 🟦 50 %, 🟪 less."
+_SQUARES = ((0.9, "🟩"), (0.75, "🟦"), (0.5, "🟪"), (0.0, "⬛"))
+_LEGEND = "Share of the fastest stack of each workload: 🟩 90 % or more, 🟦 75 %, 🟪 50 %, ⬛ less."
 _MOST_COLUMNS = 6  # a page of GitHub is not wider
 
 

@@ -86,10 +86,10 @@ def test_a_heat_map_shows_how_far_the_stacks_are_apart(call: Call, results: Path
     two_stacks(results)
     lines = visible(call("summary", "latest").out)
     at = lines.index("| stack | seq |")
-    assert lines[at - 2].startswith("Share of the fastest stack of each workload: 🟨 90 % or more")
+    assert lines[at - 2].startswith("Share of the fastest stack of each workload: 🟩 90 % or more")
     assert [line.split()[:5] for line in lines[at + 2 : at + 4]] == [
-        ["|", "stripe", "|", "🟨", "73,271"],
-        ["|", "raid5/chunk=64KiB", "|", "🟦", "48,848"],
+        ["|", "stripe", "|", "🟩", "73,271"],
+        ["|", "raid5/chunk=64KiB", "|", "🟪", "48,848"],
     ], lines
 
 
@@ -108,7 +108,7 @@ def test_a_page_is_short_if_everything_goes_wrong(call: Call, tmp_path: Path) ->
     page = call("summary", "latest", "--against", "run-1").out
     assert len(visible(page)) < 60
     assert "60 cells broken, 40 guidelines fail, 80 figures slower" in page.splitlines()[0]
-    for part in ("🟨", "## Guidelines", "| g0 | fails |", "## What broke", "B against A: 80 slower", "| slower |"):
+    for part in ("🟩", "## Guidelines", "| g0 | fails |", "## What broke", "B against A: 80 slower", "| slower |"):
         assert part in "\n".join(visible(page)), part
     folded = page.partition("<details>")[2]
     assert sum("| fails |" in line for line in folded.splitlines()) == 40

@@ -70,6 +70,23 @@ def test_the_last_tick_of_an_axis_is_as_far_as_the_others(explorer: Explorer) ->
 
 
 @pytest.mark.parametrize(
+    ("facet", "down", "own"), [("workload.rw", "layout", True), ("layout", "workload.rw", True), ("layout", "", False)]
+)
+def test_each_kind_of_work_has_its_own_colours(explorer: Explorer, facet: str, down: str, own: bool) -> None:
+    for element, value in {"across": "md.chunk", "facet": facet, "down": down}.items():
+        explorer.choose(element, value)
+    parts: dict[int, list[tuple[float, str]]] = {}
+    for series, row, mean, colour in explorer.chromium.run(
+        "echarts.getInstanceByDom(document.getElementById('heat')).getOption().series.flatMap((one, at) =>"
+        " one.data.map(({ value, itemStyle }) => [at, value[1], value[2], itemStyle.color]))"
+    ):
+        parts.setdefault(row if down == "workload.rw" else series, []).append((mean, colour))
+    ends = {(min(part)[1], max(part)[1]) for part in parts.values()}
+    assert (len(parts), len(ends)) == (2, 1 if own else 2)
+    assert ("in each kind of work" in explorer.seen()["about"]["heat"]) == own
+
+
+@pytest.mark.parametrize(
     ("view", "start", "end", "chip"),
     [
         ("scatter", (0.5, 0.2), (0.98, 0.85), "total_bw"),

@@ -171,7 +171,7 @@ def test_a_night_and_a_push_on_qemu(act: Act, checkout: Path, temp: Path) -> Non
     night = act("workflow_dispatch", "nightly.yml", {"machine": "qemu", "host": "shelf"})
     assert (night.status, night.annotations) == (0, []), night.log
     assert "mirror/work" in night.page
-    assert "🟨" in night.page
+    assert "🟩" in night.page
     hosted = {"RUNNER_ENVIRONMENT": "github-hosted"}
     push = act("push", "push.yml", env=hosted)
     assert (push.status, push.annotations, push.commands) == (0, [], set()), push.log

@@ -8,6 +8,7 @@ const MOST_COLOURS = 8;
 const MOST_FACETS = 9;
 const BINS = 40;
 const MOST_VALUES = 100; // of an axis of the heat map
+const KINDS_OF_WORK = ["workload", "workload.rw"];
 const LABELLED = 240; // a heat map with more cells has no numbers in them
 const PALETTE = {
   light: ["#0b57a4", "#a03c00", "#00705a", "#8a2a77", "#6b6000", "#2d6f9e", "#b01030", "#4b4b4b"],
@@ -235,12 +236,27 @@ function means(selected, facets, across, down) {
   return { wide, tall, counts, limited, mean: sums.map((sum, at) => sum / counts[at]) };
 }
 
+// Returns the least and the most by a key of each cell.
+function ranges(mean, keyOf) {
+  const found = new Map();
+  mean.forEach((one, at) => {
+    if (Number.isNaN(one)) return;
+    const [least, most] = found.get(keyOf(at)) ?? [one, one];
+    found.set(keyOf(at), [Math.min(least, one), Math.max(most, one)]);
+  });
+  return found;
+}
+
 function heatView(width, { selected }, colours) {
   const [across, down, metric] = [DIMENSIONS.get(state.across), DIMENSIONS.get(state.down), DIMENSIONS.get(state.metric)];
   const facets = facetGroups();
   const { wide, tall, counts, limited, mean } = means(selected, facets, across, down);
-  const known = mean.filter((one) => !Number.isNaN(one)).sort();
-  const [least, most] = [known[0], known[known.length - 1]];
+  // Kinds of work are not compared with each other, so each has its own scale of colours.
+  const workOf = (at) => [[state.facet, Math.floor(at / wide / tall)], [state.down, Math.floor(at / wide) % tall], [state.across, at % wide]]
+    .filter(([name]) => KINDS_OF_WORK.includes(name)).map(([, place]) => place).join();
+  const scales = ranges(mean, workOf);
+  const ends = [...scales.values()].flat();
+  const [least, most] = [Math.min(...ends), Math.max(...ends)];
   const meanText = (number) => digits(number / metric.factor, (most - least) / metric.factor);
   const scale = state.log && least > 0 ? Math.log : (number) => number;
   const height = Math.max(80, Math.min(34 * tall, 300));
@@ -252,7 +268,8 @@ function heatView(width, { selected }, colours) {
     const data = [];
     for (let at = facet * wide * tall; at < (facet + 1) * wide * tall; at++) {
       if (!counts[at]) continue;
-      const share = most > least ? (scale(mean[at]) - scale(least)) / (scale(most) - scale(least)) : 0.5;
+      const [pale, strong] = scales.get(workOf(at)).map(scale);
+      const share = strong > pale ? (scale(mean[at]) - pale) / (strong - pale) : 0.5;
       const colour = mix(colours.low, colours.high, share);
       data.push({
         value: [at % wide, Math.floor(at / wide) % tall, mean[at], counts[at], limited[at]],
@@ -282,8 +299,9 @@ function heatView(width, { selected }, colours) {
   const cut = across.values.length > wide || (down && down.values.length > tall) ? ` The first ${MOST_VALUES} values of an axis are shown.` : "";
   const both = state.metric.startsWith("total_") ? " Totals count reads and writes together." : "";
   const doubt = doubtful ? " (!): some trials are host-limited." : "";
-  const about = known.length
-    ? `Mean ${label(metric)} of the selected trials: ${meanText(least)} (pale) to ${meanText(most)} (strong).${both}${doubt}${cut}`
+  const paleToStrong = scales.size > 1 ? `${meanText(least)} to ${meanText(most)}, from pale to strong in each kind of work` : `${meanText(least)} (pale) to ${meanText(most)} (strong)`;
+  const about = scales.size
+    ? `Mean ${label(metric)} of the selected trials: ${paleToStrong}.${both}${doubt}${cut}`
     : "No selected trial has this figure.";
   return { option, height: place.total, about, brush: { kind: "grid", x: across.name, y: down?.name } };
 }

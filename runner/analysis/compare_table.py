@@ -45,7 +45,7 @@ def display_table(done: Comparison, *, most: int | None, hint: str = HINT) -> Gr
     rows: list[tuple[Value, ...]] = [
         (
             *(line.name, line.metric),
-            *(figure(mean, unit_of(line.metric)) for mean in line.means),
+            *(figure(mean, unit_of(line.metric), min(filter(None, line.means), default=None)) for mean in line.means),
             times(line.ratio.ratio) if line.ratio else "",
             line.interval,
             f"{line.speed.value}{' (!)' if line.doubtful else ''}",

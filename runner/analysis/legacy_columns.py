@@ -11,7 +11,7 @@ from runner.analysis.tables import distinct_axes, warnings
 from runner.base.errors import BadInput
 from runner.base.quantities import parse_size
 from runner.reports.table import Grid, Value
-from runner.reports.terminal import percent
+from runner.reports.terminal import doubt_of_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -64,10 +64,6 @@ def _widest_interval(figures: Iterable[tuple[Samples, str]]) -> float | None:
     return max((one.relative for one in found if one and one.relative is not None), default=None)
 
 
-def _format_doubt(share: float | None) -> str:
-    return "" if share is None else percent(share)
-
-
 def _dd_table(found: Sequence[Samples], people: bool) -> Grid:
     several = len({one.run.id for one in found}) > 1
     rows: list[tuple[Value, ...]] = []
@@ -80,7 +76,7 @@ def _dd_table(found: Sequence[Samples], people: bool) -> Grid:
         if not (size and rate and ios):
             rows.append((*name, *(None,) * (4 if people else 3), str(trials) if people else trials))
         elif people:
-            records, doubt = f"{ios:.0f}+0", _format_doubt(_widest_interval([(one, f"{side}_bw")]))
+            records, doubt = f"{ios:.0f}+0", doubt_of_share(_widest_interval([(one, f"{side}_bw")]))
             rows.append((*name, records, records, dd_summary(round(size), size / rate), doubt, str(trials)))
         else:
             rows.append((*name, size, size / rate, rate, trials))
@@ -157,7 +153,7 @@ def _table_of_lines(
     if not people:
         return Grid((*columns, "rel"), [(*label, *figures, doubt) for label, figures, doubt in rows])
     shown = [
-        (*label, *(None if one is None else f"{one:.0f}" for one in figures), _format_doubt(doubt))
+        (*label, *(None if one is None else f"{one:.0f}" for one in figures), doubt_of_share(doubt))
         for label, figures, doubt in rows
     ]
     return Grid((*columns, "±"), shown)

@@ -35,7 +35,7 @@ from runner.base.errors import BadInput
 from runner.guidelines.claims import number_of
 from runner.language.metrics import SYNC
 from runner.reports.table import Grid, Value, estimate_values, ratio_values
-from runner.reports.terminal import percent
+from runner.reports.terminal import doubt
 from runner.reports.terminal_text import digits, figure, times, times_within
 from runner.statistics.changes import scaling_exponent
 from runner.statistics.ratios import Interval, Ratio, paired_ratio
@@ -49,7 +49,7 @@ def pivot(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
     rows: list[tuple[Value, ...]] = []
     for key, name, cells in table.rows(metric):
         side = (name.partition("_")[0],) if several else ()
-        rows.append((table.naming.label(key), *side, *(format_mean(one, name) for one in cells)))
+        rows.append((table.naming.label(key), *side, *format_means(cells, name)))
     columns = ("cell", *(("figure",) if several else ()), *table.heads)
     return Grid(columns, rows, tuple(notes_of(table, metric)), frozenset(table.heads))
 
@@ -180,13 +180,19 @@ def _explain_disjoint_columns(table: Table) -> Iterator[str]:
     yield f"no two columns have a row in common: {describe_differences(apart)}"
 
 
-def format_mean(one: Samples | None, metric: str) -> str:
+def format_means(cells: Slots, metric: str) -> list[str]:
+    """Format a row, with one unit."""
+    means = [found.mean for one in cells if one and (found := one.estimate(metric))]
+    return [_format_mean(one, metric, min(means, default=None)) for one in cells]
+
+
+def _format_mean(one: Samples | None, metric: str, least: float | None = None) -> str:
     found = one.estimate(metric) if one else None
     if found is None:
         return ""
-    doubt = f" ± {percent(found.relative)}" if found.relative is not None else ""
+    width = f" ± {text}" if (text := doubt(found)) else ""
     host_limited = " (!)" if one and one.host_limited_of(metric) else ""
-    return f"{figure(found.mean, unit_of(metric))}{doubt}{host_limited}"
+    return f"{figure(found.mean, unit_of(metric), least)}{width}{host_limited}"
 
 
 _SCALING_NOTES = (
@@ -201,7 +207,7 @@ def display_scaling(found: Sequence[Samples], axis: str, metric: str | None) -> 
     for key, name, cells in table.rows(metric):
         base, power = _base(cells, name), _power(table.values, cells, name)
         places = (
-            format_mean(one, name) if one is base else _format_times(one, _times(one, base, name), name)
+            _format_mean(one, name) if one is base else _format_times(one, _times(one, base, name), name)
             for one in cells
         )
         shown = f"{digits(power.mean)} ({digits(power.low)} to {digits(power.high)})" if power else ""

@@ -11,7 +11,7 @@ from runner.base.errors import BadInput
 from runner.language.metrics import SYNC, TOTAL, headline, shown_sides, sides_of
 from runner.reports.marks import host_limited_mark, legend
 from runner.reports.table import HINT, Grid, Value, estimate_values
-from runner.reports.terminal import percent, rate, unsettled_mark
+from runner.reports.terminal import doubt, rate, unsettled_mark
 from runner.reports.terminal_text import figure
 from runner.results.record import Outcome
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from runner.results.store import RunRow
-    from runner.statistics.stopping import Estimate
 
 _CELL = ("run", "cell", "name", "machine", "synthetic", "host", "kernel", "revision", "started")
 _OUTCOMES = tuple(one.value for one in Outcome)
@@ -169,15 +168,11 @@ def _who(one: Samples) -> tuple[Value, ...]:
     return (run.name, cell.id, cell.name, run.machine, run.synthetic, run.host, kernels, run.revision, run.started)
 
 
-def format_relative(estimate: Estimate | None) -> str:
-    return percent(estimate.relative) if estimate and estimate.relative is not None else ""
-
-
 def _usual(one: Samples, shown: Sequence[str]) -> tuple[str, ...]:
     means = _means(one)
     sides = (SYNC, *sides_of(means))
     rates = [_usual_rate(means, side) if side in sides else "" for side in shown]
-    return (*rates, format_relative(one.estimate(name) if (name := headline(means)) else None))
+    return (*rates, doubt(one.estimate(name) if (name := headline(means)) else None))
 
 
 def _usual_rate(means: Mapping[str, float], side: str) -> str:
@@ -193,4 +188,4 @@ def _asked(one: Samples, metrics: Iterable[str]) -> Iterable[str]:
     for metric in metrics:
         found = one.estimate(metric)
         yield figure(found.mean, unit_of(metric)) if found else ""
-        yield format_relative(found)
+        yield doubt(found)

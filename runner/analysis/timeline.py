@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from runner.analysis.axes import grouped, name_key
 from runner.analysis.samples import Samples, is_compared, more_is_faster, rates_of, unit_of
-from runner.analysis.tables import format_relative, warnings
+from runner.analysis.tables import warnings
 from runner.reports.marks import legend
 from runner.reports.table import HINT, Grid, Value, estimate_values, ratio_values
+from runner.reports.terminal import doubt
 from runner.reports.terminal_text import figure, times, times_within
 from runner.statistics.changes import Change, find_changes
 
@@ -101,7 +102,7 @@ def _points_table(one: Series, most: int) -> Grid:
         rows.append(
             (
                 *(samples.run.started[:16].replace("T", " "), samples.run.name, ", ".join(samples.kernels)),
-                *(figure(estimate.mean, unit), format_relative(estimate), str(estimate.n), "; ".join(remarks)),
+                *(figure(estimate.mean, unit), doubt(estimate), str(estimate.n), "; ".join(remarks)),
             )
         )
     values = [point.estimate.mean for point in one.points]
@@ -131,7 +132,7 @@ def _series_table(series: Sequence[Series], most: int) -> Grid:
         rows.append(
             (
                 *(name, *((host,) if several else ()), one.metric, str(len(one.points)), one.bars),
-                *(figure(last.mean, unit_of(one.metric)), format_relative(last)),
+                *(figure(last.mean, unit_of(one.metric)), doubt(last)),
                 "; ".join(f"{times(ratio)} from {date} on" for ratio, date in dates),
             )
         )

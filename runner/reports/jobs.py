@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from runner.language.metrics import ALL_SIDES
 from runner.reports.charts import interval
 from runner.reports.table import Grid, Sheet
-from runner.reports.terminal import displayed_rate, percent
+from runner.reports.terminal import displayed_rate, doubt
 from runner.reports.terminal_text import figure
 
 if TYPE_CHECKING:
@@ -31,8 +31,7 @@ class _Row(NamedTuple):
     figures: Mapping[str, Estimate]  # by the names in `_SHOWN`
 
     def doubt(self, name: str) -> str:
-        found = self.figures.get(name)
-        return percent(found.relative) if found and found.relative is not None else ""
+        return doubt(self.figures.get(name))
 
 
 def job_sheet(summaries: Iterable[CellSummary], *, rows: int = 50) -> Sheet | None:

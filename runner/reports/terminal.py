@@ -123,12 +123,20 @@ def percent(share: float) -> str:
     return f"{value:.2g} %" if value >= 0.01 or not value else "<0.01 %"
 
 
+def doubt(estimate: Estimate | None) -> str:
+    return doubt_of_share(estimate.relative if estimate else None)
+
+
+def doubt_of_share(share: float | None) -> str:
+    """Format the half width of an interval. If it is more than the mean, its number says nothing more."""
+    return "" if share is None else percent(share) if share <= 1 else ">100 %"
+
+
 def _numbers(summary: CellSummary, shown: Sequence[str]) -> tuple[str, ...]:
     sides = sides_of(summary.figures)
     rates = [_rate(summary, side) if side in sides else "" for side in shown]
-    known = summary.figures[name].relative if (name := summary.headline) else None
-    doubt = "" if known is None else percent(known)
-    return *rates, doubt, _tail(summary, SIDES)
+    known = summary.figures[name] if (name := summary.headline) else None
+    return *rates, doubt(known), _tail(summary, SIDES)
 
 
 def _tail(summary: CellSummary, sides: Sequence[str]) -> str:

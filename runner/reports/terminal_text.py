@@ -7,13 +7,14 @@ _UNITS = {"bytes/s": (1e6, "MB/s"), "1/s": (1.0, "IOPS"), "bytes": (1e6, "MB")}
 _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 
 
-def figure(value: float | None, unit: str) -> str:
+def figure(value: float | None, unit: str, least: float | None = None) -> str:
+    """Format a figure; `least`: of those in its row, whose unit all have."""
     if value is None:
         return ""
     if unit == "share":
         return f"{digits(value * 100)} %"
     if unit == "ns":
-        size, name = next(((size, name) for size, name in _TIMES if value >= size), _TIMES[-1])
+        size, name = next(((size, name) for size, name in _TIMES if (least or value) >= size), _TIMES[-1])
     else:
         size, name = _UNITS.get(unit, (1.0, unit))
     return f"{digits(value / size)} {name}".strip()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -241,6 +242,18 @@ def test_a_pivot(call: Call, two_runs: Path) -> None:
     assert call("results", "latest", "--pivot", "chunk", "--metric", "read.bw").out == shown, "as guidelines call it"
     assert call("results", "latest", "--pivot", "chunk", "--metric", "write_bw").status == 0
     assert "no selected cell has an axis 'x'" in call("results", "--pivot", "x").err
+
+
+def test_latencies_of_a_row_have_one_unit(call: Call, tmp_path: Path) -> None:
+    found = []
+    for cell, nanoseconds in ((SMALL_CHUNK, 980_000), (LARGE_CHUNK, 1_200_000)):
+        one = Figures(past.direction(1e8, None, Histogram.of({nanoseconds: 1000})), None, 1, 3, 4, 0)
+        found += [replace(past.measured(cell.id, number, 1e8), figures=one) for number in (1, 2)]
+    past.recorded(tmp_path / "results", found, 1, CELLS)
+    asked = ("--metric", "read_lat_p99")
+    assert re.search(r"980 µs.* 1,200 µs", call("results", "--pivot", "chunk", *asked).out)
+    compared = call("compare", "--by", "chunk", "64KiB", "512KiB", *asked).out
+    assert re.search(r"980 µs.* 1,200 µs", compared), compared
 
 
 def stripes(count: int, rw: str) -> CellRow:

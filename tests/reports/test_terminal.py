@@ -10,7 +10,8 @@ from rich.console import Console
 
 from runner.reports.run_data import RunData
 from runner.reports.table import Fitted
-from runner.reports.terminal import caption, percent, rate, table
+from runner.reports.terminal import caption, doubt_of_share, percent, rate, table
+from runner.reports.terminal_text import figure
 from runner.results.record import UNSETTLED, CellRow
 from runner.statistics.percentile import Histogram
 from tests.reports import samples
@@ -165,6 +166,16 @@ def test_the_caption_has_the_wanted_confidence() -> None:
 )
 def test_shares_are_formatted_for_people(share: float, said: str) -> None:
     assert percent(share) == said
+
+
+def test_an_interval_wider_than_its_mean_has_no_number() -> None:
+    assert [doubt_of_share(share) for share in (None, 0.046, 1.0, 1.54)] == ["", "4.6 %", "100 %", ">100 %"]
+
+
+def test_the_figures_of_a_row_have_one_unit() -> None:
+    row = (980_000.0, 1_200_000.0)
+    assert [figure(one, "ns", min(row)) for one in row] == ["980 µs", "1,200 µs"]
+    assert [figure(one, "ns") for one in row] == ["980 µs", "1.20 ms"]
 
 
 def test_synthetic_numbers_say_so() -> None:

@@ -155,9 +155,13 @@ _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 def _version(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
     if not wanted or context.resilient_parsing:
         return
-    from runner.session.host_facts import program_versions
+    from runner.session.host_facts import program_versions, revision
 
-    versions = {"matrix": __version__, "kernel": platform.release(), **program_versions()}
+    top = Path(__file__).parents[2]
+    commit = revision(top) if (top / ".git").exists() else None  # the wheel has none
+    changed = " and changes" if commit and commit.dirty else ""
+    own = f"{__version__} (commit {commit.commit[:12]}{changed})" if commit else __version__
+    versions = {"matrix": own, "kernel": platform.release(), **program_versions()}
     echo_whole("\n".join(f"{name} {text}" for name, text in versions.items()))
     context.exit()
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# in-debian.sh COMMAND...: as root of a host of GitHub, make a Debian 13 of packages that Debian signed, and run a command in
-# it. It has all rights, the host's devices and network, and this checkout at its own path.
+# in-debian.sh COMMAND...: as root of a host of GitHub, make a Debian of packages that Debian signed (SUITE: trixie), and run a
+# command in it. It has all rights, the host's devices and network, and this checkout at its own path.
 set -euo pipefail
 
 top=$(readlink -f -- "${BASH_SOURCE[0]}")
@@ -15,7 +15,7 @@ readonly root
 trap 'rm -rf --one-file-system -- "$root"' EXIT
 chmod 755 "$root"
 mmdebstrap --mode=root --variant=important --include=ca-certificates,git \
-  trixie "$root" "deb [signed-by=$keyring] ${mirror%/} trixie main"
+  "${SUITE:-trixie}" "$root" "deb [signed-by=$keyring] ${mirror%/} ${SUITE:-trixie} main"
 rm -f -- "$root/etc/resolv.conf"
 cp -L /etc/resolv.conf "$root/etc/resolv.conf"
 # The checkout is of another user.

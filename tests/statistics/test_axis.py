@@ -9,19 +9,9 @@ from hypothesis import strategies as st
 
 from runner.statistics.changes import scaling_exponent
 from runner.statistics.ratios import student_interval
+from tests.support.rounds import noisy, sample
 
-rates = st.floats(1e-3, 1e9)
 moods = st.lists(st.floats(0.5, 2), min_size=3, max_size=8)
-
-
-def sample(*values: float) -> dict[int, float]:
-    return dict(enumerate(values, start=1))
-
-
-def noisy(chance: np.random.Generator, means: list[float], rounds: int, noise: float) -> list[dict[int, float]]:
-    mood = 0.05 * chance.standard_normal(rounds)
-    values = np.exp(np.log(means)[:, None] + mood + noise * chance.standard_normal((len(means), rounds)))
-    return [sample(*row) for row in values]
 
 
 @given(st.lists(st.floats(0.1, 1000), min_size=2, max_size=6, unique=True), st.floats(-3, 3), moods)

@@ -11,7 +11,7 @@ from scipy.stats import studentized_range
 from runner.statistics.changes import cell_levels
 from runner.statistics.extremes import find_extreme, range_factor
 from runner.statistics.ratios import paired_ratio, t_factor
-from tests.statistics.test_axis import noisy, rates, sample
+from tests.support.rounds import noisy, rates, sample
 
 
 def test_the_highest_stands_alone_where_it_is_clear() -> None:

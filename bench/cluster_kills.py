@@ -98,11 +98,11 @@ class Lab:
     def start(self, name: str) -> None:
         direct, linked = (f"tcp://127.0.0.1:{port}" for port in (self.port, self.link.port))
         words = {
-            "scheduler": ("cluster", "scheduler", "--cluster", direct),
-            "worker-a": ("worker", "--cluster", direct, "--host", "a"),
-            "worker-b": ("worker", "--cluster", direct, "--host", "b"),
-            "worker-c": ("worker", "--cluster", linked, "--host", "c"),
-            "coordinator": ("run", "--on", "dry", "--quiet", "--cluster", direct, "kills.yaml"),
+            "scheduler": ("cluster", "scheduler", "--insecure", "--cluster", direct),
+            "worker-a": ("worker", "--insecure", "--cluster", direct, "--host", "a"),
+            "worker-b": ("worker", "--insecure", "--cluster", direct, "--host", "b"),
+            "worker-c": ("worker", "--insecure", "--cluster", linked, "--host", "c"),
+            "coordinator": ("run", "--on", "dry", "--quiet", "--insecure", "--cluster", direct, "kills.yaml"),
         }[name]
         with (self.folder / f"{name}.log").open("ab") as log:
             environment = os.environ | {"TMPDIR": str(self.folder / "tmp"), SECONDS: str(self.seconds)}

@@ -29,8 +29,8 @@ from runner.engine.coordinator import Coordinator
 from runner.engine.plan import Plan
 from runner.engine.recorder import Event, RunContext, TrialDone
 from runner.engine.scheduler import Scheduler
-from runner.lab.dask_cluster import DaskCluster
-from runner.lab.members import Membership, configured, scheduler, worker
+from runner.lab.members import Membership, scheduler, worker
+from runner.lab.relayed import RelayedCluster
 from runner.lab.seats import Seats
 from runner.machines.dry import Dry
 from runner.results.fio_output import Direction, Figures
@@ -119,11 +119,10 @@ def be_workers(address: str, first: int, count: int, seconds: float) -> None:
     async def run() -> None:
         async with AsyncExitStack() as stack:
             for number in range(first, first + count):
-                await stack.enter_async_context(worker(address, Membership(f"host-{number}", {"rig": 1})))
+                await stack.enter_async_context(worker(address, Membership(f"host-{number}", 1)))
             await asyncio.get_running_loop().create_future()
 
-    with configured():
-        asyncio.run(run())
+    asyncio.run(run())
 
 
 def be_scheduler(queue: Any) -> None:
@@ -134,8 +133,7 @@ def be_scheduler(queue: Any) -> None:
             queue.put(address)
             await asyncio.get_running_loop().create_future()
 
-    with configured():
-        asyncio.run(run())
+    asyncio.run(run())
 
 
 def main() -> None:
@@ -170,7 +168,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, Journal.open(Path(folder) / "journal.sqlite") as journal:
         context = RunContext(Dry(), journal, NoShelf(), Path(folder), listen, "here")
         order = Order(digest="scale", version=__version__, name="scale.yaml", text=text, machine="dry")
-        made = Coordinator(Scheduler(plan), context, DaskCluster(address), order, print)
+        made = Coordinator(Scheduler(plan), context, RelayedCluster(address), order, print)
         idle = [processor_seconds(one) for one in members]
         before, began, used = memory(), time.monotonic(), time.process_time()
         asyncio.run(made.run())
@@ -193,7 +191,7 @@ def main() -> None:
 
 
 async def wait_for(address: str, count: int) -> None:
-    cluster = DaskCluster(address)
+    cluster = RelayedCluster(address)
     async with cluster.open(lambda: None):
         while len(cluster.workers) < count:  # noqa: ASYNC110
             await asyncio.sleep(1)

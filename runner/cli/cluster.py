@@ -6,7 +6,6 @@ The run on a cluster is in session/cluster.py.
 from __future__ import annotations
 
 import asyncio
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,6 @@ from runner.base.errors import BadInput
 from runner.cli import options
 from runner.cli.screen import echo, slow_start
 from runner.cli.worker import until_stopped
-from runner.session.cluster import require_dask
 
 if TYPE_CHECKING:
     from runner.session.cluster import ClusterOptions
@@ -29,31 +27,22 @@ def command() -> None:
 
 @command.command("scheduler")
 @options.listening
-@click.option("--dashboard", metavar="HOST:PORT", help="Serve Dask's dashboard there. It needs the package bokeh.")
-def scheduler(cluster: ClusterOptions | None, dashboard: str | None) -> None:
+def scheduler(cluster: ClusterOptions | None) -> None:
     """Start the scheduler, which connects `matrix run --cluster` and workers.
 
-    A user who reaches it can run programs on all workers: use tls:// beyond one host.
+    A user with its certificates can run programs on all workers. With tcp://, so can each user who reaches it.
     """
     wanted = _remote(cluster)
-    if dashboard and find_spec("bokeh") is None:
-        raise BadInput(
-            "--dashboard needs the package `bokeh`",
-            resolution="`.venv/bin/pip install bokeh`, or `pipx inject matrix-runner bokeh`",
-        )
     from runner.lab import members
 
-    security = wanted.address.security(wanted.certificates, insecure=wanted.insecure)
-
     async def serve() -> None:
-        async with members.scheduler(wanted.address.text, security, dashboard) as address:
+        async with members.scheduler(wanted.address.text, wanted.security()) as address:
             several = members.listens_everywhere(wanted.address.text)
             others = ", and at the other addresses of this host" if several else ""
             echo(f"the scheduler listens at {address}{others}", err=True)
             await asyncio.get_running_loop().create_future()
 
-    with members.configured():
-        until_stopped(serve())
+    until_stopped(serve())
 
 
 @command.command("status")
@@ -64,17 +53,15 @@ def status(cluster: ClusterOptions | None) -> None:
     from runner.engine.cluster_interface import RECONNECT
     from runner.lab.status import query
 
-    security = wanted.address.security(wanted.certificates, insecure=wanted.insecure)
+    certificates = wanted.security()
     slow_start.begin(f"connecting to {wanted.address.text}, for up to {RECONNECT:g} s")
-    found = asyncio.run(query(wanted.address.text, security))
+    found = asyncio.run(query(wanted.address.text, certificates))
     table = [("host", "rigs", "busy", "version", "tags", "address"), *found.rows()]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for row in table:
         echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
     if not found.workers:
         echo("no worker has joined: `matrix worker --cluster ADDRESS` on a host does that")
-    if found.dashboard:
-        echo(f"Dask's dashboard: {found.dashboard}")
 
 
 @command.command("certificates")
@@ -90,5 +77,4 @@ def certificates(folder: Path) -> None:
 def _remote(cluster: ClusterOptions | None) -> ClusterOptions:
     if cluster is None or cluster.address.slots:
         raise BadInput("--cluster is missing", resolution="name the address of a scheduler: --cluster tls://HOST:8786")
-    require_dask()
     return cluster

@@ -15,8 +15,6 @@ import runner
 from runner.base.errors import BadInput
 from runner.cli import options
 from runner.cli.screen import echo, echo_whole
-from runner.lab.address import RIG
-from runner.session.cluster import require_dask
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -24,27 +22,29 @@ if TYPE_CHECKING:
 
     from runner.session.cluster import ClusterOptions
 
+RIG = "rig"  # the resource of which a batch takes one
 UNIT = Path(runner.__path__[0]) / "lab" / "matrix-worker.service"
 _EPILOG = """\b
 Examples:
-  matrix worker --cluster tcp://127.0.0.1:8786                        a worker beside its scheduler
-  matrix worker --cluster tls://lab:8786 --certificates lab           join another host
+  matrix worker --cluster tls://lab:8786 --certificates lab           join a cluster
+  matrix worker --cluster tcp://127.0.0.1:8786 --insecure             on a host where you trust each user
   matrix worker --cluster tls://lab:8786 --resources rig=2 --host r7  two batches at a time, as the host r7
 
-Anyone who reaches the scheduler can run programs here as the user of this worker. Use a user without other rights.
+Whoever has the certificates of the cluster can run programs here as the user of this worker; with --insecure, whoever
+reaches the scheduler can. Use a user without other rights.
 """
 
 
-def _parse_resources(text: str) -> dict[str, float]:
-    found = {}
+def _parse_resources(text: str) -> int:
+    slots = 1
     for part in filter(None, text.split(",")):
         name, equals, number = part.partition("=")
-        if not (name.isidentifier() and equals and number.isdecimal()):
+        if not (name.isidentifier() and equals and number.isdecimal() and 1 <= int(number) <= 1024):
             raise ValueError(f"{part!r}: write NAME=NUMBER, for example rig=2")
         if name != RIG:
             raise ValueError(f"{part!r}: `{RIG}` is the only resource; --tags names other properties of this host")
-        found[name] = float(number)
-    return found
+        slots = int(number)
+    return slots
 
 
 def _found_tags() -> tuple[str, ...]:
@@ -86,7 +86,7 @@ def until_stopped(work: Coroutine[Any, Any, None]) -> None:
 def command(
     *,
     cluster: ClusterOptions | None,
-    resources: dict[str, float],
+    resources: int,
     tags: tuple[str, ...],
     hosts: Path | None,
     host: str,
@@ -99,10 +99,8 @@ def command(
         return
     if cluster is None or cluster.address.slots:
         raise BadInput("matrix worker needs --cluster with the address of a scheduler")
-    require_dask()
-    from runner.lab.members import Membership, configured, stay_member
+    from runner.lab.members import Membership, stay_member
 
-    security = cluster.address.security(cluster.certificates, insecure=cluster.insecure)
     member = Membership(host, resources, tuple(dict.fromkeys([*tags, *_found_tags()])), hosts)
-    with configured():
-        until_stopped(stay_member(cluster.address.text, member, security, lambda text: echo(text, err=True)))
+    certificates = cluster.security()
+    until_stopped(stay_member(cluster.address.text, member, certificates, lambda text: echo(text, err=True)))

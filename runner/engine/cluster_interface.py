@@ -1,17 +1,17 @@
 """The interface of a cluster: hosts with workers, which carry out batches that a coordinator gives them.
 
-lab/dask_cluster.py implements it, and session/cluster.py connects a run to it.
+lab/relayed.py implements it, and session/cluster.py connects a run to it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from runner.base.errors import HarnessBroken
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection
     from contextlib import AbstractAsyncContextManager
 
     from runner.engine.batch_messages import BatchRequest
@@ -47,7 +47,6 @@ class Worker:
     host: str
     slots: int = 1
     version: str = ""
-    resources: Mapping[str, float] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
 
 

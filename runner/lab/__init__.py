@@ -1,1 +1,1 @@
-"""Clusters on Dask: the only room that imports `distributed`. Other rooms import it only for a run on a cluster."""
+"""Clusters: a relay (`matrix cluster scheduler`), the workers that join it, and the connection of a run to it."""

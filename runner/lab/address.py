@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
-import ipaddress
 import ssl
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 from urllib.parse import urlsplit
 
 from runner.base.errors import BadInput, HarnessBroken
 from runner.base.process import run
 from runner.space.declared_files import load_lab
 
-if TYPE_CHECKING:
-    from distributed.security import Security
-
-ROLES = ("scheduler", "worker", "client")
-RIG = "rig"  # the resource of Dask of which a batch takes one
-_CA, _CA_KEY = "ca.pem", "ca-key.pem"
+_CA, _CA_KEY, _CERTIFICATE, _KEY = "ca.pem", "ca-key.pem", "lab.pem", "lab-key.pem"
 _DAYS = 3650
 _SCHEMES = ("tcp", "tls")
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """The authority of a cluster, and the certificate that all its members use. Both sides of a connection check it."""
+
+    folder: Path
+
+    def client(self) -> ssl.SSLContext:
+        return self._context(ssl.PROTOCOL_TLS_CLIENT)
+
+    def server(self) -> ssl.SSLContext:
+        return self._context(ssl.PROTOCOL_TLS_SERVER)
+
+    def _context(self, protocol: int) -> ssl.SSLContext:
+        context = ssl.SSLContext(protocol)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.check_hostname = False  # the authority signs for this cluster only
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(self.folder / _CA)
+        context.load_cert_chain(self.folder / _CERTIFICATE, self.folder / _KEY)
+        return context
 
 
 @dataclass(frozen=True)
@@ -60,22 +76,15 @@ class Address:
     def is_encrypted(self) -> bool:
         return self.text.startswith("tls:")
 
-    @property
-    def is_loopback(self) -> bool:
-        host = urlsplit(self.text).hostname or ""
-        try:
-            return ipaddress.ip_address(host).is_loopback
-        except ValueError:
-            return host == "localhost"
-
-    def security(self, certificates: Path | None, *, insecure: bool) -> Security | None:
-        """Return the certificates to use. Refuse a connection that others could read and use."""
+    def checked(self, certificates: Path | None, *, insecure: bool) -> Certificates | None:
+        """Return the certificates to use. Refuse a connection that others can use, such as other users of this host."""
         if self.slots:
             return None
         if not self.is_encrypted:
-            if not (self.is_loopback or insecure):
+            if not insecure:
                 raise BadInput(
-                    f"{self.text}: not encrypted, and anyone who reaches it can run code on all workers",
+                    f"{self.text}: without certificates, each user who reaches it can run programs on all workers; "
+                    "on this host, that is each local user",
                     resolution="make certificates with `matrix cluster certificates DIR` and use tls://, or --insecure",
                 )
             return None
@@ -89,25 +98,20 @@ class Address:
         return load_certificates(certificates)
 
 
-def load_certificates(folder: Path) -> Security:
-    from distributed.security import Security
-
-    files = {"tls_ca_file": str(folder / _CA)}
-    for role in ROLES:
-        files |= {f"tls_{role}_cert": str(folder / "lab.pem"), f"tls_{role}_key": str(folder / "lab-key.pem")}
-    for path in map(Path, files.values()):
+def load_certificates(folder: Path) -> Certificates:
+    for path in (folder / _CA, folder / _CERTIFICATE, folder / _KEY):
         if not path.is_file():
             raise BadInput(f"{path} is missing", resolution="copy the folder that `matrix cluster certificates` wrote")
-    security = Security(require_encryption=True, **files)
+    found = Certificates(folder)
     try:
-        security.get_connection_args("client")
+        found.client()
     except (ssl.SSLError, OSError) as error:
         raise BadInput(
             f"the certificates in {folder} cannot be used",
             details=getattr(error, "reason", None) or error.strerror or str(error),
             resolution="copy the folder that `matrix cluster certificates` wrote, as a whole",
         ) from error
-    return security
+    return found
 
 
 def make_certificates(folder: Path) -> None:
@@ -119,12 +123,12 @@ def make_certificates(folder: Path) -> None:
     authority = ("-x509", *key, "-days", str(_DAYS), "-subj", "/CN=matrix cluster authority")
     _openssl("req", *authority, "-keyout", str(folder / _CA_KEY), "-out", str(folder / _CA))
     request = folder / "lab.csr"
-    _openssl("req", *key, "-subj", "/CN=matrix cluster", "-keyout", str(folder / "lab-key.pem"), "-out", str(request))
+    _openssl("req", *key, "-subj", "/CN=matrix cluster", "-keyout", str(folder / _KEY), "-out", str(request))
     signed = ("-CA", str(folder / _CA), "-CAkey", str(folder / _CA_KEY), "-CAcreateserial", "-days", str(_DAYS))
-    _openssl("x509", "-req", "-in", str(request), *signed, "-out", str(folder / "lab.pem"))
+    _openssl("x509", "-req", "-in", str(request), *signed, "-out", str(folder / _CERTIFICATE))
     for name in (_CA_KEY, "lab.csr", "ca.srl"):
         (folder / name).unlink(missing_ok=True)
-    (folder / "lab-key.pem").chmod(0o600)
+    (folder / _KEY).chmod(0o600)
 
 
 def _openssl(*words: str) -> None:

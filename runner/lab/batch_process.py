@@ -12,6 +12,7 @@ from runner.base.errors import HarnessBroken
 from runner.base.process import hang_up, kill, spawn_with_pipes
 from runner.base.scratch import remove_abandoned
 from runner.base.time_limit import time_limit
+from runner.lab.frames import MOST_LINES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -55,7 +56,7 @@ class BatchProcess:
 
     async def _line(self) -> bytes:
         assert self._child.stdout  # noqa: S101 - for the type checker: it is a pipe
-        parts = [self._rest]
+        parts, size = [self._rest], len(self._rest)
         while b"\n" not in parts[-1]:
             try:
                 async with time_limit(SILENCE):
@@ -65,6 +66,8 @@ class BatchProcess:
             if not part:
                 raise BatchDied(await self._reason())
             parts.append(part)
+            if (size := size + len(part)) > MOST_LINES:
+                raise BatchDied(f"the files of a trial are too large for a message: more than {MOST_LINES >> 20} MiB")
         line, _, self._rest = b"".join(parts).partition(b"\n")
         return line
 

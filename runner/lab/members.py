@@ -1,4 +1,4 @@
-"""The processes of a cluster, its scheduler and its workers, with the settings of Dask that they need.
+"""The processes of a cluster: its scheduler and its workers.
 
 The coordinator's view of them is in engine/members.py.
 """
@@ -6,47 +6,33 @@ The coordinator's view of them is in engine/members.py.
 from __future__ import annotations
 
 import asyncio
-import logging
 import resource
-import warnings
-from contextlib import asynccontextmanager, contextmanager
+import socket
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING
 
-import dask
-from distributed import Scheduler
-from distributed import Worker as DaskWorker
+from pydantic import ValidationError
 
 from runner import __version__
-from runner.base.scratch import scratch_folder
+from runner.base.errors import BadInput
 from runner.engine.cluster_interface import ClusterLost
-from runner.lab.address import RIG
-from runner.lab.reach import check_connection, check_listening
+from runner.lab.connection import Connection, Ended
+from runner.lab.frames import Cancel, Join, Request
+from runner.lab.reach import check_listening, connect
 from runner.lab.relay import Relay
 from runner.lab.seats import Seats
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
-    from distributed.security import Security
+    from runner.lab.address import Certificates
 
-FACTS = "matrix"  # the key of a worker's facts in what the scheduler knows of it
 _EVERYWHERE = frozenset({"", "0.0.0.0", "[::]"})  # noqa: S104 - addresses that listen on all networks
 _PAUSE = 2.0  # seconds before a worker tries again to reach its scheduler
-_LONG = 5.0  # seconds without a connection before a worker says so
-_SETTINGS = {
-    "distributed.scheduler.work-stealing": False,  # there are no tasks
-    "distributed.scheduler.worker-ttl": "60 seconds",
-    "distributed.admin.low-level-log-length": 1,  # Dask keeps that many messages, and ours are large
-    "distributed.comm.timeouts.connect": "10s",
-    "distributed.worker.profile.enabled": False,
-    # An idle worker must not disturb measurements of its host.
-    "distributed.admin.tick.interval": "1s",
-    "distributed.admin.tick.cycle": "10s",
-    "distributed.admin.system-monitor.interval": "10s",
-}
+_PULSE = 10.0  # seconds between two signs of life of a worker
+_HANDSHAKE = 10.0  # seconds that a stranger may take for it
 
 
 @dataclass(frozen=True)
@@ -54,75 +40,105 @@ class Membership:
     """The description of a worker that it sends itself."""
 
     host: str
-    resources: Mapping[str, float]
+    slots: int = 1
     tags: tuple[str, ...] = ()
     hosts: Path | None = None  # the hosts.yaml with its disks, which stays here
 
-    @property
-    def slots(self) -> int:
-        return int(self.resources.get(RIG, 1))
-
-    def facts(self) -> dict[str, Any]:
-        return {"host": self.host, "slots": self.slots, "version": __version__, "tags": list(self.tags)}
-
-
-@contextmanager
-def configured() -> Iterator[None]:
-    """Apply the settings, and give Dask a separate temporary folder."""
-    with scratch_folder("matrix-cluster") as folder, dask.config.set({**_SETTINGS, "temporary-directory": str(folder)}):
-        for library in ("distributed", "tornado"):  # they show a traceback for what a stranger sends
-            logging.getLogger(library).setLevel(logging.CRITICAL)
-        # Dask looks for the way to the Internet, which a lab may lack.
-        warnings.filterwarnings("ignore", "Couldn't detect a suitable IP address", RuntimeWarning)
-        yield
+    def facts(self) -> Join:
+        try:
+            return Join(host=self.host, slots=self.slots, version=__version__, tags=self.tags)
+        except ValidationError as error:
+            raise BadInput(
+                "the name or the tags of this worker cannot be used",
+                details=str(error),
+                resolution="use at most 64 tags, each as the name at most 255 characters of one line",
+            ) from None
 
 
 @asynccontextmanager
-async def scheduler(listen: str, security: Security | None = None, dashboard: str | None = None) -> AsyncIterator[str]:
+async def scheduler(listen: str, certificates: Certificates | None = None) -> AsyncIterator[str]:
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # each worker takes a few
-    protocol, _, place = listen.partition("://")
-    if place:  # else it is in this process
-        check_listening(place)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # each worker takes one
+    scheme, _, place = listen.partition("://")
+    check_listening(place)
     host, _, port = place.rpartition(":")
-    where = {"protocol": f"{protocol}://", "host": host or None, "port": int(port or 0)}
-    # Without a dashboard, Dask still has a page about its health; that stays within this host.
-    more = {"dashboard": bool(dashboard), "dashboard_address": dashboard or "127.0.0.1:0"}
-    async with Scheduler(security=security, **where, **more) as made:
-        Relay(made, _address_of(dashboard, made) if dashboard else "")
-        yield made.address
+    relay = Relay()
+    made = await asyncio.start_server(
+        relay.serve,
+        host.strip("[]") or None,
+        int(port),
+        ssl=certificates.server() if certificates else None,
+        ssl_handshake_timeout=_HANDSHAKE if certificates else None,
+    )
+    try:
+        reached = socket.gethostname() if listens_everywhere(listen) else host
+        yield f"{scheme}://{reached}:{made.sockets[0].getsockname()[1]}"
+    finally:
+        made.close()  # first: members must not come back to a scheduler that ends
+        await relay.close()
 
 
 def listens_everywhere(address: str) -> bool:
     return address.partition("://")[2].rpartition(":")[0] in _EVERYWHERE
 
 
-def _address_of(dashboard: str, made: Scheduler) -> str:
-    host = dashboard.rpartition(":")[0]
-    reached = urlsplit(made.address).hostname if host in _EVERYWHERE else host
-    return f"http://{reached}:{made.identity()['services']['dashboard']}/status"
+@asynccontextmanager
+async def worker(address: str, member: Membership, certificates: Certificates | None = None) -> AsyncIterator[Worker]:
+    async with stay_on(await connect(address, certificates), member) as made:
+        yield made
 
 
 @asynccontextmanager
-async def worker(address: str, member: Membership, security: Security | None = None) -> AsyncIterator[DaskWorker]:
-    made = DaskWorker(
-        address,
-        nthreads=member.slots,
-        resources={RIG: member.slots, **member.resources},
-        security=security,
-        memory_limit=0,
-        startup_information={FACTS: lambda _: member.facts()},
-    )
-    seats = Seats(made, member.slots, member.hosts)
+async def stay_on(connection: Connection, member: Membership, *, level: int = 1) -> AsyncIterator[Worker]:
+    """Be a worker on a connection. `level`: the compression of what it sends."""
+    made, tasks = Worker(connection, Seats(connection.send, member.slots, member.hosts, level=level)), []
     try:
-        async with made:
-            yield made
+        await made.join(member)
+        tasks = [asyncio.create_task(one) for one in (made.serve(), made.stay_alive())]
+        yield made
     finally:
-        await seats.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await made.seats.close()
+        await connection.close()
+
+
+class Worker:
+    def __init__(self, connection: Connection, seats: Seats) -> None:
+        self._connection, self.seats, self.gone = connection, seats, asyncio.Event()
+
+    async def join(self, member: Membership) -> None:
+        try:
+            self._connection.send(member.facts())
+            await self._connection.read()
+        except Ended as error:
+            raise ClusterLost(
+                "the scheduler did not take this worker",
+                details=str(error),
+                resolution="install the same version of matrix on all hosts",
+            ) from error
+
+    async def serve(self) -> None:
+        """Begin and cancel batches until the connection ends."""
+        with suppress(Ended):
+            while True:
+                head, body = await self._connection.read()
+                if isinstance(head, Request):
+                    self.seats.begin(head.token, body, measures=head.measures)
+                elif isinstance(head, Cancel):
+                    self.seats.cancel(head.token)
+        self.gone.set()
+
+    async def stay_alive(self) -> None:
+        with suppress(Ended):
+            while True:
+                await asyncio.sleep(_PULSE)
+                self._connection.send_sign_of_life()
 
 
 async def stay_member(
-    address: str, member: Membership, security: Security | None, report: Callable[[str], None]
+    address: str, member: Membership, certificates: Certificates | None, report: Callable[[str], None]
 ) -> None:
     """Be a worker until cancelled, and join again whenever the scheduler is back."""
     last = ""
@@ -133,19 +149,11 @@ async def stay_member(
             report(last := text)
 
     while True:
-        # Dask tries for long before it fails.
-        waiting = asyncio.get_running_loop().call_later(_LONG, say, f"no connection to {address} yet; trying again")
         try:
-            await check_connection(address, security)
-            async with worker(address, member, security) as made:
-                waiting.cancel()
+            async with worker(address, member, certificates) as made:
                 say(f"joined {address} as {member.host}, with rig={member.slots}")
-                await made.finished()
+                await made.gone.wait()
             say(f"lost {address}; trying again")
         except ClusterLost as error:
             say(f"{error.brief}; trying again\n{error.advice}")
-        except (OSError, TimeoutError, RuntimeError) as error:
-            say(f"no connection to {address}: {error}; trying again")
-        finally:
-            waiting.cancel()
         await asyncio.sleep(_PAUSE)

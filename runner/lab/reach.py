@@ -1,7 +1,4 @@
-"""Why a scheduler cannot be reached, or cannot listen.
-
-Dask tries for long to reach one, and then reports only that time is over.
-"""
+"""Connect to a scheduler, or give the reason why it cannot be reached, or cannot listen."""
 
 from __future__ import annotations
 
@@ -15,9 +12,11 @@ from urllib.parse import urlsplit
 
 from runner.base.errors import BadInput
 from runner.engine.cluster_interface import ClusterLost
+from runner.lab.connection import Connection, Ended, open_connection
+from runner.lab.frames import Hello
 
 if TYPE_CHECKING:
-    from distributed.security import Security
+    from runner.lab.address import Certificates
 
 _PAUSE = 1.0  # seconds between two attempts
 _ANSWER = 5.0  # seconds for an answer
@@ -38,15 +37,14 @@ class Misdirected(ClusterLost):
     """The connection needs another address or other certificates, so waiting does not help."""
 
 
-async def check_connection(address: str, security: Security | None) -> None:
-    """Connect, and wait for the first byte of the scheduler. Raise ClusterLost with the reason of a failure."""
+async def connect(address: str, certificates: Certificates | None) -> Connection:
+    """Connect, and wait for the first message of the scheduler. Raise ClusterLost with the reason of a failure."""
     parts = urlsplit(address)
-    if not parts.port:  # a scheduler in this process
-        return
-    context = security.get_connection_args("client")["ssl_context"] if security else None
+    assert parts.hostname  # noqa: S101 - for the type checker: `Address` has checked it
+    assert parts.port  # noqa: S101 - as before
     try:
         async with asyncio.timeout(_ANSWER):  # noqa: TID251 - it is short, and callers ask again
-            reader, writer = await asyncio.open_connection(parts.hostname, parts.port, ssl=context)
+            made = await open_connection(parts.hostname, parts.port, certificates)
     except socket.gaierror as error:
         raise Misdirected(
             f"{address}: the name {parts.hostname} is not known",
@@ -72,37 +70,47 @@ async def check_connection(address: str, security: Security | None) -> None:
         details = os.strerror(error.errno) if error.errno else str(error)
         raise unanswered(address, details) from error
     try:
+        await _greeted(address, made)
+    except BaseException:
+        made.abort()
+        raise
+    return made
+
+
+async def _greeted(address: str, made: Connection) -> None:
+    """Wait for the greeting of a scheduler, which speaks first; at tls://, it waits for a client that does."""
+    try:
         async with asyncio.timeout(_ANSWER):  # noqa: TID251 - it is short, and callers ask again
-            await reader.readexactly(1)  # a scheduler speaks first; at tls://, it waits for a client that does
-    except ssl.SSLError as error:  # it may refuse a certificate so late
-        raise Misdirected(
-            f"{address}: the scheduler does not accept our certificate",
-            details=error.reason or "",
-            resolution=_CERTIFICATES,
-        ) from error
-    except (OSError, EOFError) as error:  # also a TimeoutError
-        raise ClusterLost(
-            f"{address}: what listens there does not answer as a scheduler",
-            details=f"nothing within {_ANSWER:g} s" if isinstance(error, TimeoutError) else "it closed the connection",
-            resolution=f"{_OTHER_SCHEME}; a scheduler that hangs has to be started again",
-        ) from error
-    finally:
-        writer.close()
+            head, _ = await made.read()
+        if head == Hello():
+            return
+        details = "it is of another version"
+    except TimeoutError:
+        details = f"nothing within {_ANSWER:g} s"
+    except Ended as error:
+        details = str(error)
+        if address.startswith("tls:"):  # it has our authority, and refuses our certificate so late
+            raise Misdirected(
+                f"{address}: the scheduler does not accept our certificate", details=details, resolution=_CERTIFICATES
+            ) from error
+    raise ClusterLost(
+        f"{address}: what listens there does not answer as a scheduler",
+        details=details,
+        resolution=f"{_OTHER_SCHEME}; a scheduler that hangs has to be started again",
+    )
 
 
-async def wait_for_scheduler(address: str, security: Security | None, seconds: float, *, again: bool) -> None:
-    """Wait until it answers. `again`: it answered before, so its name may be missing only for a while."""
+async def connect_soon(address: str, certificates: Certificates | None, seconds: float, *, again: bool) -> Connection:
+    """Connect as soon as it answers. `again`: it answered before, so its name may be missing only for a while."""
     clock = asyncio.get_running_loop().time
     end = clock() + seconds
     while True:
         try:
-            await check_connection(address, security)
+            return await connect(address, certificates)
         except ClusterLost as problem:
             if clock() > end or (isinstance(problem, Misdirected) and not again):
                 raise
             await asyncio.sleep(_PAUSE)
-        else:
-            return
 
 
 def unanswered(address: str, details: str) -> ClusterLost:
@@ -114,7 +122,7 @@ def unanswered(address: str, details: str) -> ClusterLost:
 
 
 def check_listening(place: str) -> None:
-    """Listen once at `host:port`. Raise BadInput with the reason of a failure, which Dask hides in a traceback."""
+    """Listen once at `host:port`. Raise BadInput with the reason of a failure."""
     host, _, port = place.rpartition(":")
     try:
         family, *_, where = socket.getaddrinfo(host.strip("[]") or None, port, type=socket.SOCK_STREAM)[0]

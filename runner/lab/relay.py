@@ -1,121 +1,151 @@
-"""An addition to the scheduler of Dask: it passes requests to workers and their lines to coordinators.
+"""The relay of a cluster (`matrix cluster scheduler`): it passes requests to workers and their lines to coordinators.
 
 A coordinator has one connection. If it ends, the workers stop its batches; if a worker leaves, all coordinators know.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
-from distributed import SchedulerPlugin
-from distributed.batched import BatchedSend
-from distributed.comm import CommClosedError
-from distributed.core import Status
+from runner.lab.connection import Connection, Ended, pair
+from runner.lab.frames import AllKnown, Ask, Cancel, Coordinate, Head, Hello, Join, Left, Lines, Member, Request
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from distributed import Scheduler
-    from distributed.comm import Comm
-
-COORDINATE, STATUS = "matrix-coordinate", "matrix-status"  # what a connection is for
-REQUEST, CANCEL, LINES = "matrix-request", "matrix-cancel", "matrix-lines"
-MEMBERS, LEFT = "matrix-members", "matrix-left"
-_FAREWELL = 5.0  # seconds for the last messages
-INTERVAL = "2ms"  # between two messages on a connection; what comes between them travels together
+SILENCE = 60.0  # seconds without a byte of a worker, or of a stranger, after which it counts as gone
 
 
 @dataclass(frozen=True)
 class _Flight:
     worker: str
-    coordinator: BatchedSend
+    coordinator: Connection
 
 
-class Relay(SchedulerPlugin):  # type: ignore[misc]
-    name = "matrix-relay"
+class Relay:
+    """`silence`: None within one process, whose pauses are no reason to lose its worker."""
 
-    def __init__(self, scheduler: Scheduler, dashboard: str = "") -> None:
-        self._scheduler, self._dashboard = scheduler, dashboard
-        self._coordinators = set[BatchedSend]()
+    def __init__(self, silence: float | None = SILENCE) -> None:
+        self._silence = silence
+        self._workers: dict[str, tuple[Connection, Join]] = {}
+        self._coordinators = set[Connection]()
         self._flights: dict[str, _Flight] = {}
-        scheduler.handlers |= {COORDINATE: self.coordinate, STATUS: self.status}
-        scheduler.stream_handlers[LINES] = self.pass_lines
-        scheduler.add_plugin(self)
+        self._tasks = set[asyncio.Task[None]]()
+
+    def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._serve(Connection(reader, writer))
+
+    async def connect(self) -> Connection:
+        """Return a connection to this relay from within its process."""
+        near, far = await pair()
+        self._serve(far)
+        await near.read()
+        return near
+
+    def _serve(self, connection: Connection) -> None:
+        task = asyncio.create_task(self._serve_one(connection))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve_one(self, connection: Connection) -> None:
+        """Serve a member until its connection ends, also because it sends what no member sends."""
+        try:
+            connection.send(Hello())
+            first, _ = await connection.read(self._silence)
+            if isinstance(first, Join):
+                await self._serve_worker(connection, first)
+            elif isinstance(first, Coordinate):
+                await self._serve_coordinator(connection)
+            elif isinstance(first, Ask):
+                self._send_members(connection)
+                await connection.close()
+        except Ended:
+            pass
+        finally:
+            connection.abort()
+
+    async def close(self) -> None:
+        """Part from the coordinators before the workers: else each run would report every worker as lost."""
+        coordinators, self._coordinators = self._coordinators, set()
+        await asyncio.gather(*(one.close() for one in coordinators))
+        for task in (tasks := list(self._tasks)):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     # --- coordinators ---
 
-    async def coordinate(self, comm: Comm) -> Status:
-        """Serve one coordinator until its connection ends."""
-        coordinator = BatchedSend(interval=INTERVAL)
-        coordinator.start(comm)
-        self._coordinators.add(coordinator)
-        coordinator.send(self._members(self._scheduler.workers))
-        takers: dict[str, Callable[..., None]] = {REQUEST: self._request, CANCEL: self._cancel}
+    async def _serve_coordinator(self, connection: Connection) -> None:
+        self._coordinators.add(connection)
         try:
+            self._send_members(connection)
             while True:
-                for message in await comm.read():
-                    takers[message.pop("op")](coordinator, **message)
-        except CommClosedError:
-            return Status.dont_reply
+                head, body = await connection.read()
+                if isinstance(head, Request):
+                    self._request(connection, head, body)
+                elif isinstance(head, Cancel):
+                    self._cancel(connection, head.token)
+                else:
+                    return
         finally:
-            self._coordinators.discard(coordinator)
-            for token in [token for token, one in self._flights.items() if one.coordinator is coordinator]:
-                self._cancel(coordinator, token)
-            coordinator.abort()
+            self._coordinators.discard(connection)
+            for token in [token for token, one in self._flights.items() if one.coordinator is connection]:
+                self._cancel(connection, token)
 
-    def _members(self, addresses: Iterable[str]) -> dict[str, Any]:
-        return {"op": MEMBERS, "workers": {one: self._scheduler.workers[one].identity() for one in addresses}}
-
-    def _request(self, coordinator: BatchedSend, to: str, token: str, **request: Any) -> None:
-        self._flights[token] = _Flight(to, coordinator)
-        if not self._send(self._scheduler.stream_comms.get(to), op=REQUEST, token=token, **request):
-            del self._flights[token]
-            self._send(coordinator, op=LEFT, worker=to)
-
-    def _cancel(self, _coordinator: BatchedSend, token: str) -> None:
-        if flight := self._flights.pop(token, None):
-            self._send(self._scheduler.stream_comms.get(flight.worker), op=CANCEL, token=token)
-
-    def status(self) -> dict[str, Any]:
-        """Return the workers, how many batches each has, and the address of Dask's dashboard."""
+    def _send_members(self, connection: Connection) -> None:
         busy = Counter(flight.worker for flight in self._flights.values())
-        return {**self._members(self._scheduler.workers), "busy": dict(busy), "dashboard": self._dashboard}
+        for address, (_, facts) in self._workers.items():
+            connection.send(Member(address=address, facts=facts, busy=busy[address]))
+        connection.send(AllKnown())
 
-    async def before_close(self) -> None:
-        """Part from the coordinators before the workers leave: else each run would report every worker as lost."""
-        for listener in self._scheduler.listeners:
-            listener.stop()  # they must not come back to a scheduler that ends
-        for one in tuple(self._coordinators):
-            with suppress(OSError, TimeoutError):
-                await one.close(timeout=_FAREWELL)
+    def _request(self, coordinator: Connection, head: Request, body: bytes) -> None:
+        worker = self._workers.get(head.to)
+        if head.token in self._flights:  # of another coordinator, whose lines it would get
+            _send(coordinator, Lines(token=head.token, over=True, died="its token is in use"))
+        elif worker and _send(worker[0], head, body):
+            self._flights[head.token] = _Flight(head.to, coordinator)
+        else:
+            _send(coordinator, Left(address=head.to))
+
+    def _cancel(self, coordinator: Connection, token: str) -> None:
+        flight = self._flights.get(token)
+        if flight and flight.coordinator is coordinator:
+            del self._flights[token]
+            if worker := self._workers.get(flight.worker):
+                _send(worker[0], Cancel(token=token))
 
     # --- workers ---
 
-    def pass_lines(self, worker: str, token: str, *, over: bool = False, **content: Any) -> None:
-        flight = self._flights.get(token)
+    async def _serve_worker(self, connection: Connection, facts: Join) -> None:
+        address = connection.peer or facts.host  # which no worker chooses, but for that of this process
+        self._workers[address] = connection, facts
+        self._tell(Member(address=address, facts=facts))
+        try:
+            connection.send(AllKnown())
+            while True:
+                head, body = await connection.read(self._silence)
+                if not isinstance(head, Lines):
+                    return
+                self._pass_on(address, head, body)
+        finally:
+            del self._workers[address]
+            self._flights = {token: one for token, one in self._flights.items() if one.worker != address}
+            self._tell(Left(address=address))
+
+    def _pass_on(self, worker: str, head: Lines, body: bytes) -> None:
+        flight = self._flights.get(head.token)
         if flight is None or flight.worker != worker:
             return
-        if over:
-            del self._flights[token]
-        self._send(flight.coordinator, op=LINES, token=token, over=over, **content)
+        if head.over:
+            del self._flights[head.token]
+        _send(flight.coordinator, head, body)
 
-    def add_worker(self, scheduler: Scheduler, worker: str) -> None:  # noqa: ARG002
-        members = self._members([worker])
+    def _tell(self, head: Head) -> None:
         for one in tuple(self._coordinators):
-            self._send(one, **members)
+            _send(one, head)
 
-    def remove_worker(self, scheduler: Scheduler, worker: str, **_: Any) -> None:  # noqa: ARG002
-        self._flights = {token: one for token, one in self._flights.items() if one.worker != worker}
-        for one in tuple(self._coordinators):
-            self._send(one, op=LEFT, worker=worker)
 
-    @staticmethod
-    def _send(to: BatchedSend | None, **message: Any) -> bool:
-        with suppress(CommClosedError):
-            if to is not None:
-                to.send(message)
-                return True
-        return False
+def _send(to: Connection, head: Head, body: bytes = b"") -> bool:
+    with suppress(Ended):  # whoever reads from it finds the same
+        to.send(head, body)
+        return True
+    return False

@@ -6,49 +6,36 @@ Lines travel in order and while the batch runs, so that the records before a cra
 from __future__ import annotations
 
 import asyncio
-import zlib
 from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from runner.base.errors import MatrixError
 from runner.lab.batch_process import BatchDied, BatchProcess
-from runner.lab.relay import CANCEL, LINES, REQUEST
+from runner.lab.connection import Ended
+from runner.lab.frames import MOST_REQUEST, BadFrame, Lines, in_messages, unpacked
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-    from distributed import Worker
-
 INTERVAL = 0.5  # seconds between two messages of one batch
+_LONGEST = 1000  # characters of the reason why a batch process died
 QUIET = 20  # intervals without a line after which an empty message shows that this worker is there
-MOST = 128 << 20  # bytes of the lines in one message
-
-
-def packed(lines: list[bytes], *, level: int = 1) -> bytes:
-    return zlib.compress(b"\n".join(lines), level) if lines else b""
-
-
-def unpacked(content: bytes) -> list[bytes]:
-    """Raise zlib.error for what `packed` did not write."""
-    if not content:
-        return []
-    expander = zlib.decompressobj()
-    lines = expander.decompress(content, MOST)
-    if not expander.eof:
-        raise zlib.error(f"it is cut off, or larger than {MOST >> 20} MiB")
-    return lines.split(b"\n")
 
 
 class Seats:
     """At most as many batches at a time as slots, also if several coordinators send them. Checks need no slot."""
 
-    def __init__(self, worker: Worker, slots: int, hosts: Path | None = None) -> None:
-        self._worker, self._free, self._hosts = worker, asyncio.Semaphore(slots), hosts
+    def __init__(
+        self, send: Callable[[Lines, bytes], None], slots: int, hosts: Path | None = None, *, level: int = 1
+    ) -> None:
+        self._send, self._free, self._hosts, self._level = send, asyncio.Semaphore(slots), hosts, level
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._idle: list[BatchProcess] = []
-        worker.stream_handlers |= {REQUEST: self.begin, CANCEL: self.cancel}
 
     def begin(self, token: str, request: bytes, *, measures: bool) -> None:
+        if token in self._tasks:
+            return
         task = asyncio.create_task(self._carry_out(token, request, measures=measures))
         self._tasks[token] = task
         task.add_done_callback(lambda _: self._tasks.pop(token))
@@ -67,15 +54,21 @@ class Seats:
 
     async def _carry_out(self, token: str, request: bytes, *, measures: bool) -> None:
         lines: list[bytes] = []
-        level = 0 if self._worker.address.startswith("inproc:") else 1  # inside a process, compression saves nothing
 
-        def send(**more: Any) -> None:
-            content, lines[:] = packed(lines, level=level), []
-            self._worker.batched_send({"op": LINES, "token": token, "lines": content, **more})
+        def send(*, over: bool = False, died: str = "") -> None:
+            *bodies, last = in_messages(lines, level=self._level)
+            lines.clear()
+            for body in bodies:
+                self._send(Lines(token=token), body)
+            self._send(Lines(token=token, over=over, died=died[:_LONGEST]), last)
 
         async def execute() -> str:
             async with self._free if measures else nullcontext():
-                return await self.execute(zlib.decompress(request), lines)
+                try:
+                    content = unpacked(request, MOST_REQUEST)
+                except BadFrame as error:
+                    return f"its request is {error}"
+                return await self.execute(content, lines)
 
         task, quiet = asyncio.create_task(execute()), 0
         try:
@@ -85,6 +78,8 @@ class Seats:
                 if (lines or quiet % QUIET == 0) and not task.done():
                     send()
             send(over=True, died=task.result())
+        except Ended:
+            pass  # the coordinator is gone with the connection
         finally:
             task.cancel()
             with suppress(asyncio.CancelledError):

@@ -1,28 +1,26 @@
-"""The knowledge of the scheduler of a cluster: its workers, their batches, and the address of Dask's dashboard."""
+"""The knowledge of the scheduler of a cluster: its workers and their batches."""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner.lab.dask_cluster import connect_as, worker_of
-from runner.lab.members import configured
-from runner.lab.relay import STATUS
+from runner.engine.cluster_interface import RECONNECT
+from runner.lab.frames import Ask
+from runner.lab.reach import connect_soon
+from runner.lab.relayed import members_of, worker_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from distributed.security import Security
-
     from runner.engine.cluster_interface import Worker
+    from runner.lab.address import Certificates
 
 
 @dataclass(frozen=True)
 class Status:
     workers: Sequence[Worker]
     busy: Mapping[str, int]  # batches of each worker, by address
-    dashboard: str = ""  # its address; empty if it is off
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return a row for each worker: host, slots, batches that it has, version, tags, address."""
@@ -32,9 +30,10 @@ class Status:
         )
 
 
-async def query(address: str, security: Security | None) -> Status:
-    with configured():
-        comm, found = await connect_as(STATUS, address, security)
-        await comm.close()
-    workers = [one for place, facts in found["workers"].items() if (one := worker_of(place, facts))]
-    return Status(workers, Counter(found["busy"]), found["dashboard"])
+async def query(address: str, certificates: Certificates | None) -> Status:
+    connection = await connect_soon(address, certificates, RECONNECT, again=False)
+    try:
+        found = await members_of(connection, Ask(), address)
+    finally:
+        connection.abort()
+    return Status([*map(worker_of, found)], {one.address: one.busy for one in found})

@@ -1,4 +1,4 @@
-"""A run on a cluster: the order for its batches, and the connection. Only such a run imports Dask.
+"""A run on a cluster: the order for its batches, and the connection.
 
 What a cluster can do is in engine/cluster_interface.py; the command `matrix cluster` is in cli/cluster.py.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from runner.engine.cluster_interface import Cluster
     from runner.engine.recorder import PoolUsed
-    from runner.lab.address import Address
+    from runner.lab.address import Address, Certificates
     from runner.machines.base import Machine
     from runner.results.run_folder import RunFolder
     from runner.session.prepare import RunOptions
@@ -41,22 +41,14 @@ class ClusterOptions:
     certificates: Path | None = None
     insecure: bool = False
 
-
-def require_dask() -> None:
-    try:
-        import distributed  # noqa: F401
-    except ImportError as error:
-        raise BadInput(
-            "a cluster needs the package `distributed`",
-            details=str(error),
-            resolution="`.venv/bin/pip install distributed`, or `pipx inject matrix-runner distributed`",
-        ) from error
+    def security(self) -> Certificates | None:
+        """Return the certificates to use. Raise BadInput for a connection that others can use."""
+        return self.address.checked(self.certificates, insecure=self.insecure)
 
 
 def check_cluster(wanted: ClusterOptions, place: Machine, order: RunRequest) -> None:
     """Refuse what a cluster cannot do, before the run exists."""
-    require_dask()
-    wanted.address.security(wanted.certificates, insecure=wanted.insecure)
+    wanted.security()
     if not place.brings_disks and wanted.address.slots:
         raise BadInput(
             f"--cluster local:{wanted.address.slots} does not work with {place.name}, which uses physical disks",
@@ -80,10 +72,9 @@ def check_options(options: RunOptions, place: Machine) -> None:
 
 
 def connect(wanted: ClusterOptions) -> Cluster:
-    from runner.lab.dask_cluster import DaskCluster
+    from runner.lab.relayed import RelayedCluster
 
-    security = wanted.address.security(wanted.certificates, insecure=wanted.insecure)
-    return DaskCluster("" if wanted.address.slots else wanted.address.text, wanted.address.slots, security)
+    return RelayedCluster(wanted.address.text, wanted.address.slots, wanted.security())
 
 
 def slots_of_hosts(wanted: ClusterOptions, tags: Collection[str]) -> list[int]:
@@ -92,9 +83,8 @@ def slots_of_hosts(wanted: ClusterOptions, tags: Collection[str]) -> list[int]:
         return [slots]
     from runner.lab.status import query
 
-    security = wanted.address.security(wanted.certificates, insecure=wanted.insecure)
     found = Counter[str]()
-    for one in asyncio.run(query(wanted.address.text, security)).workers:
+    for one in asyncio.run(query(wanted.address.text, wanted.security())).workers:
         if one.version == __version__ and set(tags) <= set(one.tags):
             found[one.host] += one.slots
     return list(found.values())

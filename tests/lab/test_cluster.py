@@ -1,4 +1,4 @@
-"""A cluster of Dask: real schedulers and workers, whose batches are killed, and members that must not join."""
+"""A cluster: real schedulers and workers, whose batches are killed, and members that must not join."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ import os
 import signal
 import socket
 import subprocess
-import sys
-import zlib
 from collections import Counter
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -32,23 +30,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.engine.cluster_interface import Cluster
+    from runner.lab.frames import Lines
     from tests.support.command import Call, Said
 
-pytest.importorskip("distributed")
-
-import dask
-from distributed import Scheduler as DaskScheduler
-from distributed.comm import CommClosedError
-
 from runner import __version__
-from runner.cli import cluster as cluster_command
 from runner.engine.cluster_interface import BatchLost, ClusterLost, SchedulerLost, Worker, WorkerLost
-from runner.lab import dask_cluster, seats, status
+from runner.lab import relayed, seats, status
 from runner.lab.address import Address, load_certificates, make_certificates
-from runner.lab.dask_cluster import DaskCluster, worker_of
-from runner.lab.members import Membership, configured, scheduler, stay_member, worker
-from runner.lab.reach import check_listening
-from runner.lab.seats import MOST, Seats
+from runner.lab.connection import Ended
+from runner.lab.members import Membership, scheduler, stay_member, worker
+from runner.lab.reach import check_listening, connect
+from runner.lab.relayed import RelayedCluster
+from runner.lab.seats import Seats
 from runner.lab.status import Status, query
 from runner.session.cluster import ClusterOptions, slots_of_hosts
 
@@ -83,7 +76,7 @@ def test_a_batch_process_that_is_killed_costs_no_trial(bench: Bench) -> None:
                 os.kill(pid, signal.SIGKILL)
                 killed.append(pid)
 
-    asyncio.run(coordinate(bench, DaskCluster(slots=2), kill_one))
+    asyncio.run(coordinate(bench, RelayedCluster(slots=2), kill_one))
     assert killed
     assert planned_once(bench)
     assert _batch_processes() == []
@@ -98,17 +91,16 @@ def _batch_processes() -> list[int]:
 async def members(*hosts: str, folder: Path | None = None, address: str = "") -> AsyncIterator[str]:
     """Start a scheduler and a worker for each host, in this process; yield the address."""
     security = load_certificates(folder) if folder else None
-    with configured():
-        listen = address or f"{'tls' if folder else 'tcp'}://127.0.0.1:0"
-        async with scheduler(listen, security) as address:
-            made = [worker(address, Membership(host, {"rig": 1}), security) for host in hosts]
+    listen = address or f"{'tls' if folder else 'tcp'}://127.0.0.1:0"
+    async with scheduler(listen, security) as address:
+        made = [worker(address, Membership(host, 1), security) for host in hosts]
+        for one in made:
+            await one.__aenter__()
+        try:
+            yield address
+        finally:
             for one in made:
-                await one.__aenter__()
-            try:
-                yield address
-            finally:
-                for one in made:
-                    await one.__aexit__(None, None, None)
+                await one.__aexit__(None, None, None)
 
 
 def test_hosts_join_over_tls_and_others_cannot(bench: Bench, tmp_path: Path) -> None:
@@ -117,10 +109,10 @@ def test_hosts_join_over_tls_and_others_cannot(bench: Bench, tmp_path: Path) -> 
 
     async def run() -> None:
         async with members("one", folder=tmp_path / "ours") as address:
-            stranger = DaskCluster(address, security=load_certificates(tmp_path / "others"))
+            stranger = RelayedCluster(address, certificates=load_certificates(tmp_path / "others"))
             with pytest.raises(ClusterLost, match="the certificates do not match"):
                 await coordinate(bench, stranger, lambda _: None)
-            ours = DaskCluster(address, security=load_certificates(tmp_path / "ours"))
+            ours = RelayedCluster(address, certificates=load_certificates(tmp_path / "ours"))
             await coordinate(bench, ours, lambda _: None)
 
     asyncio.run(run())
@@ -136,12 +128,12 @@ def test_a_cancelled_run_stops_its_batches_on_the_workers(bench: Bench) -> None:
 
     async def run() -> None:
         async with members("one") as address:
-            task = asyncio.create_task(coordinate(bench, DaskCluster(address), note))
+            task = asyncio.create_task(coordinate(bench, RelayedCluster(address), note))
             await started.wait()
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            await coordinate(bench, DaskCluster(address), lambda _: None)
+            await coordinate(bench, RelayedCluster(address), lambda _: None)
 
     asyncio.run(run())
     assert planned_once(bench)
@@ -168,10 +160,11 @@ def test_two_coordinators_share_the_slot_of_a_worker(monkeypatch: pytest.MonkeyP
     async def run() -> list[bytes]:
         lines: list[bytes] = []
         async with members("one") as address:
-            one, two = DaskCluster(address), DaskCluster(address)
+            one, two = RelayedCluster(address), RelayedCluster(address)
             async with one.open(lambda: None), two.open(lambda: None):
                 (place,) = one.workers
-                tasks = [asyncio.create_task(it.carry_out(place, request(str(it)), lines.append)) for it in (one, two)]
+                both = ((one, request("one")), (two, request("two")))
+                tasks = [asyncio.create_task(it.carry_out(place, what, lines.append)) for it, what in both]
                 while (await query(address, None)).busy[place.address] < 2:  # noqa: ASYNC110
                     await asyncio.sleep(0)
                 second.set()
@@ -184,10 +177,10 @@ def test_two_coordinators_share_the_slot_of_a_worker(monkeypatch: pytest.MonkeyP
 
 
 async def test_a_worker_that_takes_a_batch_and_says_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dask_cluster, "_LOOK", 0.01)
+    monkeypatch.setattr(relayed, "_LOOK", 0.01)
     monkeypatch.setattr(Seats, "begin", lambda *_, **__: None)
     async with members("one") as address:
-        cluster = DaskCluster(address)
+        cluster = RelayedCluster(address)
         async with cluster.open(lambda: None):
             (place,) = cluster.workers
             with pytest.raises(BatchLost, match="its worker sent nothing for"):
@@ -198,11 +191,11 @@ async def test_a_worker_whose_batch_says_nothing_or_waits_for_a_slot_shows_that_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     heard, both = Counter[str](), asyncio.Event()
-    received = DaskCluster._receive
+    received = RelayedCluster._receive
 
-    def receive(cluster: DaskCluster, token: str, lines: object = None, **more: Any) -> None:
-        received(cluster, token, lines, **more)
-        heard[token] += 1
+    def receive(cluster: RelayedCluster, head: Lines, body: bytes) -> None:
+        received(cluster, head, body)
+        heard[head.token] += 1
         if min(heard["one"], heard["two"]) > 2:
             both.set()
 
@@ -210,27 +203,26 @@ async def test_a_worker_whose_batch_says_nothing_or_waits_for_a_slot_shows_that_
         await both.wait()
         return ""
 
-    monkeypatch.setattr(DaskCluster, "_receive", receive)
+    monkeypatch.setattr(RelayedCluster, "_receive", receive)
     monkeypatch.setattr(Seats, "execute", execute)
     monkeypatch.setattr(seats, "INTERVAL", 0.001)
     async with members("one") as address:
-        cluster = DaskCluster(address)
+        cluster = RelayedCluster(address)
         async with cluster.open(lambda: None), asyncio.timeout(60):
             (place,) = cluster.workers
             await asyncio.gather(*(cluster.carry_out(place, request(one), lambda _: None) for one in ("one", "two")))
     assert both.is_set()
 
 
-async def test_the_worker_inside_a_run_stays_its_member_after_a_pause() -> None:
-    """It joins but once, and a scheduler with a limit takes a pause of the whole process for its end."""
-    async with DaskCluster(slots=1).open(lambda: None):
-        assert dask.config.get("distributed.scheduler.worker-ttl") is None
+def test_the_worker_inside_a_run_stays_its_member_after_a_pause() -> None:
+    """It joins but once, and a relay with a limit takes a pause of the whole process for its end."""
+    assert RelayedCluster(slots=1)._relay._silence is None
 
 
 def test_a_request_to_a_worker_that_left_is_lost_at_once() -> None:
     async def run() -> None:
         async with members("one") as address:
-            cluster = DaskCluster(address)
+            cluster = RelayedCluster(address)
             async with cluster.open(lambda: None):
                 with pytest.raises(WorkerLost, match="the worker is gone"):
                     await cluster.carry_out(Worker("tcp://127.0.0.1:1", "two"), request("one"), lambda _: None)
@@ -238,14 +230,17 @@ def test_a_request_to_a_worker_that_left_is_lost_at_once() -> None:
     asyncio.run(run())
 
 
-def test_a_scheduler_of_dask_alone_is_refused() -> None:
-    async def run() -> None:
-        with configured():
-            async with DaskScheduler(host="127.0.0.1", port=0, dashboard_address="127.0.0.1:0") as made:
-                with pytest.raises(BadInput, match="was not started by matrix"):
-                    await query(made.address, None)
+async def test_what_is_no_scheduler_is_refused() -> None:
+    """Such as a server of HTTP, or a scheduler of another version."""
 
-    asyncio.run(run())
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.0 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    with pytest.raises(ClusterLost, match="does not answer as a scheduler"):
+        await connect(f"tcp://127.0.0.1:{server.sockets[0].getsockname()[1]}", None)
+    server.close()
 
 
 def test_a_run_that_no_host_can_measure_leaves_no_folder(call: Call, tmp_path: Path) -> None:
@@ -253,7 +248,7 @@ def test_a_run_that_no_host_can_measure_leaves_no_folder(call: Call, tmp_path: P
 
     async def run() -> Said:
         async with members("one") as address:
-            words = ("run", "--on", "dry", "--cluster", address, "--tags", "nvme", "small.yaml")
+            words = ("run", "--on", "dry", "--cluster", address, "--insecure", "--tags", "nvme", "small.yaml")
             return await asyncio.to_thread(call, *words)
 
     refused = asyncio.run(run())
@@ -272,7 +267,7 @@ def test_a_run_goes_on_when_its_scheduler_comes_back(bench: Bench) -> None:
 
     async def run() -> None:
         async with members("one") as address:
-            task = asyncio.create_task(coordinate(bench, DaskCluster(address), note))
+            task = asyncio.create_task(coordinate(bench, RelayedCluster(address), note))
             await started.wait()
         async with members("one", address=address):
             await task
@@ -291,18 +286,17 @@ def test_a_scheduler_that_is_stopped_is_one_message_and_not_a_loss_of_every_work
 
     async def run() -> None:
         joined = list[asyncio.Task[None]]()
-        with configured():
-            async with scheduler("tcp://127.0.0.1:0") as address:
-                for host in ("one", "two"):
-                    member = Membership(host, {"rig": 1})
-                    joined.append(asyncio.create_task(stay_member(address, member, None, lambda _: None)))
-                task = asyncio.create_task(coordinate(bench, DaskCluster(address), note, notices.append))
-                await started.wait()
-            async with scheduler(address):
-                await task
-                for one in joined:
-                    one.cancel()
-                await asyncio.wait(joined)
+        async with scheduler("tcp://127.0.0.1:0") as address:
+            for host in ("one", "two"):
+                member = Membership(host, 1)
+                joined.append(asyncio.create_task(stay_member(address, member, None, lambda _: None)))
+            task = asyncio.create_task(coordinate(bench, RelayedCluster(address), note, notices.append))
+            await started.wait()
+        async with scheduler(address):
+            await task
+            for one in joined:
+                one.cancel()
+            await asyncio.wait(joined)
 
     asyncio.run(run())
     assert planned_once(bench)
@@ -315,7 +309,7 @@ def test_a_scheduler_that_is_stopped_is_one_message_and_not_a_loss_of_every_work
 
 
 def test_a_run_ends_when_its_scheduler_stays_away(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runner.lab.dask_cluster.RECONNECT", 1.0)
+    monkeypatch.setattr("runner.lab.relayed.RECONNECT", 1.0)
     waits, events, notices = asyncio.Event(), list[str](), list[str]()
 
     def note(event: Event) -> None:
@@ -325,7 +319,7 @@ def test_a_run_ends_when_its_scheduler_stays_away(bench: Bench, monkeypatch: pyt
 
     async def run() -> None:
         async with members() as address:  # without a worker, so that it waits
-            cluster = DaskCluster(address)
+            cluster = RelayedCluster(address)
             task = asyncio.create_task(coordinate(bench, cluster, note, notices.append))
             await waits.wait()
         with pytest.raises(ClusterLost, match="the scheduler of the cluster is gone") as lost:
@@ -355,21 +349,10 @@ def test_a_run_on_local_gives_the_same_results(call: Call, tmp_path: Path) -> No
     assert cluster == plain
 
 
-@pytest.mark.parametrize(("listen", "shown"), [("127.0.0.1:0", "http://127.0.0.1:"), (":0", "http://127.0.0.1:")])
-def test_the_status_of_a_cluster_has_its_workers_and_its_dashboard(listen: str, shown: str) -> None:
-    async def ask(dashboard: str | None) -> Status:
-        with configured():
-            async with (
-                scheduler("tcp://127.0.0.1:0", None, dashboard) as address,
-                worker(address, Membership("one", {"rig": 2}, ("nvme",))),
-            ):
-                return await query(address, None)
-
-    found = asyncio.run(ask(listen))
+async def test_the_status_of_a_cluster_has_its_workers() -> None:
+    async with scheduler("tcp://127.0.0.1:0") as address, worker(address, Membership("one", 2, ("nvme",))):
+        found = await query(address, None)
     assert [row[:5] for row in found.rows()] == [("one", "2", "0", __version__, "nvme")]
-    assert found.dashboard.startswith(shown)
-    assert found.dashboard.endswith("/status")
-    assert asyncio.run(ask(None)).dashboard == ""
 
 
 def test_the_estimate_of_a_run_asks_the_scheduler_for_slots(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -380,7 +363,7 @@ def test_the_estimate_of_a_run_asks_the_scheduler_for_slots(monkeypatch: pytest.
         return Status(workers, {})
 
     monkeypatch.setattr(status, "query", known)
-    cluster = ClusterOptions(Address.parsed("tcp://127.0.0.1:1"))
+    cluster = ClusterOptions(Address.parsed("tcp://127.0.0.1:1"), insecure=True)
     assert slots_of_hosts(cluster, ()) == [3, 4]
     assert slots_of_hosts(cluster, ("nvme",)) == [3]
     assert slots_of_hosts(ClusterOptions(Address.parsed("local:3")), ()) == [3]
@@ -390,14 +373,12 @@ async def test_a_worker_that_reaches_no_scheduler_says_so_and_joins_later() -> N
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
     said = asyncio.Queue[str]()
-    with configured():
-        joining = asyncio.create_task(stay_member(address, Membership("one", {"rig": 1}), None, said.put_nowait))
-        assert (await said.get()).startswith(f"no scheduler answers at {address}; trying again\n→ start it with")
-        async with scheduler(address):
-            while (text := await said.get()) != f"joined {address} as one, with rig=1":
-                assert text.startswith(f"no connection to {address}")  # Dask was slow
-            joining.cancel()
-            await asyncio.wait([joining])
+    joining = asyncio.create_task(stay_member(address, Membership("one", 1), None, said.put_nowait))
+    assert (await said.get()).startswith(f"no scheduler answers at {address}; trying again\n→ start it with")
+    async with scheduler(address):
+        assert await said.get() == f"joined {address} as one, with rig=1"
+        joining.cancel()
+        await asyncio.wait([joining])
 
 
 @pytest.mark.parametrize(
@@ -428,26 +409,10 @@ def test_the_cause_is_named(monkeypatch: pytest.MonkeyPatch, number: int, brief:
         check_listening("127.0.0.1:80")
 
 
-def test_a_dashboard_without_bokeh_is_refused(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_command, "find_spec", lambda _: None)
-    refused = call("cluster", "scheduler", "--cluster", "tcp://127.0.0.1:8786", "--dashboard", ":8787")
-    assert refused.status == 2
-    assert "--dashboard needs the package `bokeh`" in refused.err
-
-
-def test_other_commands_do_not_import_dask() -> None:
-    code = (
-        "import sys; sys.argv = ['matrix', 'run', '--help']; from runner.cli import main\n"
-        "try: main()\nexcept SystemExit: print('distributed' in sys.modules or 'dask' in sys.modules)"
-    )
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert shown.endswith("False\n")
-
-
 @pytest.mark.parametrize(
     ("words", "brief"),
     [
-        (["--cluster", "tcp://10.0.0.1:1"], "tcp://10.0.0.1:1: not encrypted"),
+        (["--cluster", "tcp://10.0.0.1:1"], "tcp://10.0.0.1:1: without certificates"),
         (["--cluster", "tls://10.0.0.1:1"], "tls://10.0.0.1:1 needs certificates"),
         (["--cluster", "local:2", "--jobs", "2"], "--jobs does not work with --cluster"),
         (["--cluster", "somewhere"], "'somewhere' is not an address"),
@@ -463,45 +428,11 @@ def test_a_cluster_that_cannot_be_used_is_refused_before_the_run(
     assert not (tmp_path / "results").exists()
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [b"no zlib", zlib.compress(b"x" * 100)[:-8], MOST + 1, "a text", None],
-    ids=["no zlib", "cut off", "huge", "text", "missing"],
-)
-async def test_a_damaged_answer_costs_only_its_batch(monkeypatch: pytest.MonkeyPatch, lines: object) -> None:
-    cluster = DaskCluster()
-    if isinstance(lines, int):
-        lines = zlib.compress(bytes(lines), 1)
-    member, request = Worker("tcp://1", "a"), BatchRequest(token="t", order=ORDER)  # noqa: S106 - no password
-
-    def answer(*, token: str, **_: object) -> None:
-        cluster._receive(token, lines, over=False)
-
-    monkeypatch.setattr(cluster, "_send", answer)
-    with pytest.raises(WorkerLost, match="its answer is damaged"):
-        await cluster.carry_out(member, request, lambda _: None)
-
-
-@pytest.mark.parametrize(
-    "facts",
-    [
-        None,
-        {},
-        {"host": 7, "slots": 1, "version": "", "tags": []},
-        {"host": "a", "slots": -3, "version": "", "tags": []},
-    ],
-)
-def test_a_worker_with_unknown_facts_is_not_one_of_matrix(facts: object) -> None:
-    known = Membership("a", {"rig": 2}).facts()
-    assert worker_of("tcp://1", {"matrix": known}) == Worker("tcp://1", "a", 2, __version__)
-    assert worker_of("tcp://1", {"matrix": facts}) is None
-
-
 async def test_batches_of_a_lost_scheduler_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = DaskCluster()
+    cluster = RelayedCluster()
 
-    def closed(**_: object) -> None:
-        raise CommClosedError
+    def closed(*_: object) -> None:
+        raise Ended
 
     monkeypatch.setattr(cluster, "_send", closed)
     request = BatchRequest(token="t", order=ORDER)  # noqa: S106 - no password
@@ -521,11 +452,12 @@ def test_a_command_that_waits_for_a_scheduler_says_so(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], shown: int
 ) -> None:
     begun: list[str] = []
-    monkeypatch.setattr("runner.lab.dask_cluster.RECONNECT", 0.0)
+    monkeypatch.setattr("runner.lab.relayed.RECONNECT", 0.0)
+    monkeypatch.setattr("runner.lab.status.RECONNECT", 0.0)
     monkeypatch.setattr("runner.cli.screen.slow_start.begin", begun.append)
     (tmp_path / "small.yaml").write_text(SMALL)
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
-    failed = call(*words, "--cluster", address)
+    failed = call(*words, "--cluster", address, "--insecure")
     assert "no scheduler answers" in failed.err
     assert begun.count(f"connecting to {address}, for up to 30 s") == shown

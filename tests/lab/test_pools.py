@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytest.importorskip("distributed")
-
 REASON = why_not()
 pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
 
@@ -62,7 +60,7 @@ class Host(Place):
         (self.folder / "pool.yaml").write_text(f"hosts:\n  here:\n{rights}    disks:\n{entries}")
 
     def join(self, address: str, name: str) -> None:
-        self.worker = self.start("worker", "--cluster", address, "--host", name, "--hosts", "pool.yaml")
+        self.worker = self.start("worker", "--cluster", address, "--insecure", "--host", name, "--hosts", "pool.yaml")
         assert self.worker.stdout
         lines = iter(self.worker.stdout.readline, "")
         first = next(line for line in lines if not line.startswith("no connection"))  # the host may be busy
@@ -96,7 +94,7 @@ def host(tmp_path: Path, name: str) -> Iterator[tuple[Host, Bay]]:
 def scheduler(place: Host) -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
-    with place.start("cluster", "scheduler", "--cluster", address) as made:
+    with place.start("cluster", "scheduler", "--cluster", address, "--insecure") as made:
         assert made.stdout
         assert made.stdout.readline() == f"the scheduler listens at {address}\n"
         try:
@@ -135,7 +133,7 @@ def test_each_host_measures_on_its_own_disks(tmp_path: Path) -> None:
         (one.folder / "m.yaml").write_text(text)
         one.join(address, "one")
         two.join(address, "two")
-        run = one.start(*RUN, "--cluster", address, "m.yaml")
+        run = one.start(*RUN, "--cluster", address, "--insecure", "m.yaml")
         output, _ = run.communicate()
         one.leave()
         two.leave()
@@ -158,7 +156,7 @@ def test_a_killed_batch_leaves_no_stack_on_the_disks(one: tuple[Host, Bay]) -> N
     gate = Gate(place.folder, "fs/set-up.sh")
     with scheduler(place) as address:
         place.join(address, "one")
-        words = (*RUN, "--cluster", address, "--templates", "own", "m.yaml")
+        words = (*RUN, "--cluster", address, "--insecure", "--templates", "own", "m.yaml")
         with place.start(*words) as run:
             gate.reached()
             assert disks.mounted(place.said("cat", "/proc/self/mounts"))
@@ -178,7 +176,7 @@ def test_a_killed_part_gives_the_disks_back(one: tuple[Host, Bay], part: str) ->
     gate = Gate(place.folder, "fs/set-up.sh")
     with scheduler(place) as address:
         place.join(address, "one")
-        words = (*RUN, "--cluster", address, "--templates", "own", "m.yaml")
+        words = (*RUN, "--cluster", address, "--insecure", "--templates", "own", "m.yaml")
         run = place.start(*words)
         gate.reached()
         gate.on.unlink()  # the next set-up does not wait
@@ -201,7 +199,7 @@ def test_clean_returns_what_is_left_if_all_is_killed(one: tuple[Host, Bay]) -> N
     gate = Gate(place.folder, "fs/set-up.sh")
     with scheduler(place) as address:
         place.join(address, "one")
-        run = place.start(*RUN, "--cluster", address, "--templates", "own", "m.yaml")
+        run = place.start(*RUN, "--cluster", address, "--insecure", "--templates", "own", "m.yaml")
         gate.reached()
         for pid in (run.pid, *place.batches(), place.worker.pid):
             os.kill(pid, signal.SIGKILL)
@@ -221,7 +219,7 @@ def test_the_words_of_a_coordinator_do_not_allow_to_destroy(one: tuple[Host, Bay
     before = disks.digest()
     with scheduler(place) as address:
         place.join(address, "one")
-        words = (*RUN, "--cluster", address, "m.yaml")
+        words = (*RUN, "--cluster", address, "--insecure", "m.yaml")
         refused = [place.start(*words).communicate()[0], place.start(*words, "--destroy", "disk-b").communicate()[0]]
         place.leave()
     assert "one: pool.yaml of this worker does not allow runs to destroy what is on disk-b" in refused[0]
@@ -235,7 +233,7 @@ def test_worn_disks_end_the_run_for_tonight(one: tuple[Host, Bay]) -> None:
     place.allow(disks, more=", wear: 8MiB")
     with scheduler(place) as address:
         place.join(address, "one")
-        run = place.start(*RUN, "--cluster", address, "m.yaml")
+        run = place.start(*RUN, "--cluster", address, "--insecure", "m.yaml")
         output, _ = run.communicate()
         place.leave()
     assert run.returncode == 2, output
@@ -251,7 +249,7 @@ def test_a_worker_leases_disks_of_a_host_behind_ssh(one: tuple[Host, Bay], tmp_p
     place.path = shelf.path
     with scheduler(place) as address:
         place.join(address, "shelf")
-        run = place.start("run", "--on", "ssh", "--json", "--cluster", address, "m.yaml")
+        run = place.start("run", "--on", "ssh", "--json", "--cluster", address, "--insecure", "m.yaml")
         output, _ = run.communicate()
         place.leave()
     shelf.close()
@@ -265,7 +263,7 @@ def test_the_disks_of_a_worker_are_passed_through(one: tuple[Host, Bay]) -> None
     (place.folder / "m.yaml").write_text(MIRROR)
     with scheduler(place) as address:
         place.join(address, "one")
-        words = ("run", "--passthrough", "--json", "--cluster", address, "m.yaml")
+        words = ("run", "--passthrough", "--json", "--cluster", address, "--insecure", "m.yaml")
         run = place.start(*words)
         waited_for(run, 5)  # a trial: the next one may run in the guest
         killed = place.batches()

@@ -16,14 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from distributed.security import Security
-
-pytest.importorskip("distributed")
+    from runner.lab.address import Certificates
 
 from runner.lab import reach
 from runner.lab.address import load_certificates, make_certificates
-from runner.lab.members import Membership, configured, listens_everywhere, scheduler, stay_member
-from runner.lab.reach import Misdirected, check_connection, wait_for_scheduler
+from runner.lab.members import Membership, listens_everywhere, scheduler, stay_member
+from runner.lab.reach import Misdirected, connect, connect_soon
 from runner.lab.status import query
 
 
@@ -37,19 +35,18 @@ def free_address() -> str:
 
 
 @asynccontextmanager
-async def mismatch(tmp_path: Path) -> AsyncIterator[tuple[str, Security]]:
+async def mismatch(tmp_path: Path) -> AsyncIterator[tuple[str, Certificates]]:
     """Yield the address of a scheduler, and certificates that are not its own."""
     for name in ("ours", "others"):
         make_certificates(tmp_path / name)
-    with configured():
-        async with scheduler("tls://127.0.0.1:0", load_certificates(tmp_path / "ours")) as address:
-            await check_connection(address, load_certificates(tmp_path / "ours"))
-            yield address, load_certificates(tmp_path / "others")
+    async with scheduler("tls://127.0.0.1:0", load_certificates(tmp_path / "ours")) as address:
+        await (await connect(address, load_certificates(tmp_path / "ours"))).close()
+        yield address, load_certificates(tmp_path / "others")
 
 
-async def first_report(address: str, security: Security | None) -> str:
+async def first_report(address: str, security: Certificates | None) -> str:
     reports = asyncio.Queue[str]()
-    joining = asyncio.create_task(stay_member(address, Membership("one", {"rig": 1}), security, reports.put_nowait))
+    joining = asyncio.create_task(stay_member(address, Membership("one", 1), security, reports.put_nowait))
     try:
         return await reports.get()
     finally:
@@ -77,7 +74,7 @@ async def test_an_unknown_name_is_named_by_worker_and_status(monkeypatch: pytest
 async def test_an_address_where_nothing_listens_needs_a_scheduler() -> None:
     address = free_address()
     with pytest.raises(ClusterLost, match=f"no scheduler answers at {address}") as refused:
-        await wait_for_scheduler(address, None, 0.0, again=False)
+        await connect_soon(address, None, 0.0, again=False)
     assert "refused" in refused.value.details
     assert refused.value.resolution.startswith("start it with `matrix cluster scheduler`")
 
@@ -85,7 +82,7 @@ async def test_an_address_where_nothing_listens_needs_a_scheduler() -> None:
 async def test_a_host_that_does_not_answer_may_have_a_firewall(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reach, "_ANSWER", 0.0)
     with pytest.raises(ClusterLost, match="no scheduler answers") as refused:
-        await check_connection(free_address(), None)
+        await connect(free_address(), None)
     assert refused.value.details == "no answer within 0 s"
     assert "firewall" in refused.value.resolution
 
@@ -100,30 +97,29 @@ async def test_only_a_scheduler_that_answered_before_is_awaited_without_its_name
         if problem := next(attempts):
             raise problem
 
-    monkeypatch.setattr(reach, "check_connection", attempt)
+    monkeypatch.setattr(reach, "connect", attempt)
     monkeypatch.setattr(reach, "_PAUSE", 0.0)
     if known:
-        await wait_for_scheduler("tcp://lab:1", None, 60.0, again=True)
+        await connect_soon("tcp://lab:1", None, 60.0, again=True)
     else:
         with pytest.raises(Misdirected):
-            await wait_for_scheduler("tcp://lab:1", None, 60.0, again=False)
+            await connect_soon("tcp://lab:1", None, 60.0, again=False)
     assert len(list(attempts)) == (0 if known else 1)
 
 
 async def test_an_address_with_the_other_scheme_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_certificates(tmp_path)
     security = load_certificates(tmp_path)
-    with configured():
-        async with scheduler("tls://127.0.0.1:0", security) as address:
-            with monkeypatch.context() as briefly:
-                briefly.setattr(reach, "_ANSWER", 0.5)
-                with pytest.raises(ClusterLost, match="does not answer as a scheduler") as refused:
-                    await check_connection(address.replace("tls", "tcp"), None)
-            assert "tls://" in refused.value.resolution
-        async with scheduler("tcp://127.0.0.1:0", None) as address:
-            await check_connection(address, None)
-            with pytest.raises(Misdirected, match="does not use TLS"):
-                await check_connection(address.replace("tcp", "tls"), security)
+    async with scheduler("tls://127.0.0.1:0", security) as address:
+        with monkeypatch.context() as briefly:
+            briefly.setattr(reach, "_ANSWER", 0.5)
+            with pytest.raises(ClusterLost, match="does not answer as a scheduler") as refused:
+                await connect(address.replace("tls", "tcp"), None)
+        assert "tls://" in refused.value.resolution
+    async with scheduler("tcp://127.0.0.1:0", None) as address:
+        await (await connect(address, None)).close()
+        with pytest.raises(Misdirected, match="does not use TLS"):
+            await connect(address.replace("tcp", "tls"), security)
 
 
 async def test_a_certificate_that_the_scheduler_does_not_accept_is_named(tmp_path: Path) -> None:
@@ -133,11 +129,10 @@ async def test_a_certificate_that_the_scheduler_does_not_accept_is_named(tmp_pat
     for file in (tmp_path / "others").iterdir():
         source = tmp_path / "ours" / file.name if file.name == "ca.pem" else file
         shutil.copy(source, tmp_path / "mixed" / file.name)
-    with configured():
-        async with scheduler("tls://127.0.0.1:0", load_certificates(tmp_path / "ours")) as address:
-            with pytest.raises(Misdirected, match="does not accept our certificate") as refused:
-                await check_connection(address, load_certificates(tmp_path / "mixed"))
-            assert "copy the folder" in refused.value.resolution
+    async with scheduler("tls://127.0.0.1:0", load_certificates(tmp_path / "ours")) as address:
+        with pytest.raises(Misdirected, match="does not accept our certificate") as refused:
+            await connect(address, load_certificates(tmp_path / "mixed"))
+        assert "copy the folder" in refused.value.resolution
 
 
 @pytest.mark.parametrize(

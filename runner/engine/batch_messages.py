@@ -1,20 +1,24 @@
 """Messages of a batch process, one JSON object a line: the request of a batch, and events with records.
 
-`parsed` is the only reader: what passes it fits.
+`parsed` is the only reader: what passes it fits. Each text, list and number has a limit that no honest worker reaches.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, fields
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
-from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, PositiveInt
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
 
 from runner.engine.cluster_interface import BadAnswer
 from runner.engine.recorder import Event, PoolUsed, RigUp, RigWasLost, TrialStarted
 from runner.results.disk_health import Health
 from runner.results.environment import DiskFacts
+from runner.results.names import is_file_of_trial
 from runner.results.record import Attempt, Trial
 from runner.results.trial_message import decode_trial, encode_trial
 
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class _Message(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Order(_Message):
@@ -102,67 +106,87 @@ def content_of(message: Message) -> dict[str, Any]:
     return {name: value for name, value in message.items() if name not in _ENVELOPE}
 
 
+def _date(text: str) -> str:
+    at = datetime.fromisoformat(text)
+    if at.tzinfo is None or not 1970 <= at.year < 9000:
+        raise ValueError(f"the date {text}")
+    return text
+
+
+def _file_name(name: str) -> str:
+    if not is_file_of_trial(name):
+        raise ValueError("it cannot name a file of a trial")
+    return name
+
+
+Name = Annotated[str, Field(max_length=4096)]
+Text = Annotated[str, Field(max_length=1 << 20)]
+Date = Annotated[str, Field(max_length=64), AfterValidator(_date)]
+Seconds = Annotated[float, Field(ge=0, le=1e9)]
+Files = Annotated[dict[Annotated[str, AfterValidator(_file_name)], str], Field(max_length=200)]
+
+
 class _Event(_Message):
-    token: str
+    token: Name
     line: NonNegativeInt
 
 
 class _Files(_Event):
-    cell: str
+    cell: Name
     round: int
-    scripts: dict[str, str]
-    outputs: dict[str, str]
+    scripts: Files
+    outputs: Files
 
 
 class _Lost(_Event):
-    cell: str
+    cell: Name
     round: int
     number: int
-    started: str
-    reason: str
-    tail: str
+    started: Date
+    reason: Text
+    tail: Text
 
 
 class _Refused(_Event):
-    brief: str
-    details: str
-    resolution: str
+    brief: Text
+    details: Text
+    resolution: Text
 
 
 class _Notice(_Event):
-    text: str
+    text: Text
 
 
 class _Checked(_Event):
-    refusals: dict[str, str]
+    refusals: dict[Name, Text]
     rigs: PositiveInt
-    boot_id: str
+    boot_id: Name
 
 
 class _Pool(_Event):
-    disks: list[DiskFacts]
-    health: list[Health]
-    unreturned: list[str]
+    disks: Annotated[list[DiskFacts], Field(max_length=1024)]
+    health: Annotated[list[Health], Field(max_length=1024)]
+    unreturned: Annotated[list[Text], Field(max_length=1024)]
 
 
 class _RigUp(_Event):
-    stack: str
-    seconds: NonNegativeFloat
-    facts: dict[str, str]
+    stack: Name
+    seconds: Seconds
+    facts: Annotated[dict[Name, Text], Field(max_length=200)]
 
 
 class _RigLost(_Event):
-    name: str
-    reason: str
-    next: str
-    stack: str
+    name: Name
+    reason: Text
+    next: Text
+    stack: Name
 
 
 class _Started(_Event):
-    name: str
+    name: Name
     round: int
-    stack: str
-    host: str
+    stack: Name
+    host: Name
 
 
 _MODELS: dict[str, type[_Event]] = {
@@ -178,21 +202,29 @@ _MODELS: dict[str, type[_Event]] = {
     END: _Event,
 }
 RECORD = "record"  # the key of the trial in a message that is read
+#: A line of more bytes must be text for the most part: a value takes much more memory than its few bytes.
+_SHORT, _MOST_VALUES = 1 << 20, 200_000
+_VALUE = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[,\[{]', re.DOTALL)
 
 
 def parsed(line: bytes) -> Message:
     """Read a line of a worker. Raise BadAnswer if no `Outbox` wrote it."""
     try:
+        if len(line) > _SHORT and sum(1 for _ in islice(_VALUE.finditer(line), _MOST_VALUES)) == _MOST_VALUES:
+            raise ValueError(f"a message of more than {_MOST_VALUES:,} values")  # noqa: TRY301 - as for others
         message: Message = orjson.loads(line)
         kind = message["event"]
         if kind == TRIAL:
             envelope = {"token": message["token"], "line": message["line"]}
             _Event.model_validate(envelope, strict=True)
-            return {"event": TRIAL, **envelope, RECORD: decode_trial(message)}
+            trial = decode_trial(message)
+            if trial.started:
+                _date(trial.started)
+            return {"event": TRIAL, **envelope, RECORD: trial}
         content = {name: value for name, value in message.items() if name != "event"}
         _MODELS[kind].model_validate(content, strict=kind != POOL)  # `pool_from` converts its lists
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        shown = str(error).replace("\n", " ")
+        shown = f"{error!s:.2000}".replace("\n", " ")
         raise BadAnswer(
             "it sent a message that does not fit", details=f"{type(error).__name__}: {shown:.300}"
         ) from error

@@ -19,7 +19,6 @@ from math import isfinite
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
-from runner.base.errors import HarnessBroken
 from runner.engine import batch_messages as messages
 from runner.engine import members
 from runner.engine.batch_messages import BatchRequest, Message, Order
@@ -40,8 +39,9 @@ from runner.engine.recorder import (
     Waiting,
     now,
 )
+from runner.engine.scheduler import TRIES
 from runner.machines.base import RigLost
-from runner.results.record import HOST, HOST_LIMITED, SPREAD, Trial
+from runner.results.record import HOST, HOST_LIMITED, SPREAD, Outcome, Trial
 from runner.space.space import Cell
 
 if TYPE_CHECKING:
@@ -61,6 +61,9 @@ _NO_SCHEDULER = (
 )
 _NO_WORKER = "waiting for workers: `matrix worker --cluster ADDRESS` on a host joins it; Ctrl-C ends the run"
 _NO_WORKER_LEFT = "no worker is left; waiting for one to come back; Ctrl-C ends the run"
+MOST_NOTICES = 100  # of a batch
+MOST_PUTS = 4 * TRIES  # how often a batch sends files of a trial: its own, and those of lost attempts
+_OUR_NOTES = frozenset({HOST, SPREAD, "beside", "repeated"})  # which no worker decides
 _GOES_ON = "the run goes on"
 
 
@@ -178,15 +181,19 @@ class Coordinator:
             async with asyncio.timeout(patience):  # noqa: TID251 - what is due is looked at in any case
                 await self._changed.wait()
         if held:
-            awaited = self._members.awaited()
-            for one in self._open:
-                one.release(awaited)
-            for opened, work in self._repeats.release(awaited):
-                opened.give_back(work, self._members.refusals)
-            self._starved.clear()
+            self._move_work()
         ended, self._ended = self._ended, []
         for task in ended:
             task.result()
+
+    def _move_work(self) -> None:
+        """Free the work of hosts that are not awaited, for others."""
+        awaited = self._members.awaited()
+        for one in self._open:
+            one.release(awaited)
+        for opened, work in self._repeats.release(awaited):
+            opened.give_back(work, self._members.refusals)
+        self._starved.clear()
 
     async def _check(self, worker: Worker) -> None:
         rebooted = await self._members.check(worker)
@@ -301,11 +308,17 @@ class Coordinator:
 
     async def _carry_out(self, flight: Flight) -> None:
         lost: WorkerLost | None = None
+        flight.task = task = asyncio.current_task()
+        assert task  # noqa: S101 - for the type checker
         try:
             try:
-                await self._cluster.carry_out(flight.worker, self._request(flight), self._receive)
+                await self._cluster.carry_out(flight.worker, self._request(flight), partial(self._receive, flight))
             except WorkerLost as error:
                 lost = error
+            except asyncio.CancelledError:
+                if not flight.lie or task.uncancel():
+                    raise
+            flight.task = None
             await self._inbox.settled()
             if isinstance(lost, BatchLost):
                 self._flights.lose(flight)
@@ -316,11 +329,13 @@ class Coordinator:
             self._members.end(flight.worker)
             self._forecast.end_batch(flight.worker.host)
             self._repeats.end(flight.worker.host, alone=flight.alone)
-        self._finish(flight, lost)
+        self._finish(flight, flight.lie or lost)
 
     def _finish(self, flight: Flight, lost: WorkerLost | None) -> None:
         """Put what has no record back into its round."""
-        if flight.refused:
+        if isinstance(lost, BadAnswer):
+            self._leave_out(flight, lost)
+        elif flight.refused:
             self._members.refuse(flight.worker, flight.refused)
         elif flight.ended and (not flight.left or self.scheduler.spending.is_limited):
             self.scheduler.left_out += len(flight.left)  # the budget ended
@@ -339,6 +354,22 @@ class Coordinator:
             self._look_again()
         self._context.listen(BatchDone(flight.round.number, flight.batch.stack.label, flight.worker.host))
 
+    def _leave_out(self, flight: Flight, lie: BadAnswer) -> None:
+        """Refuse a worker that sends what no worker sends. What it said of its trials counts for nothing."""
+        host, again = flight.worker.host, "other workers continue the batch" if flight.left else "it had no trial left"
+        self._context.listen(
+            RigWasLost(flight.batch.stack.label, f"{host}: {lie.brief}", again, flight.batch.stack.label)
+        )
+        self._members.refuse(flight.worker, {"brief": lie.brief, "details": lie.details, "resolution": members.RESTART})
+        for other in self._flights.of_worker(flight.worker):
+            self._abandon(other, lie)
+        self._move_work()
+
+    def _abandon(self, flight: Flight, lie: BadAnswer) -> None:
+        if flight.task and not flight.lie:
+            flight.task.cancel()
+        flight.lie = flight.lie or lie
+
     def _lose(self, flight: Flight, lost: WorkerLost) -> None:
         number, host, reason = flight.round.number, flight.worker.host, lost.brief
         name = flight.left[flight.begun].name if flight.begun in flight.left else flight.batch.stack.label
@@ -356,7 +387,7 @@ class Coordinator:
 
     def _count_fruitless(self, flight: Flight, lost: WorkerLost) -> None:
         """Refuse a worker whose batches end again and again before their first trial."""
-        if not isinstance(lost, BatchLost | BadAnswer):
+        if not isinstance(lost, BatchLost):
             return
         self._fruitless[flight.worker.address] += 1
         if self._fruitless[flight.worker.address] == DEATHS:
@@ -367,12 +398,17 @@ class Coordinator:
 
     # --- records ---
 
-    def _receive(self, line: bytes) -> None:
-        self._inbox.add(messages.parsed(line))
+    def _receive(self, flight: Flight, line: bytes) -> None:
+        if flight.lie:
+            raise flight.lie
+        self._inbox.add(messages.parsed(line), len(line))
 
     def _take(self, message: Message) -> None:
         if flight := self._flights.of(message):
-            self._takers[message["event"]](flight, message)
+            try:
+                self._takers[message["event"]](flight, message)
+            except BadAnswer as lie:
+                self._abandon(flight, lie)
 
     @cached_property
     def _takers(self) -> Mapping[str, Callable[[Flight, Message], None]]:
@@ -382,7 +418,8 @@ class Coordinator:
             messages.TRIAL: self._record,
             messages.LOST: self._lose_attempt,
             messages.RIG_UP: self._set_up,
-            messages.RIG_LOST: lambda _, message: self._context.listen(messages.event_of(message)),
+            messages.RIG_LOST: self._note_lost_rig,
+            messages.CHECKED: lambda *_: _refuse_if(True, "an answer to another question"),
             messages.NOTICE: self._show_notice,
             messages.POOL: self._note_pool,
             messages.REFUSED: self._end_refused,
@@ -391,12 +428,14 @@ class Coordinator:
 
     def _show_notice(self, flight: Flight, message: Message) -> None:
         """Show a notice of a host once: each batch process has the same ones."""
+        _count(flight, "notices", MOST_NOTICES)
         text = f"{flight.worker.host}: {message['text']}"
         if text not in self._noticed:
             self._noticed.add(text)
             self._notice(text)
 
     def _note_pool(self, flight: Flight, message: Message) -> None:
+        _count(flight, "its disks", 2)  # leased, and returned
         used = messages.pool_from(message, flight.worker.host)
         self._pools[used.host] = tuple(disk.serial for disk in used.disks)
         self._flights.note_pool(flight, used)
@@ -414,22 +453,33 @@ class Coordinator:
     def _end(self, flight: Flight, _message: Message) -> None:
         flight.ended = flight.refused is None
 
+    def _note_lost_rig(self, flight: Flight, message: Message) -> None:
+        _count(flight, "lost rigs", _most_rigs(flight))
+        self._context.listen(messages.event_of({**message, "stack": flight.batch.stack.label}))
+
     def _begin(self, flight: Flight, message: Message) -> None:
+        known = flight.names.get(message["name"], "") in flight.left and message["round"] == flight.round.number
+        _refuse_if(not known, "the beginning of a trial that it was not given")
+        _count(flight, f"the beginning of {message['name']}", MOST_PUTS)
         self._fruitless.pop(flight.worker.address, None)
         flight.begun, flight.began = flight.names.get(message["name"], ""), now()
-        self._context.listen(messages.event_of({**message, "host": flight.worker.host}))
+        shown = {"host": flight.worker.host, "stack": flight.batch.stack.label}
+        self._context.listen(messages.event_of({**message, **shown}))
 
     def _keep(self, flight: Flight, message: Message) -> None:
-        if message["cell"] not in flight.names or message["round"] != flight.round.number:
-            raise HarnessBroken(f"worker {flight.worker.address} sent files of a trial that it was not given")
-        self._context.shelf.put(message["cell"], message["round"], message["scripts"], message["outputs"])
+        cell = flight.names.get(message["cell"], "")
+        _refuse_if(not cell or message["round"] != flight.round.number, "files of a trial that it was not given")
+        _count(flight, f"files of {message['cell']}", MOST_PUTS)
+        put = self._context.shelf.put
+        flight.folders[cell] = put(message["cell"], message["round"], message["scripts"], message["outputs"])
 
     def _record(self, flight: Flight, message: Message) -> None:
         trial: Trial = message[messages.RECORD]
-        cell = flight.left.pop(trial.cell, None)
-        if cell is None or trial.round != flight.round.number:
-            self._flights.refused += 1
-            return
+        _refuse_if(trial.cell not in flight.left, "a trial that it was not given, or a second time")
+        _refuse_if(trial.round != flight.round.number, f"a trial of round {trial.round}, not {flight.round.number}")
+        known = trial.outcome is not Outcome.MEASURED or trial.figures is not None
+        _refuse_if(not known, "a measured trial without figures")
+        cell = flight.left.pop(trial.cell)
         notes = {HOST: flight.worker.host, **({"beside": str(flight.beside)} if flight.beside else {})}
         notes |= {} if flight.round.bound else {SPREAD: "yes"}
         if (overload := trial.notes.get(HOST_LIMITED)) and flight.beside:
@@ -438,7 +488,9 @@ class Coordinator:
         if why := self._reasons_alone.pop((cell.id, trial.round), ""):
             notes["repeated"] = why
         self._forecast.end_trial(flight.worker.host, trial.round, cell.id)
-        self._recorder.record(cell, replace(trial, notes={**trial.notes, **notes}))
+        own = {name: text for name, text in trial.notes.items() if name not in _OUR_NOTES}
+        folder = flight.folders.get(cell.id, "")
+        self._recorder.record(cell, replace(trial, notes={**own, **notes}, folder=folder))
         later = self.scheduler.plan.repeat.max - self._opened
         if (left := self._forecast.next_forecast(self._open, later, self._members.present)) is not None:
             self._context.listen(TimeLeft(left))
@@ -457,15 +509,34 @@ class Coordinator:
 
     def _lose_attempt(self, flight: Flight, message: Message) -> None:
         attempt = messages.attempt_from(message)
-        if attempt.cell in flight.left and attempt.round == flight.round.number:
-            self.scheduler.lose(attempt)
-            self._context.journal.record_lost(attempt)
+        known = attempt.cell in flight.left and attempt.round == flight.round.number
+        _refuse_if(not known, "an attempt at a trial that it was not given")
+        _count(flight, f"attempts at {attempt.cell}", TRIES)
+        # A crash of another host may have cost an attempt meanwhile.
+        attempt = replace(attempt, number=self.scheduler.records.next_attempt(attempt.cell, attempt.round))
+        self.scheduler.lose(attempt)
+        self._context.journal.record_lost(attempt)
 
     def _set_up(self, flight: Flight, message: Message) -> None:
         stack = flight.batch.stack
+        _count(flight, "rigs", _most_rigs(flight))
         self._context.journal.record_set_up(flight.round.number, stack.key, message["seconds"])
         self.scheduler.spending.record_set_up(stack, message["seconds"])
-        self._context.listen(messages.event_of(message))
+        self._context.listen(messages.event_of({**message, "stack": stack.label}))
+
+
+def _refuse_if(is_lie: bool, what: str) -> None:
+    if is_lie:
+        raise BadAnswer(f"it sent {what}")
+
+
+def _count(flight: Flight, what: str, most: int) -> None:
+    flight.sent[what] += 1
+    _refuse_if(flight.sent[what] > most, f"{what} more than {most} times")
+
+
+def _most_rigs(flight: Flight) -> int:
+    return 1 + TRIES * len(flight.names)
 
 
 def _after_loss(flight: Flight, lost: WorkerLost) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import asyncio
+
     from runner.engine.batch_messages import Message
-    from runner.engine.cluster_interface import Worker
+    from runner.engine.cluster_interface import BadAnswer, Worker
     from runner.engine.placement import OpenRound
     from runner.engine.plan import Batch
     from runner.engine.recorder import PoolUsed
@@ -28,6 +30,10 @@ class Flight:
     begun: str = ""  # the cell of the trial that is under way
     began: str = ""
     lines: int = 0
+    sent: Counter[str] = field(default_factory=Counter)  # how often it sent a kind of message
+    folders: dict[str, str] = field(default_factory=dict)  # of the files of cells
+    task: asyncio.Task[Any] | None = None  # while its worker has it
+    lie: BadAnswer | None = None  # it sent what no worker sends
     alone: bool = False
     beside: int = 0  # the most others on its host at a time
     ended: bool = False
@@ -50,6 +56,9 @@ class Flights:
     def remove(self, flight: Flight) -> None:
         del self._by_token[flight.token], self._by_host[flight.worker.host][flight.token]
 
+    def of_worker(self, worker: Worker) -> list[Flight]:
+        return [one for one in self._by_host[worker.host].values() if one.worker.address == worker.address]
+
     def of(self, message: Message) -> Flight | None:
         """Return the flight whose next line this is."""
         flight = self._by_token.get(message.get("token", ""))
@@ -57,7 +66,7 @@ class Flights:
             self.refused += 1
             return None
         flight.lines += 1
-        return flight
+        return None if flight.lie else flight
 
     def note_pool(self, flight: Flight, used: PoolUsed) -> None:
         """Note a message of a batch that leased its disks, also those of a lost batch, or that returned them."""

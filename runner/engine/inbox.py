@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from runner.engine.recorder import Event, Listener, TrialLog
 
 GROUP = 0.01  # seconds
+_MOST = 32 << 20  # bytes of messages that wait
 
 
 class Inbox:
@@ -28,13 +29,17 @@ class Inbox:
     ) -> None:
         self._journal, self._take, self._show, self._start = journal, take, show, start
         self._messages: list[Message] = []
+        self._size = 0
         self._settling: asyncio.Task[None] | None = None
         self._held: list[Event] | None = None
 
-    def add(self, message: Message) -> None:
+    def add(self, message: Message, size: int) -> None:
         self._messages.append(message)
+        self._size += size
         if self._settling is None:
             self._settling = self._start(self._settle_soon())
+        if self._size > _MOST:
+            self._take_all()
 
     async def _settle_soon(self) -> None:
         await asyncio.sleep(GROUP)
@@ -46,7 +51,11 @@ class Inbox:
             await asyncio.wait([self._settling])
 
     def settle(self) -> None:
-        messages, self._messages, self._settling = self._messages, [], None
+        self._settling = None
+        self._take_all()
+
+    def _take_all(self) -> None:
+        messages, self._messages, self._size = self._messages, [], 0
         if messages:
             with self._held_events(), self._journal.together():
                 for message in messages:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from math import inf
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,7 @@ RESTART = "correct this on its host, and start the worker again"
 class HostState:
     refusals: Refusals = field(default_factory=dict)
     boot_id: str = ""
-    seen: float = 0.0  # when its last worker left
+    seen: float = -inf  # when its last worker left
 
 
 class Members:
@@ -78,13 +79,13 @@ class Members:
         found: list[Message] = []
         request = BatchRequest(token=token_hex(8), order=self._order)
         try:
-            await self._cluster.carry_out(worker, request, lambda line: found.append(parsed(line)))
+            await self._cluster.carry_out(worker, request, lambda line: _add_verdict(found, parsed(line)))
             if not any(message["event"] in _VERDICTS for message in found):
                 raise BadAnswer("it did not answer what it can run")
         except SchedulerLost:
             pass  # the worker is asked again when the scheduler is back
         except WorkerLost as lost:
-            self._failed[worker.address] += 1
+            self._failed[worker.address] += CHECKS if isinstance(lost, BadAnswer) else 1
             if self._failed[worker.address] >= CHECKS:
                 self.refuse(worker, {"brief": lost.brief, "details": lost.details, "resolution": RESTART})
         finally:
@@ -112,6 +113,8 @@ class Members:
         return before is not None and before.boot_id != state.boot_id
 
     def refuse(self, worker: Worker, why: Message) -> None:
+        if worker.address in self._unused:
+            return
         self._workers.pop(worker.address, None)
         self.free.pop(worker.address, None)
         self._note_hosts()
@@ -170,6 +173,13 @@ class Members:
                 resolution="start a worker on a host that can, or leave these stacks out with --only",
             )
         return False
+
+
+def _add_verdict(found: list[Message], message: Message) -> None:
+    if message["event"] in _VERDICTS:
+        if found:
+            raise BadAnswer("it answered twice what it can run")
+        found.append(message)
 
 
 def _on_its_host(worker: Worker, resolution: str) -> str:

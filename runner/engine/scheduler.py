@@ -184,6 +184,14 @@ class Scheduler:
             spending.spend_on_stack(stack)
         return True
 
+    def count_missing(self) -> int:
+        """Return the number of trials of the minimum without a record, of a run whose budget did not end."""
+        least = self.plan.repeat.min
+        recorded = sum(number <= least for _, number in self.records.trials)
+        if self.spending.is_limited or recorded == least * self.plan.selection.count():
+            return 0
+        return sum(len(self._wanted(number)) for number in range(1, least + 1))
+
     def count_added(self, round_number: int) -> int:
         """Return the number of trials that undecided guidelines add in a round."""
         if self._steering is None or round_number <= self.plan.repeat.min:

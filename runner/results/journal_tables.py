@@ -327,7 +327,7 @@ JOB_COLUMNS: tuple[str, ...] = ("cell", "round", "job", *_WHOLE, *_DIRECTIONS, *
 #: Characters of any text, also of a name or an axis. Longer ones are damage, so an import refuses them.
 LONGEST = 1 << 20
 _LONGEST_NOTE = 1 << 14  # of a reason or a note, as it is written
-_NUMBERS, _LEAST, _MOST = (int, float), 1e-30, 1e19  # of numbers that are not 0; ratios of others would overflow
+_NUMBERS, _LEAST, _MOST = (int, float), 1e-30, 9e18  # of numbers that are not 0; ratios of others would overflow
 
 
 def checker(table: Table, names: Sequence[str]) -> Callable[[Sequence[Any]], None]:

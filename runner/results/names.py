@@ -21,6 +21,11 @@ def parts_of(name: str) -> list[str]:
     return parts
 
 
+def is_file_of_trial(name: str) -> bool:
+    """Return whether a worker may name a file so: not like a folder of trials, or a file that is being written."""
+    return len(name) <= 128 and bool(_PART.fullmatch(name)) and not name.startswith((".", "trial-"))
+
+
 def check_file_name(name: str, what: str = "a file of a trial") -> str:
     if "/" in name:
         raise BadInput(f"{name!r} cannot name {what}", resolution="leave out the slashes: it is one name")

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from runner.results.record import Trial
 
 
+_LONGEST = 1 << 18  # characters of all notes; eight times as many of all readings
+_MOST_JOBS = 10_000
+
+
 def encode_trial(trial: Trial) -> dict[str, Any]:
     row = driver_row_of(trial)
     jobs = [[_plain(job[name]) for name in JOB_COLUMNS] for job in job_rows_of(trial)]
@@ -31,6 +35,8 @@ def encode_trial(trial: Trial) -> dict[str, Any]:
 
 def decode_trial(message: dict[str, Any]) -> Trial:
     """Raise ValueError or KeyError for a message that `encode_trial` did not write."""
+    if max(len(message["notes"]), len(message["content"]) >> 3) > _LONGEST or len(message["jobs"]) > _MOST_JOBS:
+        raise ValueError("a trial has too many notes, readings or jobs")
     known = dict([readings_of((message["readings"], message["content"]))])
     trial = trial_of(_row(TRIAL_COLUMNS, [message[name] for name in TRIAL_COLUMNS]), known)
     jobs = (job_of(_row(JOB_COLUMNS, values)) for values in message["jobs"])

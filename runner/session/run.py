@@ -267,14 +267,17 @@ def _measure(this: _Run, pace: Pace, feed: Feed) -> bool:
     scheduler = Scheduler(order.selected.plan, spending=spending, steering=order.steering())
     if order.until_decided:
         this.folder = this.folder.update_manifest(steered=True)
-    wear_stop = ""
+    wear_stop, missing = "", 0
     try:
         with open_files(this.folder) as files:
             executor = _executor(this, scheduler, _context(this, feed, files))
             done = this.stop.run(_work(executor, disks))
         wear_stop = disks.write_budget.stop_reason if disks.write_budget else ""
+        missing = scheduler.count_missing() if done and not wear_stop else 0
     finally:
-        this.short = scheduler.short + bool(wear_stop)
+        this.short = scheduler.short + bool(wear_stop) + missing
+        if missing:
+            observer.trouble(f"{missing:,} trials of the minimum have no record; the same command continues the run")
         if wear_stop:
             observer.trouble(wear_stop)
         elif text := budget_message(scheduler.short, scheduler.left_out, spending.budget):

@@ -14,7 +14,7 @@ import orjson
 from runner.statistics.ratios import Interval, t_factor
 from runner.statistics.stopping import Estimate, Rule, StopReason, stated_interval
 
-_LARGEST = 1 << 24  # bytes of the JSON of a histogram
+_LARGEST = 1 << 20  # bytes of the JSON of a histogram
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,7 @@ class Histogram:
             found = Distribution([*accumulate(steps)], counts, [*accumulate(counts)])
             # A number of another type in a list changes the type of its sum.
             is_whole = len(steps) == len(counts) and {*map(type, (*found.values[-1:], *found.reached[-1:]))} <= {int}
+            is_whole = is_whole and min((*steps, *counts), default=0) >= 0
         except (zlib.error, ValueError, TypeError) as problem:
             raise DamagedHistogram(f"a histogram of latencies: {problem}") from None
         if not (decompressor.eof and is_whole):

@@ -44,7 +44,7 @@ def test_lines_are_recorded_together_and_shown_afterwards(journal: Journal, tmp_
 
     async def run() -> None:
         for number in (1, 2, 3):
-            inbox.add({"number": number})
+            inbox.add({"number": number}, 1)
         assert list(journal.trials()) == []
         await inbox.settled()
 
@@ -65,7 +65,7 @@ def test_an_error_shows_nothing_and_records_nothing(journal: Journal) -> None:
     inbox = Inbox(journal, take, shown.append, asyncio.create_task)
 
     async def run() -> None:
-        inbox.add({"number": 0})
+        inbox.add({"number": 0}, 1)
         inbox.settle()
 
     with pytest.raises(ValueError, match="bad"):

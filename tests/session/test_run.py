@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import orjson
 import pytest
 
 from runner.base.errors import BadInput, Exit
+from runner.engine.scheduler import Scheduler
 from runner.machines import Where
 from runner.session.prepare import PreparedRun, RunOptions, prepare
 from runner.session.run import Observer, run
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from runner.engine.recorder import Event
     from runner.session.finish import Ending
     from runner.session.run_request import RunRequest
+    from tests.support.command import Call
 
 MATRIX = """\
 name: small
@@ -108,3 +111,19 @@ def test_a_mistake_in_the_matrix_removes_nothing(tmp_path: Path, monkeypatch: py
     with pytest.raises(BadInput):
         prepare(RunOptions(tmp_path / "small.yaml", Where("dry"), tmp_path / "results"), print)
     assert not (tmp_path / "results").exists()
+
+
+def test_a_run_with_fewer_records_than_planned_is_not_finished(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "small.yaml").write_text(MATRIX)
+    batches = Scheduler.batches
+    with monkeypatch.context() as briefly:
+        briefly.setattr(Scheduler, "batches", lambda scheduler, number: [*batches(scheduler, number)][1:])
+        said = call("run", "--on", "dry", "small.yaml")
+    assert said.status == 3
+    assert "4 trials of the minimum have no record; the same command continues the run" in said.out
+    (manifest,) = tmp_path.glob("results/*/manifest.json")
+    assert not orjson.loads(manifest.read_bytes())["finished"]
+    assert call("run", "--on", "dry", "small.yaml").status == 0
+    assert orjson.loads(manifest.read_bytes())["finished"]

@@ -204,12 +204,15 @@ _MODELS: dict[str, type[_Event]] = {
 RECORD = "record"  # the key of the trial in a message that is read
 #: A line of more bytes must be text for the most part: a value takes much more memory than its few bytes.
 _SHORT, _MOST_VALUES = 1 << 20, 200_000
+_LARGE = tuple(b'{"event":"%b"' % one.encode() for one in (FILES, TRIAL, CHECKED))  # messages that may be longer
 _VALUE = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[,\[{]', re.DOTALL)
 
 
 def parsed(line: bytes) -> Message:
     """Read a line of a worker. Raise BadAnswer if no `Outbox` wrote it."""
     try:
+        if len(line) > _SHORT and not line.startswith(_LARGE):
+            raise ValueError(f"a message of {len(line):,} bytes")  # noqa: TRY301 - as for others
         if len(line) > _SHORT and sum(1 for _ in islice(_VALUE.finditer(line), _MOST_VALUES)) == _MOST_VALUES:
             raise ValueError(f"a message of more than {_MOST_VALUES:,} values")  # noqa: TRY301 - as for others
         message: Message = orjson.loads(line)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from runner.engine.recorder import Event, Listener, TrialLog
 
 GROUP = 0.01  # seconds
-_MOST = 32 << 20  # bytes of messages that wait
+_MOST, _EACH = 32 << 20, 2048  # bytes of messages that wait, and of each beside its text
 
 
 class Inbox:
@@ -35,7 +35,7 @@ class Inbox:
 
     def add(self, message: Message, size: int) -> None:
         self._messages.append(message)
-        self._size += size
+        self._size += size + _EACH
         if self._settling is None:
             self._settling = self._start(self._settle_soon())
         if self._size > _MOST:

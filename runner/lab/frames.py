@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, StringConstraints, TypeAdapter, ValidationError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 PROTOCOL = 1
 MOST_HEAD = 1 << 16  # bytes of a head
@@ -153,6 +153,16 @@ def unpacked(body: bytes, most: int = MOST_LINES) -> bytes:
     if not expander.eof or expander.unused_data:
         raise BadFrame(f"a body of {len(body):,} bytes that is cut off, or that grows too much")
     return content
+
+
+def lines_of(content: bytes) -> Iterator[bytes]:
+    """Yield the lines one by one, as a list of them may be much larger."""
+    at = 0
+    while (end := content.find(b"\n", at)) >= 0:
+        yield content[at:end]
+        at = end + 1
+    if content:
+        yield content[at:]
 
 
 def _most(body: bytes) -> int:

@@ -30,6 +30,7 @@ from runner.lab.frames import (
     Lines,
     Member,
     Request,
+    lines_of,
     packed,
     unpacked,
 )
@@ -182,7 +183,7 @@ class RelayedCluster:
             return  # the coordinator has given it up
         flight.silent = 0
         try:
-            for line in unpacked(body).split(b"\n") if body else ():
+            for line in lines_of(unpacked(body)):
                 flight.receive(line)
         except BadFrame as error:
             flight.fail(BadAnswer(f"it sent {error}"))

@@ -186,6 +186,11 @@ def test_a_run_folder_takes_no_file_of_a_liar(tmp_path: Path) -> None:
         bench.journal.close()
 
 
+def test_only_files_records_and_refusals_are_large() -> None:
+    with pytest.raises(BadAnswer, match="a message of 2,000,048 bytes"):
+        parsed(b'{"event":"notice","token":"","line":0,"text":"' + b"x" * 2_000_000 + b'"}')
+
+
 def test_many_values_take_little_memory() -> None:
     with pytest.raises(BadAnswer, match="of more than 200,000 values"):
         parsed(b'{"event":"files","x":"' + b"\\" * 2_000_000 + b'","y":[' + b"[]," * 5_000_000 + b"[]]}")

@@ -30,6 +30,7 @@ from runner.lab.frames import (
     Request,
     frame,
     in_messages,
+    lines_of,
     packed,
     parsed_head,
     unpacked,
@@ -168,6 +169,11 @@ def test_a_head_with_other_fields_is_refused(facts: str) -> None:
 def test_what_is_packed_is_unpacked(content: bytes) -> None:
     assert unpacked(packed(content)) == content
     assert b"\n".join(map(unpacked, in_messages([content, content]))) == b"\n".join((content, content))
+
+
+@pytest.mark.parametrize("lines", [[], [b"a"], [b"a", b"b"], [b"", b""], [b"a", b""]])
+def test_lines_are_read_one_by_one(lines: list[bytes]) -> None:
+    assert [*lines_of(b"\n".join(lines))] == lines
 
 
 def test_lines_of_any_size_fit_into_messages() -> None:

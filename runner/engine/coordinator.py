@@ -62,6 +62,7 @@ _NO_SCHEDULER = (
 _NO_WORKER = "waiting for workers: `matrix worker --cluster ADDRESS` on a host joins it; Ctrl-C ends the run"
 _NO_WORKER_LEFT = "no worker is left; waiting for one to come back; Ctrl-C ends the run"
 MOST_NOTICES = 100  # of a batch
+MOST_AGAIN = 1000  # lines of a batch that are repeated, or of another batch
 MOST_PUTS = 4 * TRIES  # how often a batch sends files of a trial: its own, and those of lost attempts
 _OUR_NOTES = frozenset({HOST, SPREAD, "beside", "repeated"})  # which no worker decides
 _GOES_ON = "the run goes on"
@@ -401,10 +402,15 @@ class Coordinator:
     def _receive(self, flight: Flight, line: bytes) -> None:
         if flight.lie:
             raise flight.lie
-        self._inbox.add(messages.parsed(line), len(line))
+        message = messages.parsed(line)
+        if self._flights.takes(flight, message):
+            self._inbox.add(message, len(line))
+        else:
+            _count(flight, "lines of other numbers", MOST_AGAIN)
 
     def _take(self, message: Message) -> None:
-        if flight := self._flights.of(message):
+        flight = self._flights.of(message)
+        if not flight.lie:
             try:
                 self._takers[message["event"]](flight, message)
             except BadAnswer as lie:

@@ -59,14 +59,15 @@ class Flights:
     def of_worker(self, worker: Worker) -> list[Flight]:
         return [one for one in self._by_host[worker.host].values() if one.worker.address == worker.address]
 
-    def of(self, message: Message) -> Flight | None:
-        """Return the flight whose next line this is."""
-        flight = self._by_token.get(message.get("token", ""))
-        if flight is None or message.get("line") != flight.lines:
-            self.refused += 1
-            return None
-        flight.lines += 1
-        return None if flight.lie else flight
+    def takes(self, flight: Flight, message: Message) -> bool:
+        """Return whether this is the next line of the flight, which is then taken."""
+        is_next = (message["token"], message["line"]) == (flight.token, flight.lines)
+        flight.lines += is_next
+        self.refused += not is_next
+        return is_next
+
+    def of(self, message: Message) -> Flight:
+        return self._by_token[message["token"]]
 
     def note_pool(self, flight: Flight, used: PoolUsed) -> None:
         """Note a message of a batch that leased its disks, also those of a lost batch, or that returned them."""

@@ -150,6 +150,7 @@ LIES: dict[str, Lie] = {
     "an unknown event": after("started", b'{"event":"evil","token":"","line":1}'),
     "an answer to another question": of("started", event="checked", name=None, round=None, stack=None, host=None, refusals={}, rigs=1, boot_id=""),
     "too many notices": notices,
+    "too many lines again": lambda message: [message, *([orjson.dumps({"event": "notice", "token": "", "line": 0, "text": ""})] * 1001)],
     "too many attempts": lambda message: attempts(message) * 9,
 }  # fmt: skip
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from runner.base.errors import BadInput
-from runner.base.files import read_input, shipped
+from runner.base.files import shipped
 from runner.cli.screen import echo
 
 KINDS = ("raid", "lvm", "nas", "ssd", "compare")
@@ -77,7 +77,7 @@ def _name_of(job: Path) -> str:
 
 def _of_job(name: str, job: Path, path: Path) -> str:
     """Return the matrix of a job file, checked: errors show lines of the job file."""
-    from runner.space.load import parse
+    from runner.space.load import parse, read_beside
     from runner.space.starter import matrix_of_job
 
     if not job.is_file():
@@ -86,7 +86,7 @@ def _of_job(name: str, job: Path, path: Path) -> str:
     relative = Path(os.path.relpath(job)).as_posix()
 
     def text_of(file: str) -> str:
-        return read_input(Path(file)).decode()
+        return read_beside(str(path), file).decode()
 
     text = matrix_of_job(name, relative, SCHEMA, text_of)
     parse(f"{path} (not written)", text, text_of)

@@ -45,12 +45,15 @@ def combined(name: str, make: Callable[..., object], **options: Decorator) -> De
 
 
 class _Folder(click.Path):
-    """A folder. Refuses an empty name (an unset variable), which would be the current folder."""
+    """A folder. Refuses an empty name (an unset variable), which would be the current folder, and devices."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
             self.fail("the name of the folder is empty", param, ctx)
-        return super().convert(value, param, ctx)
+        path = super().convert(value, param, ctx)
+        if Path(os.fsdecode(path)).exists() and not Path(os.fsdecode(path)).is_dir():
+            self.fail(f"{os.fsdecode(path)!r} is not a folder", param, ctx)
+        return path
 
 
 class MatrixPath(click.Path):
@@ -186,7 +189,7 @@ on = _on(help="The machine to run on.", callback=lambda _ctx, _param, value: val
 kernel = click.option("--kernel", help="The kernel of virtual machines: debian-12, debian-13 or the path of a bzImage.")
 templates = click.option(
     "--templates",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    type=_Folder(path_type=Path, exists=True, file_okay=False),
     help="Your own templates, used instead of shipped ones of the same name.",
 )
 results = click.option(

@@ -81,11 +81,16 @@ def _find(folders: tuple[Path, ...], name: str) -> tuple[str, str, None] | None:
     for folder in folders:
         path = folder.joinpath(*parts)
         if path.exists():
-            return _read(path), str(path), None
+            return _read(path, folder), str(path), None
     return None
 
 
-def _read(path: Path) -> str:
+def _read(path: Path, folder: Path) -> str:
+    # Scripts, results and errors may quote its lines. An installer may link shipped files.
+    if folder != SHIPPED and not path.resolve().is_relative_to(folder.resolve()):
+        raise BadInput(
+            f"template {path}: this link leads out of {folder}", resolution="copy the file in place of the link"
+        )
     try:
         return read_input(path).decode("utf-8", "replace")
     except OSError as error:
@@ -106,7 +111,7 @@ def _texts(folder: Path) -> dict[str, str]:
     paths = list(islice((path for path in folder.rglob("*") if not path.is_dir()), MOST_FILES + 1))
     texts, left = dict[str, str](), MOST_BYTES
     for path in sorted(paths) if len(paths) <= MOST_FILES else ():
-        texts[str(path.relative_to(folder))] = text = _read(path)
+        texts[str(path.relative_to(folder))] = text = _read(path, folder)
         left -= len(text)
         if left < 0:
             break

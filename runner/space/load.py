@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import orjson
 
-from runner.base.errors import BadInput
-from runner.base.files import RECORDED, read_input
+from runner.base.errors import BadInput, UnfitFile
+from runner.base.files import RECORDED, WRITTEN, read_input
 from runner.language.matrix import Matrix
 from runner.language.messages import MOST_SHOWN
 from runner.language.quotes import format_error
@@ -32,6 +32,12 @@ if TYPE_CHECKING:
 
 #: With simulated disks instead of the needed ones it would be another experiment under the same name.
 _OF_NEEDS = "needs: applies to machines with physical disks; all others use the simulated disks of `disks`"
+#: Files of these names may be anywhere.
+_ANYWHERE = frozenset({".fio", ".job", ".yaml", ".yml"})
+_FOREIGN = (
+    "a matrix reads only files below its folder, or below the working directory if it lies there too, and no hidden "
+    "ones; copy the file there (only .fio, .job, .yaml and .yml may be anywhere)"
+)
 #: Checks of rules and guidelines may depend on the malformed parts.
 _UNCHECKED = "; the rest is checked after that"
 #: No layout and no workload depends on these keys.
@@ -120,14 +126,30 @@ def _shown(path: Path) -> str:
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
+def read_beside(matrix: str, file: str, most: int = WRITTEN) -> bytes:
+    """Read a file that a matrix names. Errors may quote its lines, so it must not be any file of the host."""
+    path = Path(file)
+    real, home, here = path.resolve(), Path(matrix).parent.resolve(), Path.cwd()
+    roots = (here, home) if here.parent != here and home.is_relative_to(here) else (home,)
+    below = next((real.relative_to(root).parts for root in roots if real.is_relative_to(root)), (".",))
+    if real.suffix not in _ANYWHERE and any(part.startswith(".") for part in below):
+        raise UnfitFile(path, _FOREIGN)
+    return read_input(path, most)
+
+
 def parse(
     name: str,
     text: str,
-    text_of: Callable[[str], str] = lambda file: read_input(Path(file)).decode(),
+    text_of: Callable[[str], str] | None = None,
     ask: Ask = lambda _: (),
-    bytes_of: Callable[[str], bytes] = lambda file: read_input(Path(file), RECORDED),
+    bytes_of: Callable[[str], bytes] | None = None,
 ) -> Declared:
-    read = partial(read_with_uses, text_of=text_of, bytes_of=bytes_of, environment=os.environ)
+    read = partial(
+        read_with_uses,
+        text_of=text_of or (lambda file: read_beside(name, file).decode()),
+        bytes_of=bytes_of or (lambda file: read_beside(name, file, RECORDED)),
+        environment=os.environ,
+    )
     source, misused = readable(name, text, read)
     if source.data is None:
         nothing = Place(name, 1, 1), "the file is empty; `matrix init` writes a matrix as a start"

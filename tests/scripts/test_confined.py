@@ -22,13 +22,13 @@ layouts: {raw: [disk]}
 workloads: {w: {rw: write, bs: 4KiB, size: 1MiB}}
 """
 JOB = "[a]\nrw=write\nbs=4k\nsize=8k\nallow_file_create=0\nfilename="
-SECRET = "as it was\n" * 1000
+TEXT = "as it was\n" * 1000
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to attach loop devices and to mount")
 
 
 def attached(image: Path) -> str:
-    image.write_bytes(SECRET.encode().ljust(1 << 20))
+    image.write_bytes(TEXT.encode().ljust(1 << 20))
     return subprocess.run(
         ["losetup", "--find", "--show", image], check=True, capture_output=True, text=True
     ).stdout.strip()
@@ -63,7 +63,7 @@ def test_the_device_under_test_is_written(devices: tuple[str, str], tmp_path: Pa
     done = measured(tmp_path, devices[0], JOB + devices[0])
     assert done.returncode == 0, done.stderr
     assert '"disk_util"' in done.stdout
-    assert not (tmp_path / "mine").read_bytes().startswith(SECRET[:100].encode())
+    assert not (tmp_path / "mine").read_bytes().startswith(TEXT[:100].encode())
     assert {one.name for one in (tmp_path / "a trial").iterdir()} == {"job.fio", "fio.json"}
 
 
@@ -83,14 +83,14 @@ def test_a_file_of_somebody_else_stays(devices: tuple[str, str], tmp_path: Path,
     sentinel, trial, mount = tmp_path / "sentinel", tmp_path / "a trial", tmp_path / "a 0405 mount"
     trial.mkdir()
     mount.mkdir()
-    sentinel.write_text(SECRET)
+    sentinel.write_text(TEXT)
     (trial / "link").symlink_to(sentinel)
     subprocess.run(["mount", "-t", "tmpfs", "test", mount], check=True)
     try:
-        (mount / "file").write_text(SECRET)
+        (mount / "file").write_text(TEXT)
         done = measured(tmp_path, devices[0], JOB + way.format(path=sentinel, mount=mount))
         assert done.returncode != 0
-        assert [(mount / "file").read_text(), sentinel.read_text()] == [SECRET, SECRET]
+        assert [(mount / "file").read_text(), sentinel.read_text()] == [TEXT, TEXT]
     finally:
         subprocess.run(["umount", mount], check=True)
 
@@ -98,7 +98,7 @@ def test_a_file_of_somebody_else_stays(devices: tuple[str, str], tmp_path: Path,
 def test_a_device_of_somebody_else_stays(devices: tuple[str, str], tmp_path: Path) -> None:
     done = measured(tmp_path, devices[0], JOB + devices[1])
     assert done.returncode != 0
-    assert (tmp_path / "other").read_bytes().startswith(SECRET.encode())
+    assert (tmp_path / "other").read_bytes().startswith(TEXT.encode())
 
 
 def test_a_process_without_the_right_to_mount_runs_fio_as_it_is(devices: tuple[str, str], tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from runner.hosts.inventory import Node
 
 
-LOCK_FOLDER = Path("/run/lock/matrix")
+LOCK_FOLDER = Path(LOCKS)
 #: Tries, and seconds between them, while a lock or device is held by a process that is exiting or cannot be seen.
 OPEN_TRIES, OPEN_PAUSE = 20, 0.1
 IDENTITY = ("number", "size", "sequence")
@@ -60,7 +60,7 @@ class LocalOperations:
         for left in reversed(range(OPEN_TRIES)):
             try:
                 self.locks.parent.mkdir(parents=True, exist_ok=True)
-                found = agent.lock_disk(str(self.locks), lock_name(identity), run and f"the run {run}", {os.geteuid()})
+                found = agent.lock_disk(str(self.locks), lock_name(identity), run and f"the run {run}")
             except OSError as error:
                 raise lock_failure(error.strerror or "", str(error.filename or self.locks)) from None
             if isinstance(found, int):
@@ -109,9 +109,9 @@ def read_holder(what: str, words: str, locks: Path | str, where: str = "") -> st
         return words or "another run"
     raise HarnessBroken(
         f"the locks of disks in {locks}{where} cannot be trusted: {words}",
-        details="a user who can delete a lock file could let two runs use one disk, so no disk was used",
-        resolution="check who created it; then, as root and with no run active: "
-        f"`rm -r {locks} && install -d -m 1777 {locks}`",
+        details="a user could hold the lock of any disk, or let two runs use one disk, so no disk was used",
+        resolution=f"check who created it; then, as root and with no run active: `rm -r {locks}`; the next run of root "
+        "makes it",
     )
 
 
@@ -125,7 +125,8 @@ def lock_failure(why: str, where: str) -> HarnessBroken:
     return HarnessBroken(
         f"the lock of a disk cannot be taken: {why}",
         details=where,
-        resolution="without the lock two runs could use one disk, so no disk was used; make it writable",
+        resolution="without the lock two runs could use one disk, so no disk was used; root can take it, and if the "
+        "folder exists, members of the group `disk`",
     )
 
 

@@ -44,7 +44,7 @@ def full(tmp_path: Path) -> Iterator[Path]:
     """A folder on a file system without room."""
     folder = tmp_path / "full"
     folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "none", folder], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k,mode=755", "none", folder], check=True)
     try:
         (folder / "all").write_bytes(bytes(4096))
         yield folder
@@ -107,14 +107,30 @@ def test_a_lock_is_had_where_there_is_no_room_to_say_by_whom(full: Path) -> None
     assert holder == ""
 
 
-def test_a_folder_of_locks_is_everybodys_and_nobody_takes_away_those_of_others(tmp_path: Path) -> None:
+def test_a_lock_is_only_of_those_who_may_write_to_disks(tmp_path: Path) -> None:
     lock, _ = LocalOperations(tmp_path / "locks").lock("disk", "night-1")
     assert lock is not None
     lock.close()
-    assert (tmp_path / "locks").stat().st_mode & 0o7777 == 0o1777
-    assert (tmp_path / "locks/disk-disk").stat().st_mode & 0o7777 == 0o666
+    assert (tmp_path / "locks").stat().st_mode & 0o7777 == 0o3770
+    assert (tmp_path / "locks/disk-disk").stat().st_mode & 0o7777 == 0o660
     (tmp_path / "locks").chmod(0o755)  # root's alone
     assert LocalOperations(tmp_path / "locks").lock("disk", "night-1")[0] is not None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+def test_no_other_user_holds_a_lock_or_changes_its_owner(tmp_path: Path) -> None:
+    locks = tmp_path / "locks"
+    lock, _ = LocalOperations(locks).lock("disk", "night-1")
+    assert lock is not None
+    lock.close()
+    for above in tmp_path.parents:
+        if above.owner() == "root" and above.is_relative_to("/tmp/pytest-of-root"):
+            above.chmod(0o755)
+    other = ["setpriv", "--reuid=1234", "--regid=1234", "--clear-groups", "bash", "-c"]
+    for attack in ("exec 3<disk-disk && flock -n 3", "echo me >disk-disk", "rm disk-disk", ": >disk-other", "ls"):
+        done = subprocess.run([*other, attack], cwd=locks, capture_output=True, text=True)
+        assert done.returncode != 0
+        assert "ermission denied" in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize(
@@ -122,9 +138,9 @@ def test_a_folder_of_locks_is_everybodys_and_nobody_takes_away_those_of_others(t
     [
         ("mkdir theirs && ln -s theirs locks", "it is no folder"),
         ("touch locks", "it is no folder"),
-        ("mkdir -m 1777 locks && chown 1234 locks", "it belongs to the user 1234"),
-        ("mkdir -m 777 locks", "others may take away what is in it, as it is not sticky"),
-        ("mkdir -m 775 locks", "others may take away what is in it, as it is not sticky"),
+        ("mkdir -m 700 locks && chown 1234 locks", "it belongs to the user 1234"),
+        ("mkdir -m 1777 locks", "all users may write in it"),
+        ("mkdir -m 770 locks", "its group may delete what is in it"),
     ],
 )
 def test_no_lock_is_taken_where_others_could_take_it_away(tmp_path: Path, made: str, why: str) -> None:

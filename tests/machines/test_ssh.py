@@ -168,7 +168,7 @@ def test_a_host_that_lost_our_locks_ends_the_run_and_the_same_command_goes_on(de
     gate = Gate(desk, "measure.sh")
     with desk.start(*RUN, "--templates", "templates") as runner:
         gate.reached()
-        os.kill(int(desk.shelf.there("cat /run/lock/matrix/disk-*").split()[-1]), signal.SIGKILL)
+        os.kill(int(desk.shelf.there("cat /run/matrix-locks/disk-*").split()[-1]), signal.SIGKILL)
         output = runner.communicate()[0]
     assert runner.returncode == 3, output
     assert "the lease of the disks of shelf is lost: the disk agent of shelf has ended" in output

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import grp
 import os
 import select
 import signal
@@ -64,18 +65,20 @@ def list_folder(path: str) -> list[str]:
     return []
 
 
-def lock_disk(folder: str, name: str, owner: str, trusted: Collection[int]) -> int | tuple[str, str]:
+def lock_disk(folder: str, name: str, owner: str) -> int | tuple[str, str]:
     """Return the lock, which processes inherit; or ("taken", its owner), or ("distrusted", the flaw of the folder)."""
     with suppress(FileExistsError):
-        os.mkdir(folder, 0o755)
-        os.chmod(folder, 0o1777)
-    if flaw := find_folder_flaw(folder, trusted):
+        os.mkdir(folder, 0o700)
+        with suppress(KeyError, PermissionError):  # members of this group may write to any disk
+            os.chown(folder, -1, grp.getgrnam("disk").gr_gid)
+        os.chmod(folder, 0o3770)
+    if flaw := find_folder_flaw(folder):
         return "distrusted", flaw
     path = f"{folder}/disk-{name}"
     # Not created where it exists: kernels refuse that for other users' files in such a folder.
     with suppress(FileExistsError):
         made = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-        os.fchmod(made, 0o666)
+        os.fchmod(made, 0o660)
         os.close(made)
     lock = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     found = os.fstat(lock)
@@ -94,15 +97,16 @@ def lock_disk(folder: str, name: str, owner: str, trusted: Collection[int]) -> i
     return lock
 
 
-def find_folder_flaw(folder: str, trusted: Collection[int]) -> str:
-    """Return how another user could delete a lock file, so that two runs lock two files of one name."""
+def find_folder_flaw(folder: str) -> str:
+    """Return how another user could hold a lock for ever, or delete its file, so that two runs lock two files."""
     found = os.lstat(folder)
     if not stat.S_ISDIR(found.st_mode):
         return "it is no folder"
-    if found.st_uid not in {0, *trusted}:
+    if found.st_uid not in {0, os.geteuid()}:
         return f"it belongs to the user {found.st_uid}"
-    is_sticky = not found.st_mode & 0o022 or found.st_mode & stat.S_ISVTX
-    return "" if is_sticky else "others may take away what is in it, as it is not sticky"
+    if found.st_mode & 0o002:
+        return "all users may write in it"
+    return "" if not found.st_mode & 0o020 or found.st_mode & stat.S_ISVTX else "its group may delete what is in it"
 
 
 def identify_disk(disk: int) -> tuple[str, str, str]:
@@ -270,9 +274,7 @@ class Agent:
 
     def answer_lock(self, name: bytes, owner: bytes) -> str:
         if name not in self.locks:
-            # A user who started the agent by sudo trusts their own folder, as without sudo.
-            trusted = {os.geteuid(), int(os.environ.get("SUDO_UID", "0"))}
-            lock = lock_disk(self.lock_folder, name.decode(), owner.decode(), trusted)
+            lock = lock_disk(self.lock_folder, name.decode(), owner.decode())
             if isinstance(lock, tuple):
                 return "\0".join(lock)
             self.locks[name] = lock

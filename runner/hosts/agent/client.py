@@ -31,7 +31,7 @@ KILLED = 137
 QUICK_ANSWER = 1.0
 RETRY_PAUSES = (0.2, 1.0, 2.0, 4.0, 8.0)
 #: The agent's folder on the host, and the lock folder, which local runs of that host use too.
-BASE_FOLDER, LOCKS = "/run/matrix/far", "/run/lock/matrix"
+BASE_FOLDER, LOCKS = "/run/matrix/far", "/run/matrix-locks"
 PROGRAM = files("runner.hosts.agent").joinpath("agent.py")
 
 

@@ -70,20 +70,20 @@ def test_a_script_hears_of_a_pipe_that_nobody_reads_as_one_of_this_host_does(lin
 @pytest.mark.parametrize(
     ("made", "why"),
     [
-        ("mkdir /run/theirs && ln -s theirs /run/lock/matrix", "it is no folder"),
-        ("touch /run/lock/matrix", "it is no folder"),
-        ("mkdir -m 1777 /run/lock/matrix && chown 1234 /run/lock/matrix", "it belongs to the user 1234"),
-        ("mkdir -m 777 /run/lock/matrix", "others may take away what is in it, as it is not sticky"),
+        ("mkdir /run/theirs && ln -s theirs /run/matrix-locks", "it is no folder"),
+        ("touch /run/matrix-locks", "it is no folder"),
+        ("mkdir -m 700 /run/matrix-locks && chown 1234 /run/matrix-locks", "it belongs to the user 1234"),
+        ("mkdir -m 1777 /run/matrix-locks", "all users may write in it"),
     ],
 )
 def test_no_lock_is_taken_where_others_could_take_it_away(line: Connection, shelf: Shelf, made: str, why: str) -> None:
     shelf.there(made)
     with AgentClient(line, "r1", guard(), lambda _: None) as holder:
-        with pytest.raises(HarnessBroken, match=rf"in /run/lock/matrix on shelf cannot be trusted: {why}") as caught:
+        with pytest.raises(HarnessBroken, match=rf"in /run/matrix-locks on shelf cannot be trusted: {why}") as caught:
             RemoteOperations(holder).lock("disk", "r1")
-        assert "install -d -m 1777 /run/lock/matrix" in caught.value.resolution
-        assert shelf.there("find /run/theirs /run/lock/matrix -name 'disk-*' || :") == ""
-        shelf.there("rm -r /run/lock/matrix && install -d -m 1777 /run/lock/matrix")
+        assert "`rm -r /run/matrix-locks`" in caught.value.resolution
+        assert shelf.there("find /run/theirs /run/matrix-locks -name 'disk-*' || :") == ""
+        shelf.there("rm -r /run/matrix-locks")
         lock, holding = RemoteOperations(holder).lock("disk", "r1")
     assert (lock is not None, holding) == (True, "")
 
@@ -135,7 +135,7 @@ def test_a_script_goes_on_while_the_line_is_down_and_is_heard_to_its_end(
         while not said:  # it was noticed, and the first tries to connect again fail
             work.join(0.01)
         on.write_text("last\n")
-        assert shelf.there("flock -n /run/lock/matrix/disk-disk echo free || echo locked") == "locked\n"
+        assert shelf.there("flock -n /run/matrix-locks/disk-disk echo free || echo locked") == "locked\n"
         shelf.mend()
         work.join()
         if what.startswith("nobody"):
@@ -145,7 +145,7 @@ def test_a_script_goes_on_while_the_line_is_down_and_is_heard_to_its_end(
         assert said[-1] == f"connected to {NAME} again"
         assert holder.ask("lock", "disk", "me") == [b"had"]
     assert shelf.there("ls /run/matrix/far") == ""
-    assert shelf.there("flock -n /run/lock/matrix/disk-disk echo free || echo locked") == "free\n"
+    assert shelf.there("flock -n /run/matrix-locks/disk-disk echo free || echo locked") == "free\n"
 
 
 def drop(what: str, line: Connection, holder: AgentClient, shelf: Shelf) -> None:
@@ -213,7 +213,7 @@ def test_nothing_outlives_a_runner_that_is_killed(shelf: Shelf, tmp_path: Path) 
         runner.wait()
         assert reader.read() == b""  # and this until nobody has it open any more
     gone_by_itself(shelf)
-    assert shelf.there("flock -n /run/lock/matrix/disk-disk echo free") == "free\n"
+    assert shelf.there("flock -n /run/matrix-locks/disk-disk echo free") == "free\n"
 
 
 def test_what_works_for_a_run_whose_runner_is_gone_ends_when_that_run_goes_on(
@@ -260,7 +260,7 @@ def test_a_script_that_is_stopped_before_it_was_started_is_not(line: Connection,
 def test_a_host_that_was_started_anew_has_nothing_of_ours(line: Connection, shelf: Shelf) -> None:
     with AgentClient(line, "r1", guard(), lambda _: None) as holder:
         holder.ask("lock", "disk", "me")
-        os.kill(int(shelf.there("cat /run/lock/matrix/disk-disk").split()[-1]), signal.SIGKILL)
+        os.kill(int(shelf.there("cat /run/matrix-locks/disk-disk").split()[-1]), signal.SIGKILL)
         holder.boot_id = "another"
         with pytest.raises(AgentLost, match="shelf was rebooted during the run"):
             holder.run_script("a", b"true", 60)
@@ -268,7 +268,7 @@ def test_a_host_that_was_started_anew_has_nothing_of_ours(line: Connection, shel
 
 def holding(shelf: Shelf) -> int:
     """The process over there; it has to hold the disk `disk`."""
-    return int(shelf.there("cat /run/lock/matrix/disk-disk").split()[-1])
+    return int(shelf.there("cat /run/matrix-locks/disk-disk").split()[-1])
 
 
 def test_scripts_end_when_what_started_them_is_killed(line: Connection, shelf: Shelf, tmp_path: Path) -> None:

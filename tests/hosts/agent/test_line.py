@@ -48,7 +48,8 @@ def test_a_session_makes_no_connection_of_its_own_and_asks_nothing() -> None:
 def test_what_runs_over_there_fits_into_one_argument() -> None:
     """The kernel takes 128 KiB."""
     assert (
-        len(remote_command(agent_command("begin", "/run/matrix/far/x.y", "300", "/run/lock/matrix", "guard"))) < 1 << 16
+        len(remote_command(agent_command("begin", "/run/matrix/far/x.y", "300", "/run/matrix-locks", "guard")))
+        < 1 << 16
     )
 
 

@@ -77,7 +77,10 @@ def _name_of(job: Path) -> str:
 
 def _of_job(name: str, job: Path, path: Path) -> str:
     """Return the matrix of a job file, checked: errors show lines of the job file."""
-    from runner.space.load import parse, read_beside
+    from runner.language.messages import MOST_SHOWN
+    from runner.language.quotes import format_error
+    from runner.session.fio_check import fio_flaws
+    from runner.space.load import BadMatrix, parse, read_beside
     from runner.space.starter import matrix_of_job
 
     if not job.is_file():
@@ -89,5 +92,16 @@ def _of_job(name: str, job: Path, path: Path) -> str:
         return read_beside(str(path), file).decode()
 
     text = matrix_of_job(name, relative, SCHEMA, text_of)
-    parse(f"{path} (not written)", text, text_of)
+    try:
+        parse(str(path), text, text_of, ask=lambda space: fio_flaws(space, None))
+    except BadMatrix as error:
+        lines = [  # the matrix is not written, so no message points into it
+            f"{relative}: {message}" if place.file == str(path) else format_error(error.source, place, message)
+            for place, message in error.places[:MOST_SHOWN]
+        ]
+        raise BadInput(
+            f"{job}: no matrix can run this job file as it is",
+            details="\n".join(lines),
+            resolution="nothing was written; change the job file, or write a matrix with other values below `set:`",
+        ) from None
     return text

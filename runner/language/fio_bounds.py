@@ -146,6 +146,7 @@ def bound_of(values: Values) -> JobBound:
     engine = values.get("ioengine", str, _DEFAULT_ENGINE)
     ends = values.get("runtime", parse_fio_time, None)
     direct = values.true("direct") or ("buffered" in options and not values.true("buffered"))
+    direct = direct and engine != "mmap"  # which always uses the page cache, and then only drops its pages
     share = values.of(lambda: write_share(kind, options), "rwmix", "rwmixread", 1.0)
     rates = values.get("rate", least_of(parse_fio_size), 0), values.get("rate_iops", least_of(count), 0) * min(sizes)
     blocks = max(1, values.get("thinktime_blocks", count, 1))

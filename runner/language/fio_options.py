@@ -55,6 +55,7 @@ OWNED = {
     ),
     "profile": "a profile of fio replaces the whole job, with files of its own",
     "donorname": _FILES,
+    **dict.fromkeys(("hipri", "hipri_percentage"), "polled requests need poll queues, which few disks have; remove it"),
 }
 
 #: Options that are refused for the data or the host, not because a key does the same.

@@ -57,7 +57,8 @@ def option_name(key: str) -> str:
 
 
 _POWERS = {unit: 1 << (10 * power) for power, unit in enumerate(("", "k", "m", "g", "t", "p"))}
-_SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*([kmgtp]?)i?b?", re.IGNORECASE | re.ASCII)
+#: fio ignores the end of a range where it reads one size.
+_SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*([kmgtp]?)i?b?(?:-.*)?", re.IGNORECASE | re.ASCII)
 _SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "msec": 1e-3, "us": 1e-6, "usec": 1e-6}
 _TIME = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*(d|h|m|s|ms|msec|us|usec)?", re.IGNORECASE | re.ASCII)
 DEFAULT_BS = 4096
@@ -96,7 +97,7 @@ def count(text: str) -> int:
 
 def extent(text: str) -> int | Fraction:
     """Parse a size, or a share like 10%."""
-    if found := re.fullmatch(r"([0-9]{1,3})%", text.strip()):
+    if found := re.fullmatch(r"([0-9]{1,3})%+", text.strip()):
         return Fraction(int(found[1]), 100)
     return parse_fio_size(text)
 

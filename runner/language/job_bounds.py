@@ -126,9 +126,6 @@ class JobWorkload(Workload):
         return self
 
     def problems(self) -> Iterator[Problem]:
-        for job in self.jobs:
-            if job.direct and job.engine == "mmap":
-                yield Problem("job", f"[{job.name}]: mmap always uses the page cache; write direct=0")
         if self.in_files:
             sized = {name for job in self.jobs if _has_size(job) for name in file_names(job.file_names) if name}
             for job in self.jobs:

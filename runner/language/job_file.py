@@ -42,6 +42,7 @@ _COLLECTED = frozenset(
         *("write_bw_log", "write_iops_log", "write_lat_log", "write_hist_log", "per_job_logs", "bandwidth_log"),
         *("lat_percentiles", "clat_percentiles", "slat_percentiles", "unified_rw_reporting", "randseed"),
         *("verify_dump", "verify_state_save", "allow_file_create", "directory", "output"),
+        *("hipri", "hipri_percentage"),
     }
 )
 #: Options that end or shape a workload. In a workload map they have their own keys; a job file uses fio's names.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from runner.language.axes import constructed
 from runner.language.fio_values import file_names, is_elsewhere, option_text
 from runner.language.job_bounds import JobWorkload, bounds_of
-from runner.language.job_file import misnamed, split_key, why_refused, with_values
+from runner.language.job_file import is_ours, misnamed, split_key, why_refused, with_values
 from runner.language.job_map import problems_of, sections_of
 from runner.language.slow import problems as slow_problems
 from runner.language.workload import Workload
@@ -107,11 +107,16 @@ class JobVariants:
     def _note_targets(self, file: JobFile) -> None:
         options = [option for section in file.sections for option in section.options]
         named = [str(one) for one in options if one.name == "directory" or (one.name == "filename" and _is_other(one))]
-        if named:
-            shown = ", ".join(dict.fromkeys(named[:3]))
-            note = Note(f"workload {self._name}: the top of the layout replaces {shown} of {file}")
-            if note not in self._findings.notes:
-                self._findings.notes.append(note)
+        self._note(named, "the top of the layout replaces {options} of " + str(file))
+        ours = [one.key for one in options if is_ours(one.name) and one.name != "directory"]
+        self._note(ours, "{options} of " + f"{file} has no effect: matrix sets it itself, or leaves it out")
+
+    def _note(self, options: list[str], text: str) -> None:
+        if not options:
+            return
+        note = Note(f"workload {self._name}: {text.format(options=', '.join(dict.fromkeys(options[:3])))}")
+        if note not in self._findings.notes:
+            self._findings.notes.append(note)
 
     def _of_map(self, choice: Choice, coords: Coords, *, in_files: bool) -> Sections:
         common = {axis: value for axis, value in choice.values.items() if not axis.startswith(_JOBS)}

@@ -102,7 +102,7 @@ def test_set_of_a_job_file_that_fits_is_an_example_only(call: Call, tmp_path: Pa
     [
         (("--from", "db.fio"), JOB + "exec_prerun=x\n", "db.fio:10:1: `exec_prerun` is not allowed"),
         (("--from", "db.fio"), "rw=read\n", "stands before the first section"),
-        (("--from", "db.fio"), JOB + "exec_prerun=x\n", "db.yaml (not written): 1 error"),
+        (("--from", "db.fio"), JOB + "exec_prerun=x\n", "db.fio: no matrix can run this job file as it is"),
         (("--from", "none.fio"), JOB, "none.fio: there is no such file"),
         (("--from", "/dev/zero"), JOB, "/dev/zero: this is not a regular file"),
         (("--from", "db.fio", "--kind", "nas"), JOB, "--kind and --from"),
@@ -116,6 +116,33 @@ def test_no_matrix_of_a_job_file_that_cannot_run(
     said = call("init", *words)
     assert said.status == 2
     assert why in said.err
+    assert [file.name for file in tmp_path.iterdir()] == ["db.fio"]
+
+
+@pytest.mark.parametrize(
+    ("options", "disk"),
+    [
+        ("rw=randtrim\nsize=1m\n", "size: 512MiB, bus: sata, model: ageing-ssd"),
+        ("rw=read\noffset=1g\nsize=4g\n", "size: 2GiB, bus: sata, model: nas-7200"),
+        ("rw=read\nblocksize=4k-512k\nsize=100%%\n", "size: 512MiB, bus: sata, model: nas-7200"),
+        ("rw=read\nioengine=mmap\ndirect=1\nsize=1m\n", "size: 512MiB, bus: sata, model: nas-7200"),
+        ("rw=read\nioengine=io_uring\nhipri\nsize=1m\n", "size: 512MiB, bus: sata, model: nas-7200"),
+    ],
+)
+def test_disks_fit_the_jobs_of_a_file(options: str, disk: str, call: Call, tmp_path: Path) -> None:
+    (tmp_path / "db.fio").write_text(f"[a]\n{options}")
+    said = call("init", "--from", "db.fio")
+    assert said.status == 0, said.err
+    assert disk in (tmp_path / "db.yaml").read_text()
+    assert call("validate", "db.yaml").status == 0
+
+
+def test_fio_checks_a_job_file_before_its_matrix_is_written(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "db.fio").write_text("[a]\nrw=read\nsize=1m\nnonsense=1\n")
+    said = call("init", "--from", "db.fio")
+    assert said.status == 2
+    assert "db.fio: fio refuses it: Bad option <nonsense=1>" in said.err
+    assert "db.yaml" not in said.err
     assert [file.name for file in tmp_path.iterdir()] == ["db.fio"]
 
 

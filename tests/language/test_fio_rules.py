@@ -70,7 +70,6 @@ OPEN = [
     (TIMED, "random_distribution: 'zipf:1.2'"),
     (TIMED, "random_distribution: 'zoned:60/10:30/20:10/70'"),
     (TIMED, "percentile_list: '50:90:99.9'"),
-    (RING, "hipri: 1"),
     (RING, "sqthread_poll: 1"),
     (RING, "fixedbufs: 1"),
     (RING, "registerfiles: 1"),

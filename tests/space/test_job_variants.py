@@ -40,7 +40,10 @@ def test_set_values_are_axes() -> None:
     assert len({cell.id for cell in cells}) == 8
     assert [cell.name for cell in cells][:2] == ["raw/db/bs=4k,iodepth=1", "raw/db/bs=4k,iodepth=32"]
     assert cells[0].axes["workload.set.reader.iodepth"] == "1"
-    assert declared.space.notes == ("workload db: the top of the layout replaces filename=/dev/sdz of dir/jobs/db.fio",)
+    assert declared.space.notes == (
+        "workload db: the top of the layout replaces filename=/dev/sdz of dir/jobs/db.fio",
+        "workload db: write_bw_log of dir/jobs/db.fio has no effect: matrix sets it itself, or leaves it out",
+    )
     assert declared.source.used == {"dir/jobs/db.fio": JOB}
 
 

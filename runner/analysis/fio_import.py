@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from runner.analysis import fio_versions
 from runner.analysis.axes import grouped
 from runner.base.errors import BadInput
 from runner.base.files import MIB
@@ -65,13 +66,20 @@ def parse_groups(content: bytes, file: str) -> list[Group]:
     text = content[-_EVIDENCE:].decode("utf-8", "replace")
     try:
         whole = find_last_json(content, text, file)
-        jobs = fio_output.jobs_of(whole, text)
     except FioFailed as failed:
+        head = content[:_EVIDENCE].decode("utf-8", "replace")
+        other = fio_versions.other_report(head) if isinstance(failed, fio_output.NoJson) else ""
         raise BadInput(
-            f"{file}: {failed.brief}",
+            f"{file} is {other}, which does not have all figures" if other else f"{file}: {failed.brief}",
             details=_last_line(failed.evidence),
             resolution="it reads the output of `fio --output-format=json+` (or json)",
         ) from failed
+    jobs = fio_versions.jobs_in(whole)
+    if not jobs:
+        raise BadInput(
+            f"{file}: fio's JSON has no job, neither in `jobs` nor in `client_stats`",
+            resolution="it reads the output of `fio --output-format=json+` (or json)",
+        )
     if str(whole.get("fio version")) in {fio_output.SYNTHETIC, fio_output.FORMERLY_SYNTHETIC}:
         raise BadInput(
             f"{file} is synthetic, from the dry machine, so it has no measured figures",
@@ -197,19 +205,22 @@ def _group(
     with suppress(OverflowError):  # the file names a time before the year 1
         started -= timedelta(seconds=figures.runtime if figures else 0)
     lacks = _lacking(figures) if figures else ()
+    if figures and any(map(fio_versions.has_percentiles_of_completions, jobs)):
+        lacks = (*lacks, _SUBMISSION)
     return Group(
         name, options, figures, failure, version, started, lacks, unsettled=fio_output.missed_steady_states(jobs)
     )
 
 
+_SUBMISSION = "the time of submission in percentiles, which are those of `clat`; lat_percentiles=1 includes it"
+
+
 def _lacking(figures: Figures) -> tuple[str, ...]:
     sides = figures.sides.values()
     if all(side.lat_mean is None for side in sides):
-        return ("latencies: fio did not measure them, on request",)
+        return ("latencies: the file has none of the whole time (`lat_ns`)",)
     if any(side.lat_p99 is None for side in sides):
-        return (
-            "percentiles of the whole latency: fio writes them with lat_percentiles=1, of several jobs as json+ only",
-        )
+        return ("percentiles: fio merges those of several jobs with group_reporting or json+ only",)
     return ()
 
 

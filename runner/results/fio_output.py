@@ -140,7 +140,7 @@ def figures_of(jobs: Sequence[Mapping[str, Any]], text: str, phases: Phases = Ma
     """Return the figures of all jobs together. Jobs of a later phase begin when those of an earlier one have ended."""
     _refuse_failed(jobs)
     if misfit := next(find_misfits(jobs), None):
-        raise FioFailed(f"fio's JSON is not as fio writes it: {misfit}", evidence=_clip(text))
+        raise FioFailed(f"fio's JSON cannot be used: {misfit}", evidence=_clip(text))
     figures = _figures(jobs, phases)
     if not figures.sides:
         raise FioFailed(
@@ -197,7 +197,7 @@ def find_json(text: str) -> Any:
 
 def _refuse_failed(jobs: Iterable[Mapping[str, Any]]) -> None:
     for job in jobs:
-        if "mixed" in job:
+        if "mixed" in job and "read" not in job:  # `unified_rw_reporting=both` has all
             raise FioFailed(
                 "fio reported reads and writes as one figure",
                 resolution="remove `unified_rw_reporting` from the workload; matrix needs separate directions",

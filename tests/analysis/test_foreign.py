@@ -74,13 +74,13 @@ def test_synthetic_figures_do_not_become_a_measurement(version: str) -> None:
         parse_groups(GROUPED.replace('"fio-3.33"', f'"{version}"'), "old.json")
 
 
-def test_older_formats_are_no_guess() -> None:
+def test_a_missing_figure_is_no_guess() -> None:
     whole: dict[str, Any] = orjson.loads(GROUPED[GROUPED.index("{\n") :])
     for side in ("read", "write"):
-        del whole["jobs"][0][side]["bw_bytes"]
+        del whole["jobs"][0][side]["bw_bytes"], whole["jobs"][0][side]["bw"]
     (group,) = parse_groups(orjson.dumps(whole, option=orjson.OPT_INDENT_2).decode(), "f")
     assert group.figures is None
-    assert "is not as fio writes it: jobs[0].read.bw_bytes is missing" in group.failure
+    assert "cannot be used: jobs[0].read.bw_bytes is missing" in group.failure
 
 
 def test_of_several_documents_the_last_whole_one_counts() -> None:

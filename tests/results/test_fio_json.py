@@ -248,9 +248,9 @@ def test_trims_are_a_direction_of_their_own() -> None:
         ('{\n"jobs": []\n}', "no jobs"),
         ('{\n"jobs": [1]\n}', "no jobs"),
         ("{\n}", "no jobs"),
-        ('{\n"jobs": [{"read": {"total_ios": 4}}]\n}', "is not as fio writes it"),
-        ('{\n"jobs": [{"read": 7}]\n}', "is not as fio writes it"),
-        ('{\n"jobs": [{}]\n}', "is not as fio writes it"),
+        ('{\n"jobs": [{"read": {"total_ios": 4}}]\n}', "cannot be used"),
+        ('{\n"jobs": [{"read": 7}]\n}', "cannot be used"),
+        ('{\n"jobs": [{}]\n}', "cannot be used"),
     ],
 )
 def test_what_is_no_result_is_named_with_its_evidence(text: str, brief: str) -> None:

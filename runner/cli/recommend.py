@@ -142,7 +142,7 @@ def _best_cell(row: RunRow, found: Recommendation, results: Path) -> Cell | None
     manifest = load(results / row.name).manifest
     if manifest.machine == IMPORTED:
         return None
-    return next((cell for cell in declared_by(manifest).space.cells() if cell.id in found.best.cells), None)
+    return next((cell for cell in declared_by(manifest).space.cells() if cell.id in found.chosen.cells), None)
 
 
 def _write_commands(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from math import inf, isfinite
@@ -10,6 +11,7 @@ from statistics import fmean, geometric_mean
 from typing import TYPE_CHECKING
 
 from runner.base.errors import BadInput
+from runner.base.quantities import parse_size
 from runner.guidelines.evaluate import Level
 from runner.guidelines.samples import Measured, kind_of
 from runner.language.metrics import KNOWN, RATES, SIDES, Metric, is_large
@@ -52,6 +54,35 @@ class Recommendation:
     @property
     def level(self) -> list[Setting]:
         return [one for one in self.settings[1:] if one.candidate]
+
+    @property
+    def chosen(self) -> Setting:
+        """Return the best, or of those that cannot be told from it, the default or the smallest within 5 %."""
+        near = [one for one in self.level if one.ratio and abs(one.ratio.ratio - 1) <= EQUAL]
+        won = dict(self.best.places)
+        plain = (one for one in near if dict(one.places).keys() == won.keys() and _plainness(one, won) is not None)
+        return min((self.best, *plain), key=lambda one: _plainness(one, won) or ())
+
+
+def _plainness(setting: Setting, won: Mapping[str, str]) -> tuple[tuple[bool, float], ...] | None:
+    """Return the order of a setting: defaults, then small numbers; None if it differs from the best in a name."""
+    found = []
+    for axis, value in setting.places:
+        size = _size(value)
+        if value != won[axis] and (size is None or _size(won[axis]) is None):
+            return None
+        found.append((size != -inf, size or 0.0))
+    return tuple(found)
+
+
+def _size(value: str) -> float | None:
+    if value == "default":
+        return -inf
+    with suppress(ValueError):
+        return float(value)
+    with suppress(ValueError):
+        return float(parse_size(value))
+    return None
 
 
 def possible_choices(found: Sequence[Measured]) -> list[Measured]:

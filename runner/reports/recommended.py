@@ -18,12 +18,15 @@ if TYPE_CHECKING:
 
 
 def recommendation_rows(found: Recommendation, cells: Mapping[str, CellRow]) -> Grid:
-    columns = ("setting", "best", "may_be_best", "metric", "unit", "value", "ratio", "ratio_low", "ratio_high", "cells")
+    figures = ("metric", "unit", "value", "ratio", "ratio_low", "ratio_high")
+    columns = ("setting", "best", "may_be_best", *figures, "cells", "recommended")
+    chosen = found.chosen
     rows: list[tuple[Value, ...]] = [
         (
             *(setting_name(one, cells), one is found.best, one.candidate),
             *(found.metric.name, found.metric.unit, one.level, *ratio_values(one.ratio)),
             " ".join(one.cells),
+            one is chosen,
         )
         for one in found.settings
     ]
@@ -56,8 +59,10 @@ def _against(setting: Setting) -> tuple[str, str]:
 
 def _remark(setting: Setting, found: Recommendation) -> str:
     host_limited = " (!)" if setting.host_limited else ""
+    if setting is found.chosen and found.level:
+        return f"recommended{host_limited}"
     if setting is found.best:
-        return f"best{host_limited}"
+        return f"{'highest' if found.level else 'best'}{host_limited}"
     if setting.candidate:
         return f"may be as good{host_limited}"
     cost = "" if setting.ratio is None else f"costs {percent(abs(1 - setting.ratio.ratio))}"
@@ -66,10 +71,14 @@ def _remark(setting: Setting, found: Recommendation) -> str:
 
 def _notes(found: Recommendation, cells: Mapping[str, CellRow]) -> list[str]:
     work = f"{' and '.join(found.workloads)}: " if any(found.workloads) else ""
-    level = few(setting_name(one, cells) for one in found.level)
-    equals = f"; {level} may be as good" if level else "; all others are slower"
     others = found.settings[1:]
-    best = f"best is {setting_name(found.best, cells)}{equals} ({found.confidence * 100:g} % confidence)"
+    sure = f"({found.confidence * 100:g} % confidence)"
+    best = f"best is {setting_name(found.best, cells)}; all others are slower {sure}"
+    if found.level:
+        alike = few(setting_name(one, cells) for one in (found.best, *found.level))
+        kept = setting_name(found.chosen, cells)
+        why = ": the default, or the smallest value within 5 %" if found.chosen is not found.best else ""
+        best = f"no difference can be told between {alike} {sure}; recommended is {kept}{why}"
     only = f"{setting_name(found.best, cells)} is the only selected setting with figures"
     notes = [f"{work}{best if others else only}"]
     if any(one.ratio is None for one in others) or (others and all(one.ratio and not one.ratio.low for one in others)):

@@ -43,6 +43,36 @@ def test_a_setting_that_a_faster_host_could_make_as_good_may_be_best(lost: float
     assert recommend_settings(measured, READ).settings[2].candidate is candidate
 
 
+@pytest.mark.parametrize(
+    ("values", "levels", "chosen"),
+    [
+        (["64KiB", "256KiB", "1MiB"], [99.9, 100.0, 100.0], "64KiB"),
+        (["64KiB", "256KiB", "1MiB"], [100.0, 99.9, 80.0], "64KiB"),
+        (["64KiB", "256KiB", "1MiB"], [80.0, 99.9, 100.0], "256KiB"),
+        (["4096", "default", "256"], [100.0, 99.9, 99.9], "default"),
+        (["4096", "16384", "256"], [100.0, 99.9, 99.9], "256"),
+    ],
+)
+def test_where_no_difference_can_be_told_the_default_or_the_smallest_is_kept(
+    values: list[str], levels: list[float], chosen: str
+) -> None:
+    by_value = dict(zip(values, levels, strict=True))
+    found = recommend_settings(list(run(cells(md_chunk=values), lambda axes: by_value[axes["md.chunk"]])), READ)
+    assert dict(found.chosen.places)["md.chunk"] == chosen
+
+
+def test_a_name_is_never_exchanged_for_another() -> None:
+    """Which of two layouts is simpler is unknown: the one with the highest figure stays."""
+    found = recommend_settings(list(run(cells(layout=["a", "b"]), lambda axes: 100.0 + (axes["layout"] == "b"))), READ)
+    assert found.level
+    assert found.chosen is found.best
+
+
+def test_a_clear_best_is_recommended() -> None:
+    found = recommend_settings(list(run(FIELD, level, column="read_lat_p99")), KNOWN["read.lat_p99"])
+    assert found.chosen is found.best
+
+
 def test_several_workloads_count_alike() -> None:
     found = recommend_settings(list(run(FIELD, level, noise=1e-6)), READ)
     assert found.best.level == pytest.approx((100 * 300) ** 0.5, rel=1e-3)

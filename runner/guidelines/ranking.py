@@ -14,12 +14,13 @@ from runner.base.errors import BadInput
 from runner.base.quantities import parse_size
 from runner.guidelines.evaluate import Level
 from runner.guidelines.samples import Measured, kind_of
+from runner.language.fio_values import MIXED, parse_fio_size
 from runner.language.metrics import KNOWN, RATES, SIDES, Metric, is_large
 from runner.statistics.extremes import find_extreme
 from runner.statistics.ratios import Ratio, paired_ratio
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from runner.results.record import CellRow
 
@@ -192,6 +193,43 @@ def _combined_figure(several: Mapping[Places, Measured], metric: Metric) -> dict
 EQUAL = 0.05  # differences up to this size count as equal
 #: The figures that a ranking needs.
 COLUMNS = (*(f"{side}_{rate}" for rate in RATES for side in SIDES), "sync_bw")
+_LATENCIES = {side: KNOWN[f"{side}.lat_mean"] for side in SIDES}
+#: Options of fio with which work waits on purpose, so that its rate says little; and the figure that they limit.
+_LIMITS = {"rate_iops": KNOWN["total.iops"], "rate": KNOWN["total.bw"]}
+_PACED = frozenset({*_LIMITS, "thinktime"})
+_REACHED = 0.98  # of a limit; fio's own rate varies by about 1 %
+
+
+def is_paced(axes: Mapping[str, str]) -> bool:
+    return any(axes.get(f"workload.fio.{name}", "0") != "0" for name in _PACED)
+
+
+def columns_of(cell: CellRow) -> tuple[str, ...]:
+    """Return the figures that a ranking of this cell needs: that of paced work compares latencies."""
+    return (*COLUMNS, *(f"{side}_lat_mean" for side in SIDES)) if is_paced(cell.axes) else COLUMNS
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    rate: float
+    wanted: float
+    unit: str
+
+    @property
+    def is_reached(self) -> bool:
+        return self.rate >= _REACHED * self.wanted
+
+
+def _pace(one: Measured) -> Pace | None:
+    """Return the rate of paced work beside its limit, if that is one number."""
+    axes = one.cell.axes
+    for name, metric in _LIMITS.items():
+        text, rates = axes.get(f"workload.fio.{name}", ""), one.rounds(metric).values()
+        if text and rates and axes.get("workload.rw") not in MIXED:
+            with suppress(ValueError):
+                wanted = parse_fio_size(text) * int(axes.get("workload.numjobs", "1"))
+                return Pace(fmean(rates), wanted, metric.unit) if wanted else None
+    return None
 
 
 class Standing(StrEnum):
@@ -215,6 +253,7 @@ class RankedStack:
     lost_share: float = 0.0
     #: How many times as fast the fastest one would be on a host that slows down neither; None if none is slowed down.
     corrected: tuple[float, float] | None = None
+    pace: Pace | None = None  # of work with a limit
 
     @property
     def has_interval(self) -> bool:
@@ -298,8 +337,18 @@ def _ranking(declared: Settings, confidence: float, share: float) -> Ranking | N
     )
 
 
+def _rates_of(several: Iterable[Measured], side: str) -> Iterator[float]:
+    for one in several:
+        yield from one.rounds(KNOWN[f"{side}.iops"]).values()
+
+
 def headline(cells: Iterable[Measured]) -> Metric:
     several = list(cells)
+    if several and all(is_paced(one.cell.axes) for one in several):
+        counts = {side: sum(len(one.rounds(metric)) for one in several) for side, metric in _LATENCIES.items()}
+        rates = {side: sum(_rates_of(several, side)) for side, count in counts.items() if count}
+        if rates:
+            return _LATENCIES[max(rates, key=lambda side: rates[side])]
     if any(one.rounds(KNOWN["sync.bw"]) for one in several):
         return KNOWN["sync.bw"]
     bw, iops = (
@@ -312,11 +361,12 @@ def headline(cells: Iterable[Measured]) -> Metric:
 def _stack(
     setting: Setting, best: Setting, cells: Mapping[str, Measured], metric: Metric, *, fastest: bool
 ) -> RankedStack:
-    behind = setting.ratio.inverse if setting.ratio else None
+    behind = setting.ratio.inverse if setting.ratio and metric.more_is_better else setting.ratio
     one, first = cells[setting.cells[0]], cells[best.cells[0]]
-    standing = Standing.FASTEST if fastest else _standing(setting, behind, one.lost_share)
+    standing = Standing.FASTEST if fastest else _standing(setting, behind, one.lost_share, metric)
     corrected = _corrected(behind, one.lost_share, first.lost_share) if behind else None
-    return RankedStack(one.cell, fmean(one.rounds(metric).values()), standing, behind, one.lost_share, corrected)
+    level = fmean(one.rounds(metric).values())
+    return RankedStack(one.cell, level, standing, behind, one.lost_share, corrected, _pace(one))
 
 
 def _corrected(behind: Ratio, lost: float, lost_by_fastest: float) -> tuple[float, float] | None:
@@ -326,13 +376,15 @@ def _corrected(behind: Ratio, lost: float, lost_by_fastest: float) -> tuple[floa
     return behind.low * (1 - lost), behind.high / (1 - lost_by_fastest) if lost_by_fastest < 1 else inf
 
 
-def _standing(setting: Setting, behind: Ratio | None, lost_share: float) -> Standing:
+def _standing(setting: Setting, behind: Ratio | None, lost_share: float, metric: Metric) -> Standing:
     """Call a stack slower only if the test of all stacks and the interval of the pair agree."""
     if setting.ratio is None or behind is None:
         return Standing.NOT_COMPARED
     equal = behind.low >= 1 / (1 + EQUAL) and behind.high <= 1 + EQUAL
     is_slower_here = behind.low > 1
-    if lost_share and (equal or (is_slower_here and could_be_as_good(setting.ratio, lost_share))):
+    if lost_share and (
+        equal or (is_slower_here and could_be_as_good(setting.ratio, lost_share, more_is_better=metric.more_is_better))
+    ):
         return Standing.HOST_LIMITED
     if equal:
         return Standing.EQUAL

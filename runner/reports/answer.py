@@ -343,8 +343,10 @@ def _single_trials(several: Sequence[Ranking]) -> Group:
     for one in several:
         first, second = (f"{marked_name(stack)}, {figure_of(one, stack)}" for stack in one.stacks[:2])
         lines.append(f"{workload_name(one)}: {first} (next: {second})")
-        leads.append(one.stacks[0].level / one.stacks[1].level)
-    heading = "One round cannot tell which stack is fastest. The highest figures:"
+        lead = one.stacks[0].level / one.stacks[1].level
+        leads.append(lead if one.metric.more_is_better else 1 / lead)
+    which = "highest" if all(one.metric.more_is_better for one in several) else "best"
+    heading = f"One round cannot tell which stack is fastest. The {which} figures:"
     return Group(heading, tuple(lines), tuple(leads))
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from math import ceil, isfinite
 from typing import TYPE_CHECKING
 
-from runner.guidelines.ranking import EQUAL, RankedStack, Ranking, Standing
+from runner.guidelines.ranking import EQUAL, Pace, RankedStack, Ranking, Standing
 from runner.reports.junit import split_name
 from runner.reports.terminal import percent as rounded_percent
 from runner.reports.terminal_text import digits, figure, times, times_between
@@ -34,10 +34,11 @@ def name_stacks(cells: Iterable[CellRow], of: int) -> str:
 
 
 def standing_of(stack: RankedStack, one: Ranking) -> str:
+    top = "highest" if one.metric.more_is_better else "lowest"
     if stack.standing is Standing.FASTEST and one.trials == 1:
-        return "highest, in one round"
+        return f"{top}, in one round"
     if stack.standing is Standing.FASTEST and len(one.leaders) > 1:
-        return "highest"  # another one may be as fast
+        return top  # another one may be as fast
     return WITHIN if stack.standing is Standing.EQUAL else stack.standing.value
 
 
@@ -56,7 +57,15 @@ def ratio_of(stack: RankedStack) -> str:
 
 
 def figure_of(one: Ranking, stack: RankedStack) -> str:
-    return figure(stack.level, one.metric.unit).replace(" ", FIRM)
+    level = figure(stack.level, one.metric.unit).replace(" ", FIRM)
+    return f"{level}, {_pace_of(stack.pace)}" if stack.pace else level
+
+
+def _pace_of(pace: Pace) -> str:
+    if pace.is_reached:
+        return "rate reached"
+    got, wanted = (figure(rate, pace.unit).replace(" ", FIRM) for rate in (pace.rate, pace.wanted))
+    return f"{got.partition(FIRM)[0] if pace.unit == '1/s' else got}{FIRM}of{FIRM}{wanted}"
 
 
 def marked_name(stack: RankedStack) -> str:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from runner.guidelines.knee import Knee, find_knee, searches_of
-from runner.guidelines.ranking import COLUMNS, Ranking, rank_stacks
+from runner.guidelines.ranking import Ranking, columns_of, rank_stacks
 from runner.guidelines.samples import Measured, measured_cell
 from runner.guidelines.verdicts import SHARE, Judgement
 from runner.language.metrics import ALL_SIDES, FLUSH, OF_SYNC, RATES, SIDES, SYNC, TOTAL, headline
@@ -277,7 +277,7 @@ class RunData:
         cells = [cell for cell in self.cells if cell.id not in self._searched]
 
         def measure(one: Measured) -> Measured:
-            return measured_cell("", one.cell, self.by_cell[one.cell.id], self.rule, COLUMNS)
+            return measured_cell("", one.cell, self.by_cell[one.cell.id], self.rule, columns_of(one.cell))
 
         found = (Measured("", cell, NO_FIGURES) for cell in cells)
         return rank_stacks(found, self.confidence, SHARE if self.steered else 1.0, measure=measure)

@@ -25,9 +25,11 @@ def heat_map_of_squares(rankings: Sequence[Ranking], rows: int) -> Grid | None:
     fields: dict[str, dict[int, str]] = {}
     shares: dict[str, list[float]] = {}
     for at, one in enumerate(shown):
-        best = max(stack.level for stack in one.stacks)
-        for stack in one.stacks if best > 0 else ():
-            name, share = stack_name(stack.cell), stack.level / best
+        sign = 1 if one.metric.more_is_better else -1
+        levels = [stack.level**sign if stack.level else 0.0 for stack in one.stacks]
+        best = max(levels)
+        for stack, level in zip(one.stacks, levels, strict=True) if best > 0 else ():
+            name, share = stack_name(stack.cell), level / best
             fields.setdefault(name, {})[at] = f"{_square(share)} {figure_of(one, stack)}{mark(stack)}"
             shares.setdefault(name, []).append(share)
     if len(fields) < 2:

@@ -9,9 +9,10 @@ from typing import NamedTuple, TypeAlias
 
 from runner.analysis.axes import grouped
 from runner.analysis.pairs import Pair, Pairs, Side, pairs_of
-from runner.analysis.samples import Samples, is_percentile, mean_over_runs, more_is_faster, rates_of
+from runner.analysis.samples import LATENCIES, Samples, is_percentile, mean_over_runs, more_is_faster, rates_of
 from runner.analysis.tables import warnings
 from runner.base.errors import BadInput
+from runner.guidelines.ranking import is_paced
 from runner.reports.terminal import percent
 from runner.reports.terminal_text import times_between
 from runner.results.record import Outcome
@@ -154,13 +155,22 @@ def _figures(
     pairs: Iterable[Pair], metrics: Sequence[str], confidence: float, earlier: Sequence[Mapping[str, Sequence[Samples]]]
 ) -> Iterator[_Figure]:
     for pair in pairs:
-        for metric in metrics or rates_of((*pair.left, *pair.right)):
+        for metric in metrics or _usual_figures((*pair.left, *pair.right)):
             left = [one.rounds(metric) for one in pair.left]
             right = [one.rounds(metric) for one in pair.right]
             if any(left) and any(right):
                 means = mean_over_runs(pair.left, metric, left), mean_over_runs(pair.right, metric, right)
                 history = [[one.rounds(metric) for one in group.get(pair.left[0].cell.id, ())] for group in earlier]
                 yield _Figure(pair, metric, means, _ratio(pair, (left, right), confidence, history))
+
+
+def _usual_figures(several: Sequence[Samples]) -> Sequence[str]:
+    """Return the rates, or of paced work the latencies, because its rate is what was asked for."""
+    rates = rates_of(several)
+    if not all(is_paced(one.cell.axes) for one in several):
+        return rates
+    times = {f"{rate.partition('_')[0]}_lat_mean" for rate in rates}
+    return [name for name in LATENCIES if name in times and all(name in one.metrics for one in several)] or rates
 
 
 def _speed(verdict: Verdict, metric: str) -> Speed:

@@ -104,6 +104,7 @@ def is_percentile(metric: str) -> bool:
 
 
 #: Figures to read if the user does not request any.
+LATENCIES = tuple(f"{side}_lat_mean" for side in SIDES)  # by which paced work is compared
 USUAL_RATES = (*(f"{side}_{rate}" for rate in RATES for side in (*SIDES, TOTAL)), f"{SYNC}_bw")
 
 

@@ -145,7 +145,7 @@ class ComparisonRequest:
 def compare_runs(asked: ComparisonRequest) -> Comparison:
     from runner.analysis.compare import compare_sides, describe_noise_floor
     from runner.analysis.pairs import BY_ID, Side, earlier_groups, parts, runs_of, side_of
-    from runner.analysis.samples import USUAL_RATES
+    from runner.analysis.samples import LATENCIES, USUAL_RATES
     from runner.analysis.searches import Reader
     from runner.analysis.selectors import default_runs, explain_passed_over, with_hint
     from runner.cli.results import check_jobs
@@ -163,7 +163,7 @@ def compare_runs(asked: ComparisonRequest) -> Comparison:
         every = list({run.id: run for runs in runs_by_side for run in runs}.values())
         check_jobs(asked.metrics, shared, every)
         recorded = shared.trial_counts([run.id for run in every if not run.finished])
-        reader = Reader(shared, asked.metrics or USUAL_RATES, asked.source.results, only=asked.only)
+        reader = Reader(shared, asked.metrics or (*USUAL_RATES, *LATENCIES), asked.source.results, only=asked.only)
         found = reader.read(every)
         with with_hint(left_out):
             ids = [{run.id for run in runs} for runs in runs_by_side]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from typing import TYPE_CHECKING
 
@@ -85,6 +86,14 @@ def test_the_best_latency_has_the_best_square() -> None:
     grid = heat_map_of_squares(run({"slow": (499.9, 8.0), "quick": (499.5, 2.0)}, rate_iops="500").rankings, 9)
     assert grid is not None
     assert [row[0] for row in grid.rows] == ["quick", "slow"]
+
+
+def test_compare_compares_the_latency_of_paced_work(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "paced.yaml").write_text(_PACED.replace("repeat: 1", "repeat: 4"))
+    call("run", "--on", "dry", "paced.yaml")
+    said = call("compare", "latest", "latest", "--format", "csv")
+    metrics = {(row["name"], row["metric"]) for row in csv.DictReader(said.out.splitlines())}
+    assert {metric for _, metric in metrics} == {"read_lat_mean"}, said.err
 
 
 _PACED = """

@@ -12,7 +12,7 @@ from runner.analysis.pairs import Pair, Pairs, Side, pairs_of
 from runner.analysis.samples import LATENCIES, Samples, is_percentile, mean_over_runs, more_is_faster, rates_of
 from runner.analysis.tables import warnings
 from runner.base.errors import BadInput
-from runner.guidelines.ranking import is_paced
+from runner.language.metrics import is_paced
 from runner.reports.terminal import percent
 from runner.reports.terminal_text import times_between
 from runner.results.record import Outcome

@@ -15,7 +15,7 @@ from runner.base.quantities import parse_size
 from runner.guidelines.evaluate import Level
 from runner.guidelines.samples import Measured, kind_of
 from runner.language.fio_values import MIXED, parse_fio_size
-from runner.language.metrics import KNOWN, RATES, SIDES, Metric, is_large
+from runner.language.metrics import KNOWN, RATES, SIDES, Metric, is_large, is_paced
 from runner.statistics.extremes import find_extreme
 from runner.statistics.ratios import Ratio, paired_ratio
 
@@ -194,14 +194,9 @@ EQUAL = 0.05  # differences up to this size count as equal
 #: The figures that a ranking needs.
 COLUMNS = (*(f"{side}_{rate}" for rate in RATES for side in SIDES), "sync_bw")
 _LATENCIES = {side: KNOWN[f"{side}.lat_mean"] for side in SIDES}
-#: Options of fio with which work waits on purpose, so that its rate says little; and the figure that they limit.
+#: The figures that options of fio limit.
 _LIMITS = {"rate_iops": KNOWN["total.iops"], "rate": KNOWN["total.bw"]}
-_PACED = frozenset({*_LIMITS, "thinktime"})
 _REACHED = 0.98  # of a limit; fio's own rate varies by about 1 %
-
-
-def is_paced(axes: Mapping[str, str]) -> bool:
-    return any(axes.get(f"workload.fio.{name}", "0") != "0" for name in _PACED)
 
 
 def columns_of(cell: CellRow) -> tuple[str, ...]:

@@ -74,6 +74,14 @@ def is_large(bw: float, iops: float) -> bool:
     return bw >= LEAST_LARGE * iops
 
 
+#: Options of fio with which work waits on purpose, so that its rate says little.
+_PACES = tuple(f"workload.fio.{name}" for name in ("rate", "rate_iops", "thinktime"))
+
+
+def is_paced(axes: Mapping[str, str]) -> bool:
+    return any(axes.get(name, "0") != "0" for name in _PACES)
+
+
 def sides_of(figures: Collection[str]) -> tuple[str, ...]:
     found = tuple(side for side in SIDES if f"{side}_bw" in figures)
     return (TOTAL, *found) if len(found) > 1 else found

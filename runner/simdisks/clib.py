@@ -93,8 +93,9 @@ class Report:
     late: float
     owed: float
     failed: int
-    #: Of the whole board: time in which all disks were idle, and the part of it that delayed answers.
+    #: Of the whole board: time in which all disks were idle.
     idle: float
+    #: Of this disk: time without a request, since an answer of any disk, that delayed answers.
     starved: float
     #: Of the whole rig: seconds for which threads of its machine waited for a processor of the host.
     waited: float = 0.0

@@ -116,7 +116,7 @@ class Overload:
 
     #: Answers were later than the model's time.
     late: float
-    #: All disks were idle because requests came late, and that delayed answers.
+    #: Disks were idle because requests came late, and that delayed answers. A mean over disks, by their time at work.
     starved: float
     #: The machine waited for a processor. This is a bound of the loss, because its disks may have had other requests.
     crowded: float = 0.0
@@ -160,7 +160,10 @@ def overload_of(done: Sequence[Report]) -> Overload | None:
     busy = max((one.occupied for one in done), default=0.0)
     if not answered or not busy:
         return None
-    starved, idle, waited = done[0].starved, done[0].idle, done[0].waited  # the same in each report
+    idle, waited = done[0].idle, done[0].waited  # the same in each report
+    at_work = [one for one in done if one.occupied]
+    starved = sum(one.occupied * one.starved / (one.occupied + one.starved) for one in at_work)
     # Waits while no request is in flight, as at the start of fio, must not count more than their share of the time.
     crowded = min(waited / (waited + answered), waited / (busy + idle))
-    return Overload(sum(one.late for one in done) / answered, starved / (busy + starved), crowded)
+    late = sum(one.late for one in done) / answered
+    return Overload(late, starved / sum(one.occupied for one in at_work), crowded)

@@ -1,12 +1,14 @@
 """The server of a disk, with fio at its socket."""
 
 import asyncio
+import ctypes
 import errno
 import os
 import re
 import signal
 import socket
 import struct
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -311,11 +313,27 @@ def test_holes_and_data_may_be_in_one_request(tmp_path: Path) -> None:
     assert "failed" not in said
 
 
-@pytest.mark.parametrize("fault", [Fault(0, "slow", at=0.0, factor=4.0), Fault(0, "stalls", at=0.0, seconds=1.0)])
-def test_a_slow_or_stalled_disk_takes_its_time_and_is_no_overload(fault: Fault) -> None:
+@pytest.mark.parametrize("fault", [Fault(0, "slow", at=0.0, factor=4.0), Fault(0, "stalls", at=0.0, seconds=3.0)])
+def test_a_slow_or_stalled_disk_takes_its_time_and_is_no_overload(fault: Fault, tmp_path: Path) -> None:
     """Eight requests of an eightieth of a second each: the model owes more, and the host is not to blame for it."""
-    _, _, usual = asked(VOLUME, "--rw=read", "--size=512k")
-    status, said, done = asked(VOLUME, "--rw=read", "--size=512k", faults=(fault,))
+    work = ("--rw=read", "--size=512k")
+    _, _, usual = asked(VOLUME, *work)
+    gate = tmp_path / "gate"  # fio waits for it, so a slow start of fio does not use up the fault
+    os.mkfifo(gate)
+
+    async def ask() -> tuple[int, str, Report]:
+        async with serve_disk(VOLUME) as alone:
+
+            def begin() -> None:
+                with gate.open("w"):
+                    alone.board.add_fault(replace(fault, at=alone.board.clock()))
+
+            opened = asyncio.create_task(asyncio.to_thread(begin))
+            done = await asyncio.to_thread(run, [*FIO, f"--exec_prerun=cat {gate}", f"--uri={alone.uri}", *work])
+            await opened
+            return done.returncode, done.stdout + done.stderr, alone.board.report(0)
+
+    status, said, done = asyncio.run(ask())
     assert status == 0, said
     assert done.owed > 2 * usual.owed
 
@@ -349,6 +367,37 @@ def test_overload_is_what_a_trial_lost_of_the_time_in_which_it_wanted_something(
     assert Overload(late=0.03, starved=0.03).exceeds(0.05)
     assert not Overload(late=0.02, starved=0.03).exceeds(0.05)
     assert Overload(late=0.02, starved=0.03).exceeds(0.04)
+
+
+def test_the_wait_of_a_single_disk_counts_while_others_work() -> None:
+    async def gaps() -> list[float]:
+        code = load_library(await build_library()).c
+        code.board_begins.restype = ctypes.c_double
+        moment, at = ctypes.c_double, ctypes.c_int
+        with tempfile.TemporaryFile() as sheet:
+            board = ctypes.c_void_p(code.board_made(sheet.fileno(), moment(1.0)))
+
+            def begins(disk: int, now: float) -> float:
+                return float(code.board_begins(board, at(disk), moment(now)))
+
+            def ends(disk: int, now: float) -> None:
+                code.board_ended(board, at(disk), *(moment(now),) * 3, at(0))
+
+            found = [begins(0, 1.0), begins(1, 1.0)]
+            ends(0, 2.0)
+            found.append(begins(0, 2.5))  # disk 1 is at work, and disk 0 had nothing to do
+            ends(1, 3.0)
+            ends(0, 3.75)
+            found.append(begins(1, 4.0))  # the answer of disk 0 brought it, not the earlier one of disk 1
+            found.append(begins(1, 4.5))  # it has a request already
+            return found
+
+    assert asyncio.run(gaps()) == [0.0, 0.0, 0.5, 0.25, 0.0]
+
+
+def test_waits_count_by_the_work_of_each_disk() -> None:
+    busy, rare = replace(QUIET, occupied=9.0, starved=1.0, owed=9.0), replace(QUIET, occupied=1.0, starved=3.0, owed=1.0)
+    assert overload_of((busy, rare)) == Overload(late=0.0, starved=pytest.approx((9.0 * 0.1 + 1.0 * 0.75) / 10.0))
 
 
 def test_a_machine_that_waits_for_a_processor_is_host_limited_although_its_disks_had_work() -> None:

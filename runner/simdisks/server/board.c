@@ -25,14 +25,14 @@ struct bus {
 
 struct presence {
   int outstanding;
-  double since;
+  double since, idle_since;
 };
 
 struct board {
   pthread_mutex_t lock;
   double epoch;
   int outstanding;
-  double idle_since, idle, starved;
+  double idle_since, idle, answered;
   struct presence presence[MOST_DISKS];
   struct report report[MOST_DISKS];
   double slow;
@@ -138,25 +138,35 @@ double board_bus_end(struct board *b, int bus, double ready, double length, doub
 }
 
 double board_begins(struct board *b, int disk, double now) {
+  struct presence *own = &b->presence[disk];
+  double gap = 0;
   lock(b);
-  double gap = !b->outstanding++ && b->idle_since > 0 && now > b->idle_since ? now - b->idle_since : 0;
-  b->idle += gap;
-  if (!b->presence[disk].outstanding++) b->presence[disk].since = now;
+  if (!b->outstanding++ && b->idle_since > 0 && now > b->idle_since) b->idle += now - b->idle_since;
+  if (!own->outstanding++) {
+    double since = own->idle_since > b->answered ? own->idle_since : b->answered;
+    if (own->idle_since > 0 && now > since) gap = now - since;
+    own->since = now;
+  }
   unlock(b);
   return gap;
 }
 
-void board_starved(struct board *b, double seconds) {
+void board_starved(struct board *b, int disk, double seconds) {
   lock(b);
-  b->starved += seconds;
+  b->report[disk].starved += seconds;
   unlock(b);
 }
 
 void board_ended(struct board *b, int disk, double now, double arrived, double due, int failed) {
   struct report *r = &b->report[disk];
+  struct presence *own = &b->presence[disk];
   lock(b);
+  b->answered = now;
   if (!--b->outstanding) b->idle_since = now;
-  if (!--b->presence[disk].outstanding) r->occupied += now - b->presence[disk].since;
+  if (!--own->outstanding) {
+    r->occupied += now - own->since;
+    own->idle_since = now;
+  }
   r->failed += (uint64_t)failed;
   r->owed += due - arrived;
   r->late += now - due;
@@ -170,7 +180,6 @@ void board_report(struct board *b, int disk, struct report *into) {
   *into = b->report[disk];
   if (b->presence[disk].outstanding) into->occupied += board_clock(b) - b->presence[disk].since;
   into->idle = b->idle;
-  into->starved = b->starved;
   if (!b->outstanding && b->idle_since > 0) into->idle += board_clock(b) - b->idle_since;
   unlock(b);
 }

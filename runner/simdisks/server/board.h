@@ -29,7 +29,7 @@ struct report {
   double owed;      /* seconds that the model took for requests, summed */
   uint64_t failed;  /* requests that failed by a fault */
   double idle;      /* of the whole board: seconds in which all disks were idle */
-  double starved;   /* the part of it that delayed answers */
+  double starved;   /* of this disk: seconds without a request that delayed answers */
 };
 
 struct board;
@@ -56,9 +56,9 @@ void board_report(struct board *, int disk, struct report *);
  * once: many busy-waiting disks would take the processor from the clients, and all answers would be late. */
 double board_early(double *last, double arrived, double due);
 double board_bus_end(struct board *, int bus, double ready, double length, double begun);
-/* Returns how long all disks had been idle. */
+/* Returns how long the disk had been without a request since any disk answered: an answer brings the next request. */
 double board_begins(struct board *, int disk, double now);
-void board_starved(struct board *, double seconds);
+void board_starved(struct board *, int disk, double seconds);
 void board_ended(struct board *, int disk, double now, double arrived, double due, int failed);
 void board_done(struct board *, int disk, const struct disk_done *done);
 int board_faults(struct board *, int disk, struct fault *into);

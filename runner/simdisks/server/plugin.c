@@ -29,7 +29,7 @@ struct request {
   int used, certain, held_up;
   int waits; /* for the disk's decision; the thread may still use the image file */
   double arrived, due;
-  double gap; /* how long all disks of the board had been idle when it came */
+  double gap; /* how long its disk had waited for it */
   pthread_cond_t told;
 };
 
@@ -299,7 +299,7 @@ static int answered(struct request *own, int what, uint64_t offset, uint64_t len
   pthread_mutex_lock(&lock);
   int known = board_faults(board, disk, faults);
   become_certain(own, known);
-  if (own->gap * board_slow(board) < PAUSE && !own->held_up) board_starved(board, own->gap);
+  if (own->gap * board_slow(board) < PAUSE && !own->held_up) board_starved(board, disk, own->gap);
   physics_done(physics, &so_far);
   board_done(board, disk, &so_far);
   double arrived = own->arrived, due = regained(known, own->due);

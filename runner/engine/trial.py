@@ -18,7 +18,16 @@ from runner.language.pts import PtsWorkload
 from runner.language.replay import ReplayWorkload
 from runner.language.sync_workload import SyncWorkload
 from runner.machines.base import Machine, Rig, RigLost, Step, StepResult
-from runner.results.counters import FULL, TrialUse, buses, count_cache_flushes, notes, observe_use, transit_share
+from runner.results.counters import (
+    FULL,
+    TrialUse,
+    buses,
+    count_cache_flushes,
+    lost_to_others,
+    notes,
+    observe_use,
+    transit_share,
+)
 from runner.results.fio_output import mark_synthetic
 from runner.results.record import HOST_LIMITED, REPLAY, SATURATED, SLOW, UNSETTLED, Outcome
 from runner.scripts.cell import (
@@ -165,9 +174,10 @@ class StackOnRig:
         # fio's run time lacks that of the verification.
         timed = None if work.verifies or isinstance(work, PtsWorkload) else found.figures
         beside = observe_use(output.before, output.after, found.readings, timed, work, slow)
-        overload = host_limited(done, work, self._matrix.machine.strain, beside)
+        strain = self._matrix.machine.strain
+        overload = host_limited(done, work, strain, beside) if done else busy_host(timed, work, strain, beside)
         if found.replay:
-            kept_up = kept_pace(done, self._matrix.machine.strain, found.replay.seconds)
+            kept_up = kept_pace(done, strain, found.replay.seconds)
             overload = {**overload, **late_replay(found.replay, work.runtime or 0.0, overload, kept_up=kept_up)}
         return Measured(
             finding=found,
@@ -272,6 +282,19 @@ def host_limited(
         return {}
     share = {"host_limited_share": f"{overload.share:.{DECIMALS['host_limited_share']}f}"}
     return {**share, HOST_LIMITED: str(overload)} if overload.exceeds(bound) else share
+
+
+def busy_host(figures: Figures | None, work: Workload, bound: float, beside: TrialUse | None) -> dict[str, str]:
+    """Return a note if other programs, or other virtual machines, left too little of the processors.
+
+    Disks without a model cannot tell how much time was lost, so this is a bound of it.
+    """
+    if figures is None or beside is None:
+        return {}
+    programs, machines = lost_to_others(beside, figures, work)
+    lost = programs + machines
+    text = f"{lost:.1%} (other programs {programs:.1%}, other machines {machines:.1%})"
+    return {HOST_LIMITED: text, "host_limited_share": f"{lost:.4f}"} if lost > bound else {}
 
 
 def kept_pace(done: Sequence[Report], bound: float, seconds: float) -> bool:

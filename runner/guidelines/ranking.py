@@ -244,7 +244,7 @@ class RankedStack:
     level: float  # the mean over its trials, as in tables
     standing: Standing
     behind: Ratio | None  # how many times as fast the fastest one is; None for itself, and without a common round
-    #: The share of the time that it lost to a host too slow for its simulated disks; 0 if the host kept up.
+    #: The share of the time that it lost to a host too slow or too busy; 0 if the host kept up.
     lost_share: float = 0.0
     #: How many times as fast the fastest one would be on a host that slows down neither; None if none is slowed down.
     corrected: tuple[float, float] | None = None

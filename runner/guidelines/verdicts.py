@@ -210,7 +210,7 @@ def _notes(verdict: Verdict, results: Sequence[CaseResult], contexts: Sequence[C
         texts = [f"{one.case.label or 'one pair'} ({one.value:.2f}\u00d7 {one.verdict})" for one in against]
         yield f"another verdict alone: {_few(texts, 4)}"
     if verdict is not Verdict.NOT_TESTED and any(one.host_limited for one in results):
-        yield "uses host-limited trials: the host was too slow for its simulated disks"
+        yield "uses host-limited trials: the host was too slow or too busy"
     if correlation := max(filter(None, (one.correlation for one in results)), default=0.0):
         yield f"trials are correlated ({correlation:.1f} from one round to the next), so the interval is wider"
 

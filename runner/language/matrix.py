@@ -100,7 +100,7 @@ class MachineWish(Model):
         Field(
             gt=0,
             le=1,
-            description="a trial on simulated disks that lost more than this share of its I/O time is host-limited",
+            description="a trial that lost more than this share of its I/O time to its host is host-limited",
         ),
     ] = 0.05
 

@@ -74,7 +74,7 @@ def held_back_by(trials: Sequence[Trial]) -> str:
         (f" in {limited:,} of {len(counted):,} trials", " of all trials") if limited < len(counted) else ("", "")
     )
     lost = f"on average {percent(mean_lost_share(counted))} of the time{whose} lost"
-    host = f"host{which}: too slow for its simulated disks, {lost}"
+    host = f"host{which}: too slow or too busy, {lost}"
     return f"{host}; else {spaced(named)}" if named else host
 
 
@@ -107,9 +107,11 @@ class ConcernCounter:
 #: The parts of a note on a host-limited trial, and what they mean.
 _LOSSES = {
     "answers late": "answers left late",
-    "disks left waiting": "requests came late, so all disks were idle",
+    "disks left waiting": "requests came late, so disks were idle",
     "on the way to the disks and back": "requests and answers were under way",
     "no processor for the machine": "the virtual machine waited for a processor of the host",
+    "other programs": "other programs used the processors",
+    "other machines": "other virtual machines used the processors",
 }
 _LOSS = re.compile(rf"({'|'.join(_LOSSES)}) ([\d.]+)%")
 
@@ -161,12 +163,12 @@ _KINDS = (
     _Kind("Skipped", "These trials did not run.", _ended(Outcome.SKIPPED), ""),
     _Kind(
         "Host-limited",
-        "The host could not keep up with its simulated disks. The figures depend on both. "
+        "The host could not keep up with its simulated disks, or was busy with other work. The figures depend on both. "
         "Each row is of the worst trial; the shares in the answer and in `held back by` are means over all trials. "
         "Late answers and idle disks add up. The other losses overlap with these, so only the largest counts. "
         "`matrix help simulated-disks` explains the losses.",
         _noted(HOST_LIMITED),
-        "The host could not keep up with its simulated disks, so the figures depend on both.",
+        "The host was too slow or too busy, so the figures also depend on it.",
         _worst_loss,
     ),
     _Kind(

@@ -102,12 +102,10 @@ TRIAL_TAIL = (
     Column(
         "host_limited_share",
         "",
-        "share of the I/O time that was lost because the host was too slow for its simulated disks (0.05: 5 %); empty "
-        "without simulated disks",
+        "share of the I/O time that was lost because the host was too slow or too busy (0.05: 5 %); without simulated "
+        "disks: the share of the processors that other work used, if it was too large, else empty",
     ),
-    Column(
-        "host_limited", "", "if the host could not keep up with its simulated disks: by how much, and why; else empty"
-    ),
+    Column("host_limited", "", "if the host was too slow or too busy: by how much, and why; else empty"),
     Column(
         "unsettled",
         "",
@@ -147,7 +145,7 @@ SUMMARY_HEAD = (
         "",
         "smallest number of reads or of writes in a measured trial; below 10, the figures are unreliable",
     ),
-    Column("host_limited", "", "number of host-limited trials: the host could not keep up with its simulated disks"),
+    Column("host_limited", "", "number of host-limited trials: the host was too slow or too busy"),
     Column("unsettled", "", "number of trials that did not become steady; the figures exclude them"),
     Column(
         "until", "", "the wanted half width of the interval, relative to the mean (0.05: ± 5 %); empty without `until:`"

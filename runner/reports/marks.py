@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 MARK = "(!)"
 HOST_LIMITED = (
-    "(!) host-limited: the host was too slow for its simulated disks, so the figure may be too low. A number counts "
+    "(!) host-limited: the host was too slow or too busy, so the figure may be too low. A number counts "
     "such trials. A percentage is the share of the time lost in such trials, on average over all trials; a ratio is "
     "then a range. These help: a host without other work, a larger factor for `slow:` in `disks:` (2, 4 or 8; it is 1 "
     "by default), fewer `--jobs` if it is more than 1, longer trials, KVM."

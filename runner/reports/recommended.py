@@ -99,7 +99,7 @@ def _notes(found: Recommendation, cells: Mapping[str, CellRow]) -> list[str]:
         notes.append(f"not compared: {some} figures for some of this work")
     if any(one.host_limited for one in found.settings):
         notes.append(
-            "(!): the host was too slow for its simulated disks in some trials. The figure may be too "
+            "(!): the host was too slow or too busy in some trials. The figure may be too "
             "low, and the interval does not include the lost time"
         )
     return notes

@@ -49,6 +49,7 @@ class Processors:
     shares: Mapping[str, float]  # by KINDS; the sum is 1
     interrupts: int
     switches: int
+    ticks: int = 0  # of all processors together
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +167,7 @@ def processor_use(before: CounterSnapshot, after: CounterSnapshot, slow: int = 1
     total = sum(ticks.values()) or 1
     shares = {kind: tick / total for kind, tick in ticks.items()}
     once = {word: max(0, after.stat.get(word, (0,))[0] - before.stat.get(word, (0,))[0]) for word in ("intr", "ctxt")}
-    return Processors((after.clock - before.clock) / slow, shares, once["intr"], once["ctxt"])
+    return Processors((after.clock - before.clock) / slow, shares, once["intr"], once["ctxt"], total)
 
 
 _FEW = 8  # QEMU sends at most 16 requests at a time to a disk; a burst of 15 has this mean
@@ -204,7 +205,7 @@ def bottleneck(found: Evidence) -> str:
     # Counters begin slightly before fio and end slightly after.
     busy = {disk.device: min(1.0, disk.busy / found.seconds) for disk in found.disks} if found.seconds else {}
     if found.host_limited:
-        return f"host: too slow for its simulated disks, {found.host_limited}"
+        return f"host: too slow or too busy, {found.host_limited}"
     if full := next((bus for bus in found.buses if bus.moved >= FULL * bus.limit), None):
         return f"bus {full.name}: {full.moved / 1e6:.4g} of {full.limit / 1e6:.4g} MB/s"
     if busy and min(busy.values()) >= FULL:
@@ -298,6 +299,22 @@ def transit_share(beside: TrialUse, done: Sequence[Report]) -> float:
     if not waited or waited > _FEW * busy:
         return 0.0
     return max(0.0, 1 - sum(report.owed + report.late for _, report in known) / waited)
+
+
+_TICK = 0.01  # seconds of a tick of `/proc/stat`, on every Linux
+
+
+def lost_to_others(beside: TrialUse, figures: Figures, work: Workload) -> tuple[float, float]:
+    """Return the shares of the processors that other programs and other virtual machines used; 0 if some were idle.
+
+    The kernel's own work may be that of the stack, so only time in user mode counts.
+    """
+    shares = beside.processors.shares
+    if work.job_names or shares.get("idle", 1.0) + shares.get("iowait", 0.0) >= NO_IDLE:
+        return 0.0, 0.0
+    own = figures.cpu_usr / 100 * work.numjobs * beside.seconds / _TICK / max(1, beside.processors.ticks)
+    programs = shares.get("user", 0.0) + shares.get("nice", 0.0) - own
+    return max(0.0, programs), shares.get("steal", 0.0)
 
 
 def notes(

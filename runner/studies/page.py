@@ -61,7 +61,7 @@ def display_table(held: Sequence[ComparedFigure]) -> Grid:
 
 def _host_limited(held: Sequence[ComparedFigure]) -> list[str]:
     marked = any(one.verdict and one.result and one.result.host_limited for one in held)
-    return ["(!): uses host-limited trials: the host was too slow for its simulated disks"] if marked else []
+    return ["(!): uses host-limited trials: the host was too slow or too busy"] if marked else []
 
 
 def data_table(source: str, held: Sequence[ComparedFigure]) -> Grid:

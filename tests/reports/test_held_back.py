@@ -15,7 +15,7 @@ from runner.results.record import HOST_LIMITED, UNSETTLED, Trial
 from runner.simdisks.server import Overload
 from tests.reports.samples import SEQ, direction, measured
 
-DISKS, HOST = "disks: each busy all the time", "host: too slow for its simulated disks"
+DISKS, HOST = "disks: each busy all the time", "host: too slow or too busy"
 
 
 def trials(*lost: str) -> list[Trial]:
@@ -31,9 +31,9 @@ def trials(*lost: str) -> list[Trial]:
         (trials("", ""), DISKS),
         (
             trials("43.1% (late)", "", "", ""),
-            f"host in 1 of 4 trials: too slow for its simulated disks, on average 11{FIRM}% of the time of all trials lost; else {DISKS}",
+            f"host in 1 of 4 trials: too slow or too busy, on average 11{FIRM}% of the time of all trials lost; else {DISKS}",
         ),
-        (trials("5.3%", "", "", ""), f"host in 1 of 4 trials: too slow for its simulated disks, on average 1.3{FIRM}% of the time of all trials lost; else {DISKS}"),
+        (trials("5.3%", "", "", ""), f"host in 1 of 4 trials: too slow or too busy, on average 1.3{FIRM}% of the time of all trials lost; else {DISKS}"),
         (trials("70.7%", "39.0%"), f"{HOST}, on average 55{FIRM}% of the time lost"),
         ([replace(one, notes={**one.notes, UNSETTLED: "9 %"}) for one in trials("50%")] + trials(""), DISKS),
         ([], ""),
@@ -61,7 +61,7 @@ def test_the_share_is_the_one_of_the_answer() -> None:
             Overload(0.01, 0.2, 0.55),
             (
                 "55.0 % of the time was lost: the virtual machine waited for a processor of the host (55.0 %), requests came "
-                "late, so all disks were idle (20.0 %), answers left late (0.8 %)"
+                "late, so disks were idle (20.0 %), answers left late (0.8 %)"
             ),
         ),
         (Overload(0.09, 0.0), "9.0 % of the time was lost: answers left late (9.0 %)"),

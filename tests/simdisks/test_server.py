@@ -378,26 +378,35 @@ def test_the_wait_of_a_single_disk_counts_while_others_work() -> None:
             board = ctypes.c_void_p(code.board_made(sheet.fileno(), moment(1.0)))
 
             def begins(disk: int, now: float) -> float:
-                return float(code.board_begins(board, at(disk), moment(now)))
+                return round(float(code.board_begins(board, at(disk), moment(now))), 6)
 
             def ends(disk: int, now: float) -> None:
                 code.board_ended(board, at(disk), *(moment(now),) * 3, at(0))
 
-            found = [begins(0, 1.0), begins(1, 1.0)]
+            found = [begins(0, 1.0), begins(1, 1.0), begins(1, 1.0)]
             ends(0, 2.0)
-            found.append(begins(0, 2.5))  # disk 1 is at work, and disk 0 had nothing to do
+            found.append(begins(0, 2.005))  # disk 1 is at work, and disk 0 had nothing to do
             ends(1, 3.0)
-            ends(0, 3.75)
-            found.append(begins(1, 4.0))  # the answer of disk 0 brought it, not the earlier one of disk 1
-            found.append(begins(1, 4.5))  # it has a request already
+            ends(1, 3.002)
+            ends(0, 3.004)
+            found.append(begins(1, 3.010))  # disk 1 had nothing to do since its second answer
+            found.append(begins(1, 3.011))  # it has a request already
+            found.append(begins(0, 3.012))  # brought by the last answer
+            ends(0, 4.0)
+            found.append(begins(0, 4.5))  # after a pause
             return found
 
-    assert asyncio.run(gaps()) == [0.0, 0.0, 0.5, 0.25, 0.0]
+    assert asyncio.run(gaps()) == [0.0, 0.0, 0.0, 0.005, 0.008, 0.0, 0.008, 0.0]
 
 
 def test_waits_count_by_the_work_of_each_disk() -> None:
-    busy, rare = replace(QUIET, occupied=9.0, starved=1.0, owed=9.0), replace(QUIET, occupied=1.0, starved=3.0, owed=1.0)
-    assert overload_of((busy, rare)) == Overload(late=0.0, starved=pytest.approx((9.0 * 0.1 + 1.0 * 0.75) / 10.0))
+    busy, rare = (
+        replace(QUIET, occupied=9.0, starved=1.0, owed=9.0),
+        replace(QUIET, occupied=1.0, starved=3.0, owed=1.0),
+    )
+    found = overload_of((busy, rare))
+    assert found
+    assert found.starved == pytest.approx((9.0 * 0.1 + 1.0 * 0.75) / 10.0)
 
 
 def test_a_machine_that_waits_for_a_processor_is_host_limited_although_its_disks_had_work() -> None:

@@ -11,6 +11,9 @@
 
 /* A wake-up takes long on a busy or virtual host. */
 #define EARLY 60e-6
+/* A client that brings no request for longer is between two workloads. */
+#define PAUSE 0.02
+enum { MOST_ANSWERS = 512 };
 
 /* An interval in which a bus is occupied. */
 struct turn {
@@ -32,7 +35,9 @@ struct board {
   pthread_mutex_t lock;
   double epoch;
   int outstanding;
-  double idle_since, idle, answered;
+  double idle_since, idle;
+  double answer[MOST_ANSWERS]; /* when answers left that have brought no request yet, in a ring */
+  unsigned answers, brought;
   struct presence presence[MOST_DISKS];
   struct report report[MOST_DISKS];
   double slow;
@@ -137,13 +142,24 @@ double board_bus_end(struct board *b, int bus, double ready, double length, doub
   return start + takes;
 }
 
+/* In a closed loop each answer brings a request, the first one the first. Old answers brought none. */
+static double brought_by(struct board *b, double now) {
+  if (b->answers - b->brought > MOST_ANSWERS) b->brought = b->answers - MOST_ANSWERS;
+  while (b->brought != b->answers) {
+    double answer = b->answer[b->brought++ % MOST_ANSWERS];
+    if ((now - answer) * b->slow < PAUSE) return answer;
+  }
+  return now;
+}
+
 double board_begins(struct board *b, int disk, double now) {
   struct presence *own = &b->presence[disk];
   double gap = 0;
   lock(b);
+  double since = brought_by(b, now);
   if (!b->outstanding++ && b->idle_since > 0 && now > b->idle_since) b->idle += now - b->idle_since;
   if (!own->outstanding++) {
-    double since = own->idle_since > b->answered ? own->idle_since : b->answered;
+    if (own->idle_since > since) since = own->idle_since;
     if (own->idle_since > 0 && now > since) gap = now - since;
     own->since = now;
   }
@@ -161,7 +177,7 @@ void board_ended(struct board *b, int disk, double now, double arrived, double d
   struct report *r = &b->report[disk];
   struct presence *own = &b->presence[disk];
   lock(b);
-  b->answered = now;
+  b->answer[b->answers++ % MOST_ANSWERS] = now;
   if (!--b->outstanding) b->idle_since = now;
   if (!--own->outstanding) {
     r->occupied += now - own->since;

@@ -56,7 +56,7 @@ void board_report(struct board *, int disk, struct report *);
  * once: many busy-waiting disks would take the processor from the clients, and all answers would be late. */
 double board_early(double *last, double arrived, double due);
 double board_bus_end(struct board *, int bus, double ready, double length, double begun);
-/* Returns how long the disk had been without a request since any disk answered: an answer brings the next request. */
+/* Returns how long the disk had been without a request since the answer, of any disk, that brought this one. */
 double board_begins(struct board *, int disk, double now);
 void board_starved(struct board *, int disk, double seconds);
 void board_ended(struct board *, int disk, double now, double arrived, double due, int failed);

@@ -21,9 +21,6 @@
 enum { MOST_REQUESTS = 512, SECTOR = 512, PIECE = 64 * 1024 };
 /* Plus errno: the exit status if the image file fails (see server.py). */
 enum { HOST_FAILED = 100 };
-/* A client that is idle for longer is between two workloads: the disk does not count as starved. */
-#define PAUSE 0.02
-
 /* A request in flight. */
 struct request {
   int used, certain, held_up;
@@ -299,7 +296,7 @@ static int answered(struct request *own, int what, uint64_t offset, uint64_t len
   pthread_mutex_lock(&lock);
   int known = board_faults(board, disk, faults);
   become_certain(own, known);
-  if (own->gap * board_slow(board) < PAUSE && !own->held_up) board_starved(board, disk, own->gap);
+  if (!own->held_up) board_starved(board, disk, own->gap);
   physics_done(physics, &so_far);
   board_done(board, disk, &so_far);
   double arrived = own->arrived, due = regained(known, own->due);

@@ -5,10 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from runner.engine.trial import host_limited
+from runner.engine.trial import busy_host, host_limited
 from runner.language.workload import Workload
 from runner.results.counters import (
     Bus,
+    Processors,
+    TrialUse,
     buses,
     count_cache_flushes,
     in_flight,
@@ -21,6 +23,7 @@ from runner.results.fio_output import Figures
 from runner.results.record import HOST_LIMITED
 from runner.simdisks.clib import Report
 from runner.simdisks.disk import Disk, Link
+from runner.simdisks.server import lost_share
 from tests.support.counters import AFTER, BEFORE, READINGS
 
 WORK = Workload.model_validate({"rw": "read", "bs": "4KiB", "iodepth": 8, "numjobs": 2, "ramp": "1s"})
@@ -107,6 +110,40 @@ def test_work_with_pauses_loses_the_time_on_the_way_and_other_work_that_of_idle_
     assert lost[HOST_LIMITED] == "20.0% (answers late 0.0%, on the way to the disks and back 20.0%)"
     assert HOST_LIMITED not in host_limited(done, paced, 0.25, found)
     assert HOST_LIMITED not in host_limited(done, paced, 0.05)  # without counters
+
+
+def used(**shares: float) -> TrialUse:
+    """Two seconds of work on two processors."""
+    return TrialUse((), Processors(2.0, shares, 0, 0, ticks=400), 2.0)
+
+
+def test_a_host_that_is_busy_with_other_programs_marks_work_on_disks_without_a_model() -> None:
+    # fio: two jobs, each 10 % of a processor in user mode, so a tenth of both processors.
+    busy = used(user=0.4, nice=0.1, system=0.47, idle=0.02, iowait=0.01)
+    found = busy_host(FIGURES, WORK, 0.05, busy)
+    assert found == {
+        HOST_LIMITED: "40.0% (other programs 40.0%, other machines 0.0%)",
+        "host_limited_share": "0.4000",
+    }
+    assert lost_share(found[HOST_LIMITED]) == 0.4
+    stolen = used(user=0.1, system=0.6, steal=0.3, idle=0.0)
+    assert busy_host(FIGURES, WORK, 0.05, stolen)[HOST_LIMITED].startswith("30.0% (other programs 0.0%")
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        used(user=0.5, system=0.4, idle=0.1),  # a processor is left for fio
+        used(user=0.5, system=0.4, iowait=0.1),
+        used(user=0.1, system=0.9, idle=0.0),  # the kernel works for the stack
+        used(user=0.14, system=0.86, idle=0.0),  # below the bound
+        used(),  # a user's template does not print them
+        None,
+    ],
+)
+def test_a_busy_host_without_a_loss_leaves_no_mark(seen: TrialUse | None) -> None:
+    assert busy_host(FIGURES, WORK, 0.05, seen) == {}
+    assert busy_host(None, WORK, 0.05, used(user=1.0)) == {}
 
 
 def test_the_cache_decides_what_is_under_way_of_buffered_work() -> None:

@@ -40,7 +40,7 @@ EASY = Evidence(10.0, (use(0, 2.0), use(1, 3.0)), processors(0.8), 0.2, 4)
         (replace(EASY, processors=None), "queue depth: at most 4 under way, and the busiest disk was so for 30% of the time"),
         (replace(EASY, buses=(Bus("pci", 130e6, 133e6),)), "bus pci: 130 of 133 MB/s"),
         (replace(EASY, buses=(Bus("pci", 13e6, 133e6),)), bottleneck(EASY)),
-        (replace(EASY, host_limited="12.0%", fio=1.0), "host: too slow for its simulated disks, 12.0%"),
+        (replace(EASY, host_limited="12.0%", fio=1.0), "host: too slow or too busy, 12.0%"),
         (replace(EASY, disks=(use(0, 9.9), use(1, 9.9)), fio=1.0), "disks: each busy for at least 99% of the time"),
         (replace(EASY, disks=(use(0, 10.6), use(1, 11.0))), "disks: each busy all the time"),
     ],

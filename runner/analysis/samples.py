@@ -19,6 +19,7 @@ from runner.language.metrics import (
     BESIDE,
     FLUSH,
     FOUND,
+    KNOWN,
     OF_DIRECTION,
     OF_FLUSH,
     OF_SYNC,
@@ -66,8 +67,10 @@ _NOT_OF_JOBS = frozenset((*BESIDE.values(), *_OF_REBUILD, *(one.columns[0] for o
 def figure_name(metric: str) -> str:
     """Return the name of a figure that has dots, as in guidelines: `read_bw` for `read.bw`."""
     before, _, last = metric.rpartition(".")
-    if last in METRICS or metric in BESIDE:
-        return BESIDE.get(metric, metric)
+    if (known := KNOWN.get(metric)) and len(known.columns) == 1:
+        return known.columns[0]
+    if last in METRICS:
+        return metric
     job, _, side = before.rpartition(".")
     return f"{job}." * bool(job) + f"{side}_{last}"
 

@@ -344,8 +344,8 @@ def headline(cells: Iterable[Measured]) -> Metric:
         rates = {side: sum(_rates_of(several, side)) for side, count in counts.items() if count}
         if rates:
             return _LATENCIES[max(rates, key=lambda side: rates[side])]
-    if any(one.rounds(KNOWN["sync.bw"]) for one in several):
-        return KNOWN["sync.bw"]
+    if any(one.rounds(KNOWN["rebuild.bw"]) for one in several):
+        return KNOWN["rebuild.bw"]
     bw, iops = (
         sum(value for one in several for value in one.rounds(metric).values())
         for metric in (KNOWN["total.bw"], KNOWN["total.iops"])

@@ -8,7 +8,17 @@ from functools import cache
 from itertools import combinations, product
 from typing import TYPE_CHECKING, NamedTuple
 
-from runner.language.metrics import ALL_SIDES, BESIDE, FOUND, OF_SYNC, SYNC, Metric, sides_of_kind, split_column
+from runner.language.metrics import (
+    ALL_SIDES,
+    BESIDE,
+    FOUND,
+    OF_SYNC,
+    REBUILD,
+    SYNC,
+    Metric,
+    sides_of_kind,
+    split_column,
+)
 from runner.results.record import HOST_LIMITED, CellRow, Trial, counted_trials
 from runner.simdisks.server import lost_share
 from runner.statistics.stopping import Rule, StopReason, stop_reason
@@ -52,7 +62,7 @@ class Measured:
         if self.trials:
             return any(self.columns.get(column) for column in metric.columns)
         is_sync = "workload.sync_action" in self.cell.axes
-        if metric.is_sync:
+        if metric.is_of_rebuild:
             return is_sync
         if is_sync and "workload.under.rw" not in self.cell.axes:
             return not metric.is_of_requests
@@ -109,8 +119,8 @@ def _parts_of_column(column: str) -> tuple[str, str, str]:
     job, own = split_column(column)
     side, _, name = own.partition("_")
     if side == SYNC and name in OF_SYNC:
-        side = "rebuild"
-    return job, side if side in {*ALL_SIDES, "rebuild"} else "", name
+        side = REBUILD
+    return job, side if side in {*ALL_SIDES, REBUILD} else "", name
 
 
 def figure_of(figures: Figures, column: str) -> float | None:

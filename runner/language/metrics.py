@@ -27,7 +27,8 @@ RATES = ("bw", "iops")  # more is better for these, less for latencies
 #: Shares from the monitors, and the notes of a trial that hold them.
 BESIDE: dict[str, str] = {"cpu.iowait": "iowait", "disks.evenness": "evenness", "disks.strain": "host_limited_share"}
 LOST = ("cpu.iowait", "disks.strain")  # less is better for these
-SYNC = "sync"  # a rebuild, resync, check or repair of an array
+REBUILD = "rebuild"  # a rebuild, resync, check or repair of an array
+SYNC = "sync"  # the same in names of columns
 OF_SYNC: dict[str, str] = {"bw": "bytes/s", "seconds": "s"}
 DECIMALS: dict[str, int] = {"iowait": 4, "evenness": 3, "host_limited_share": 4}  # decimals of these notes
 
@@ -44,12 +45,12 @@ class Metric:
         return self.unit not in {"ns", "s"} and self.name not in LOST
 
     @property
-    def is_sync(self) -> bool:
-        return self.name in {f"{SYNC}.{name}" for name in OF_SYNC}
+    def is_of_rebuild(self) -> bool:
+        return self.name.startswith(f"{REBUILD}.")
 
     @property
     def is_of_requests(self) -> bool:
-        return bool(self.job) or (self.name.partition(".")[0] in {*ALL_SIDES, TOTAL} and not self.is_sync)
+        return bool(self.job) or (self.name.partition(".")[0] in {*ALL_SIDES, TOTAL})
 
     @property
     def floor(self) -> float:
@@ -61,7 +62,7 @@ def _known() -> dict[str, Metric]:
     judged = {name: unit for name, unit in OF_DIRECTION.items() if unit in {"bytes/s", "1/s", "ns"}}
     found = [Metric(f"{side}.{name}", (f"{side}_{name}",), unit) for name, unit in judged.items() for side in SIDES]
     found += [Metric(f"total.{name}", tuple(f"{side}_{name}" for side in SIDES), judged[name]) for name in RATES]
-    found += [Metric(f"{SYNC}.{name}", (f"{SYNC}_{name}",), unit) for name, unit in OF_SYNC.items()]
+    found += [Metric(f"{REBUILD}.{name}", (f"{SYNC}_{name}",), unit) for name, unit in OF_SYNC.items()]
     found += [
         Metric(f"{FLUSH}.{name}", (f"{FLUSH}_{name}",), unit) for name, unit in judged.items() if name in OF_FLUSH
     ]
@@ -124,8 +125,13 @@ KNOWN: dict[str, Metric] = _known()  # metrics by name: `read.bw`; `total.bw` is
 OF_JOBS: tuple[str, ...] = tuple(name for name, one in KNOWN.items() if one.is_of_requests)  # the metrics of each job
 
 
+#: Former names of metrics, which work until version 1.0: `sync` is now the side of fsync alone.
+FORMER: dict[str, str] = {f"{SYNC}.{name}": f"{REBUILD}.{name}" for name in OF_SYNC}
+
+
 def metric_named(name: str) -> Metric:
     """Return a metric by its name, for one job by `JOB.read.bw`. Raise KeyError if it does not exist."""
+    name = FORMER.get(name, name)
     if name in KNOWN:
         return KNOWN[name]
     job, _, figure = name.rpartition(".")

@@ -16,6 +16,7 @@ from runner.base.errors import BadInput, UnfitFile
 from runner.base.files import RECORDED, WRITTEN, read_input
 from runner.language.matrix import Matrix
 from runner.language.messages import MOST_SHOWN
+from runner.language.metrics import FORMER
 from runner.language.quotes import format_error
 from runner.language.yaml_source import Flaw, Place, Source, UnreadableError
 from runner.space.ceiling import find_excess
@@ -52,6 +53,7 @@ class BadMatrix(BadInput):
         shown = [format_error(source, *one) for one in self.places[:MOST_SHOWN]]
         hidden = count - len(shown)
         more = [f"… and {hidden:,} more error{'s' if hidden > 1 else ''}"] if hidden else []
+        more += [f"note: {note}" for note in former_names(source)]
         super().__init__(
             f"{source.name}: {count:,} error{'s' if count != 1 else ''}",
             details="\n".join([*shown, *more]),
@@ -213,7 +215,20 @@ def _expanded(source: Source, matrix: Matrix, ask: Ask) -> Declared:
     if found := [*impossible, *_wrong_rules(matrix, known), *unfounded, *refused]:
         raise BadMatrix(source, placed(source, found))
     needs = [_OF_NEEDS] if matrix.needs else []
-    return Declared(source, replace(space, remarks=(*space.remarks, *map(Note, (*needs, *idle)))))
+    notes = map(Note, (*needs, *idle, *former_names(source)))
+    return Declared(source, replace(space, remarks=(*space.remarks, *notes)))
+
+
+def former_names(source: Source) -> Iterator[str]:
+    """Yield a note on each former name in the guidelines, which works until version 1.0."""
+    guidelines = source.data.get("guidelines") if isinstance(source.data, dict) else None
+    for at, guideline in enumerate(guidelines if isinstance(guidelines, list) else ()):
+        for shape, claim in guideline.items() if isinstance(guideline, dict) else ():
+            used = claim.get("metric") if isinstance(claim, dict) else None
+            if isinstance(used, str) and (name := FORMER.get(used)):
+                place = source.place(("guidelines", at, shape, "metric"))
+                where = f"{place.file}:{place.line}:{place.column}"
+                yield f"{where}: `{used}` is now called `{name}`; the former name works until version 1.0"
 
 
 def _wrong_rules(matrix: Matrix, known: Known) -> Iterator[Flaw]:

@@ -294,22 +294,22 @@ def test_a_guideline_bounds_the_time_in_any_unit(bounds: str, low: float, high: 
 
 
 def test_a_rate_is_no_bound_of_a_time() -> None:
-    guideline = "guidelines: [{id: soon, claim: soon, bound: {metric: sync.seconds, at_most: 20MB/s}}]\n"
+    guideline = "guidelines: [{id: soon, claim: soon, bound: {metric: rebuild.seconds, at_most: 20MB/s}}]\n"
     with pytest.raises(BadInput) as refused:
         space(text() + guideline)
-    assert "the unit does not fit sync.seconds; write a time, like 12ms" in refused.value.details
+    assert "the unit does not fit rebuild.seconds; write a time, like 12ms" in refused.value.details
 
 
 def test_only_syncs_have_figures_of_syncs() -> None:
     alone = Measured("run", CellRow("a", "a", {"workload.sync_action": "check"}))
     busy = Measured("run", CellRow("b", "b", {"workload.sync_action": "check", "workload.under.rw": "randread"}))
     plain = Measured("run", CellRow("c", "c", {"workload.rw": "randread"}))
-    names = ("sync.seconds", "read.bw", "write.bw", "total.bw", "cpu.iowait")
+    names = ("rebuild.seconds", "read.bw", "write.bw", "total.bw", "cpu.iowait")
     found = [[one.has(KNOWN[name]) for name in names] for one in (alone, busy, plain)]
     assert found == [
         [True, False, False, False, True],
         [True, True, False, True, True],
         [False, True, False, True, True],
     ]
-    assert not KNOWN["sync.seconds"].more_is_better
-    assert KNOWN["sync.bw"].more_is_better
+    assert not KNOWN["rebuild.seconds"].more_is_better
+    assert KNOWN["rebuild.bw"].more_is_better

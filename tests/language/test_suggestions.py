@@ -33,4 +33,4 @@ def test_a_slip_names_the_word(word: str, meant: str) -> None:
 
 
 def test_the_end_of_a_name_brings_all_names_that_end_so() -> None:
-    assert did_you_mean("bw", KNOWN) == "did you mean read.bw or write.bw or trim.bw or total.bw or sync.bw?"
+    assert did_you_mean("bw", KNOWN) == "did you mean read.bw or write.bw or trim.bw or total.bw or rebuild.bw?"

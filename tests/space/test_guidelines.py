@@ -84,7 +84,7 @@ def test_figures_are_named_in_one_place() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("metric: read.bw, of", "metric: raed.bw, of", "17:35: 'raed.bw': there is no such metric; did you mean read.bw or write.bw?"),
+        ("metric: read.bw, of", "metric: raed.bw, of", "17:35: 'raed.bw': there is no such metric; did you mean read.bw or rebuild.bw?"),
         ("layout: striped}, within", "layout: stripd}, within", "17:91: no cell has layout=stripd; did you mean striped?"),
         ("md.layout: f2", "md.layuot: f2", "17:62: unknown axis 'md.layuot'; did you mean layout or md.layout?"),
         ("along: chunk", "along: chnk", "unknown axis 'chnk'; did you mean md.chunk?"),
@@ -178,3 +178,27 @@ def test_a_file_of_guidelines_is_no_matrix_and_nothing_is_missing_in_it() -> Non
         parse("advice.yaml", SOUND)
     assert caught.value.brief == "advice.yaml: this file has only guidelines; matrices include it"
     assert "guidelines: [advice.yaml]" in caught.value.resolution
+
+
+FORMER = """\
+name: former
+disks: {count: 3, size: 1GiB}
+layouts: {five: [md: {level: 5}]}
+workloads: {again: {sync_action: rebuild}}
+guidelines:
+  - {id: fast, bound: {metric: sync.bw, at_least: 1MB/s}}
+"""
+_CALLED = "6:32: `sync.bw` is now called `rebuild.bw`; the former name works until version 1.0"
+
+
+def test_a_former_name_works_with_a_note() -> None:
+    found = parse("former.yaml", FORMER).space
+    (bound,) = (one.claimed for one in found.matrix.guidelines)
+    assert bound.metric == "rebuild.bw"
+    assert [note for note in found.notes if "former name" in note] == [f"former.yaml:{_CALLED}"]
+
+
+def test_a_matrix_with_errors_has_the_notes_on_former_names_too() -> None:
+    with pytest.raises(BadMatrix, match="1 error") as caught:
+        parse("former.yaml", FORMER.replace("level: 5", "levl: 5"))
+    assert caught.value.details.endswith(f"note: former.yaml:{_CALLED}")

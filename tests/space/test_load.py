@@ -38,7 +38,7 @@ guidelines:
     assert errors(text) == [
         "4:32: unknown key 'chnk'; did you mean chunk?",
         "6:32: '64k': no size unit 'k' is known; did you mean 64KiB or 64KB?",
-        "8:30: 'reed.bw': there is no such metric; did you mean read.bw or write.bw?",
+        "8:30: 'reed.bw': there is no such metric; did you mean read.bw or rebuild.bw?",
     ]
     with pytest.raises(BadMatrix, match="3 errors") as caught:
         parse("m.yaml", text)

@@ -117,7 +117,7 @@ counted before
 unasked &
 unasked=$!
 {% if sync %}
-{% include 'sync.sh' %}
+{% include 'rebuild.sh' %}
 {% elif replay %}
 {% include 'replay.sh' %}
 {% elif pts %}

@@ -119,7 +119,7 @@ class Work(NamedTuple):
 
     sides: tuple[str, ...]
     large: tuple[str, ...]  # those whose requests are large on average; the total too
-    is_sync: bool
+    is_rebuild: bool
 
 
 def rates_of(cells: Iterable[Samples]) -> list[str]:
@@ -132,7 +132,7 @@ def _rates_of(works: frozenset[Work]) -> list[str]:
     if any(len(one.sides) > 1 for one in works):
         sides.insert(0, TOTAL)
     rates = [f"{side}_{'bw' if any(side in one.large for one in works) else 'iops'}" for side in sides]
-    return [*rates, f"{SYNC}_bw"] if any(one.is_sync for one in works) else rates
+    return [*rates, f"{SYNC}_bw"] if any(one.is_rebuild for one in works) else rates
 
 
 @lru_cache
@@ -140,8 +140,8 @@ def _work(kinds: frozenset[int]) -> tuple[Work, bool]:
     """Return the work of a cell, and whether some of it is large and some small: then only the sums decide."""
     sides = tuple(side for side in SIDES if any(kind & work_bit(side) for kind in kinds))
     large = {bool(kind & work_bit(side, large=True)) for side in sides for kind in kinds if kind & work_bit(side)}
-    is_sync = any(kind & work_bit(SYNC) for kind in kinds)
-    return Work(sides, (TOTAL, *sides) if large == {True} else (), is_sync), len(large) > 1
+    is_rebuild = any(kind & work_bit(SYNC) for kind in kinds)
+    return Work(sides, (TOTAL, *sides) if large == {True} else (), is_rebuild), len(large) > 1
 
 
 @lru_cache

@@ -30,10 +30,10 @@ from runner.results.fio_output import (
     table_by_time,
 )
 from runner.results.pts_output import ROUNDS, pts_result
+from runner.results.rebuild_output import NotReported, parse_sync, split_sync, with_sync
 from runner.results.record import Outcome, Reading
 from runner.results.replay_output import NotReported as NoReplay
 from runner.results.replay_output import ReplayReport, parse_replay, split_replay, with_replay
-from runner.results.sync_output import NotReported, parse_sync, split_sync, with_sync
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -61,10 +61,10 @@ class Measured:
             return False
         if self.trials:
             return any(self.columns.get(column) for column in metric.columns)
-        is_sync = "workload.sync_action" in self.cell.axes
+        is_rebuild = "workload.sync_action" in self.cell.axes
         if metric.is_of_rebuild:
-            return is_sync
-        if is_sync and "workload.under.rw" not in self.cell.axes:
+            return is_rebuild
+        if is_rebuild and "workload.under.rw" not in self.cell.axes:
             return not metric.is_of_requests
         return not metric.is_of_requests or any(_side(column) in self._sides(metric.job) for column in metric.columns)
 

@@ -18,8 +18,8 @@ from runner.layers import Md, Problem
 from runner.layers.md import PARITY
 from runner.space.layouts import Findings, Layers, place_of, top_of
 from runner.space.notes import few
+from runner.space.rebuild_variants import why_impossible
 from runner.space.select import Ruled, values_of
-from runner.space.sync_variants import why_impossible
 from runner.space.variants import Coords, Variant, choices
 
 if TYPE_CHECKING:

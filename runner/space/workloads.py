@@ -18,8 +18,8 @@ from runner.space.job_variants import JobVariants, has_jobs
 from runner.space.layouts import Findings, drop_idle, place_of, report_idle, top_of
 from runner.space.notes import Note
 from runner.space.pts_variants import PtsVariants, is_pts
+from runner.space.rebuild_variants import RebuildVariants, is_rebuild
 from runner.space.replay_variants import ReplayVariants, is_replay
-from runner.space.sync_variants import SyncVariants, is_sync
 from runner.space.variants import Choice, Coords, Variant, choices, collapsed, digest, label_of, texts
 
 if TYPE_CHECKING:
@@ -77,9 +77,9 @@ class Workloads:
             several = JobVariants(name, axes, self._matrix.machine.memory, self._findings, self._slow)
             yield from several.on(in_files=kind)
             return
-        if is_sync(axes):
+        if is_rebuild(axes):
             slow = slow_of(self._matrix.every_disk())
-            yield from SyncVariants(name, axes, self._matrix.machine.memory, self._findings, slow).on(in_files=kind)
+            yield from RebuildVariants(name, axes, self._matrix.machine.memory, self._findings, slow).on(in_files=kind)
             return
         if is_pts(axes):
             yield from PtsVariants(name, axes, self._findings, self._slow).on()
@@ -131,7 +131,7 @@ class Workloads:
 
     def _report(self, name: str) -> None:
         axes = written_workload(self._matrix.workloads[name])
-        if has_jobs(axes) or is_sync(axes) or is_replay(axes) or is_pts(axes) or "rounds" in axes:
+        if has_jobs(axes) or is_rebuild(axes) or is_replay(axes) or is_pts(axes) or "rounds" in axes:
             return
         declared = [one for one in _written_workloads(axes) if not one.amiss]
         reasons = [one.meant(in_files=False)[1] for one in declared]

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 _ACTION, _UNDER = "sync_action", "under."
 
 
-def is_sync(axes: Mapping[str, Any]) -> bool:
+def is_rebuild(axes: Mapping[str, Any]) -> bool:
     return _ACTION in axes or any(name.startswith(_UNDER) for name in axes)
 
 
-class SyncVariants:
+class RebuildVariants:
     def __init__(
         self, name: str, axes: Mapping[str, tuple[Any, ...]], memory: int, findings: Findings, slow: int
     ) -> None:

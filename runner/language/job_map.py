@@ -28,8 +28,9 @@ def problems_of(job: Workload, *, in_files: bool) -> Iterator[Problem]:
     yield from job.problems()
     if job.profile is not None:
         yield Problem("profile", "a profile is that of a workload with one job; remove it, or remove `jobs`")
-    if in_files and isinstance(job.size, str):
-        yield Problem("size", f"{job.size} of a file system that jobs share; write a size like 1GiB")
+    for name, size in (("size", job.size), ("file_size", job.file_size)):
+        if in_files and isinstance(size, str):
+            yield Problem(name, f"{size} of a file system that jobs share; write a size like 1GiB")
 
 
 def _options(job: Workload) -> Iterator[tuple[str, str]]:

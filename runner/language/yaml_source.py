@@ -310,6 +310,8 @@ def _readable(name: str) -> Iterator[None]:
     except MarkedYAMLError as error:
         words, mark = explain(error)
         raise UnreadableError(Place.of(mark) if mark else Place(name, 1, 1), words) from None
+    except AssertionError:
+        raise UnreadableError(Place(name, 1, 1), "`%YAML` names an unknown version; remove this line") from None
     except (YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         problem = str(error).splitlines()[0] if str(error) else "nested too deeply"
         raise UnreadableError(Place(name, 1, 1), problem) from None

@@ -72,6 +72,8 @@ class Integrity(Layer):
         yield from power_of_two("interleave", self.interleave, 4 * KIB, "interleave")
         if self.interleave > 1024 * MIB:
             yield Problem("interleave", "the kernel interleaves at most 1GiB at once")
+        if not self.interleave:
+            return
         if self.tag_bytes > ALGORITHMS[self.algorithm]:
             yield Problem("tag_size", f"more than {self.algorithm} has, which is {ALGORITHMS[self.algorithm]} bytes")
         least = "journal_size" if self.journal_size is not None else "mode"

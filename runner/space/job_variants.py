@@ -136,8 +136,11 @@ class JobVariants:
             foreign = Workload.idle_on_files if in_files else Workload.idle_on_devices
             idle = {**Workload.idle({**defaults, **given}), **foreign(given)}
             work = constructed(Workload, {key: one for key, one in given.items() if key not in idle})
-            jobs[job] = work.settled().on(self._memory)
-            for problem in problems_of(jobs[job], in_files=in_files):
+            work = work.settled().on(self._memory)
+            problems = list(problems_of(work, in_files=in_files))
+            if not problems:
+                jobs[job] = work
+            for problem in problems:
                 at = path if problem.field.partition(".")[0] in values else self._base
                 self._findings.flaw_of(coords, (*at, *problem.field.split(".")), problem.message)
         return sections_of(jobs, in_files=in_files)

@@ -1,0 +1,54 @@
+"""Directives, tags and anchors of YAML are understood, or refused with a place."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from runner.base.errors import BadInput
+from runner.space.load import parse
+
+MATRIX = """\
+name: m
+disks: {count: 3, size: 1GiB}
+layouts: {a: [md: {level: 5}]}
+workloads: {w: {rw: read, runtime: 1s}}
+"""
+DIRECTIVES = ("%YAML 1.1", "%YAML 1.2", "%YAML 1.3", "%YAML 1.0", "%YAML 2.0", "%YAML 1", "%YAML x", "%YAML", "%YAML 1.2\n%YAML 1.2",
+    "%TAG ! tag:example.com,2026:", "%TAG !e! tag:example.com,2026:", "%TAG", "%TAG ! !", "%TAG x y", "%OTHER 1", "%")  # fmt: skip
+VALUES = (
+    *(f"!!{tag} {value}" for tag in ("binary", "bool", "float", "int", "map", "merge", "null", "omap", "pairs", "seq", "set", "str",
+        "timestamp", "value", "yaml", "python/object:os.system", "none-such")
+      for value in ("", "x", "1", "1.5", "true", "2026-13-45", "aGk=", "[1]", "[{a: 1}]", "{a: 1}", "{? a}")),
+    "!x 1", "!x", "!<tag:yaml.org,2002:int> x", "!<> 1", "!e!x 1", "!", "! 1", "&a *a", "&a [*a]", "&a {b: *a}", "{<<: *b}", "{<<: 1}",
+    "{<<: [1]}", "{<<: {level: 5}}", "{<<: [{level: 5}, {level: 6}]}", "&", "*", "&a", "[&a 5, *a]", "[&a 5, &a 6, *a]",
+    "? a", "{? [1]: 2}", "{? {a: 1}: 2}", "{? }", "|", "|9\n x", ">-", "0o17", "0x1F", "1_000", ".inf", "-.inf", ".nan", "12:30:45",
+    "2026-11-28", "=", "~", "---", "...", "'\\x'", '"\\x"', '"\\ud800"', '"\\U00110000"', "- - - 1", "@", "`", "%", "\t",
+)  # fmt: skip
+
+
+def understand(text: str) -> None:
+    """Parse the text; its only error is one of the user."""
+    with contextlib.suppress(BadInput):
+        parse("m.yaml", text)
+
+
+@pytest.mark.parametrize("directive", DIRECTIVES)
+def test_directives(directive: str) -> None:
+    understand(f"{directive}\n---\n{MATRIX}")
+    understand(f"{MATRIX}...\n{directive}\n---\n{MATRIX}")
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_tags_and_anchors(value: str) -> None:
+    for known in ("m\n", "{count: 3, size: 1GiB}", "3", "1GiB", "[md: {level: 5}]", "{level: 5}", "5", "read", "1s"):
+        understand(MATRIX.replace(known, f"{value}\n" if known == "m\n" else value, 1))
+    understand(value)
+    understand(f"{value}: 1")
+
+
+def test_an_unknown_version_is_named() -> None:
+    with pytest.raises(BadInput) as caught:
+        parse("m.yaml", f"%YAML 1.3\n---\n{MATRIX}")
+    assert "`%YAML` names an unknown version; remove this line" in str(caught.value.details)

@@ -1,0 +1,204 @@
+"""Each key of the schemas, with each boundary of its kind: small documents with one or two odd values."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from functools import cache
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bench.fuzz_parsers import parsers
+from runner.base.errors import BadInput
+from tests.support.top import TOP
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+Key = str | int
+Document = dict[str, Any]
+
+BASE: Document = {
+    "name": "m",
+    "disks": {"count": 4, "size": "1GiB"},
+    "layouts": {"raid": [{"md": {"level": 5}}, {"fs": {"type": "ext4"}}], "bare": ["disk"]},
+    "workloads": {"w": {"rw": "randread", "bs": "4KiB", "runtime": "1s"}},
+}
+_HDD: Document = {"kind": "hdd", "rpm": 7200, "seek": {"track": "1ms", "full": "15ms"}, "outer": "150MB/s"}
+_SSD: Document = {"kind": "ssd", "read_latency": "80us", "write_latency": "30us", "channels": 8, "bandwidth": "500MB/s"}
+
+
+class Place(NamedTuple):
+    """Where keys of a model stand in a valid document."""
+
+    document: Document
+    path: tuple[Key, ...]
+
+
+def _with(changes: Document, *path: Key) -> Place:
+    return Place({**copy.deepcopy(BASE), **changes}, path)
+
+
+def _layer(name: str, keys: Document, *below: Any) -> Place:
+    return _with({"layouts": {"a": [*below, {name: keys}]}}, "layouts", "a", len(below), name)
+
+
+def _model(keys: Document, *path: Key) -> Place:
+    return _with({"disks": {"count": 2, "size": "1GiB", "model": keys}}, "disks", "model", *path)
+
+
+def _fault(**keys: Any) -> Place:
+    disks = {"count": 4, "size": "1GiB", "model": _HDD}
+    return _with({"disks": disks, "faults": {"f": [{"disk": 1, **keys}]}}, "faults", "f", 0)
+
+
+def _claim(kind: str, **keys: Any) -> Place:
+    guideline = {"id": "g", "claim": "c", "source": "s", kind: {"metric": "read.iops", **keys}}
+    return _with({"guidelines": [guideline]}, "guidelines", 0, kind)
+
+
+def _work(keys: Document, *path: Key) -> Place:
+    return _with({"workloads": {"w": keys}}, "workloads", "w", *path)
+
+
+_RAID, _BARE = {"layout": "raid"}, {"layout": "bare"}
+_READ: Document = {"rw": "read", "runtime": "2s"}
+_TUNE: Document = {"tune": {"readahead": "128KiB"}}
+
+#: By the name of the definition in the schema.
+PLACES: dict[str, Place] = {
+    "": _with({}),
+    "Ageing": _model({**_SSD, "ageing": {"spare": "10%"}}, "ageing"),
+    "Best": _claim("best", along="layout", **{"is": "raid"}),
+    "BlockTunablesAxes": Place({**BASE, "layouts": {"a": [{"lvm": {"stripes": 2}}]}, "tune": {"lvm": {"readahead": "128KiB"}}}, ("tune", "lvm")),
+    "Bound": _claim("bound", at_least=1),
+    "Burst": _model({"kind": "volume", "iops": 80, "burst": {"iops": 300, "credits": "10s"}}, "burst"),
+    "BusLimit": _with({"disks": {"count": 2, "size": "1GiB", "model": _HDD}, "bus_limit": {"b": {"disks": [0, 1], "bandwidth": "200MB/s"}}}, "bus_limit", "b"),
+    "Cliff": _model({**_SSD, "cliff": {"after": "100MiB", "bandwidth": "50MB/s"}}, "cliff"),
+    "Compare": _claim("compare", of=_RAID, to=_BARE, within="10%"),
+    "Corrupt": _fault(kind="corrupt", start="10%", length="1MiB"),
+    "CryptAxes": _layer("crypt", {"key_size": 256}, "disk"),
+    "Dies": _fault(kind="dies", at="100ms"),
+    "DiskNeeds": _with({"needs": {"disks": {"count": 2}}}, "needs", "disks"),
+    "DiskTunablesAxes": _with({"tune": {"disk": {"readahead": "128KiB"}}}, "tune", "disk"),
+    "Disks": _with({}, "disks"),
+    "Effect": _claim("effect", of=_RAID, over=_BARE, at_least=1),
+    "Find": _work({"rw": "randread", "iodepth": [1, 2, 4], "runtime": "1s", "find": {"max": "iops", "while": "read.p99 < 5ms"}}, "find"),
+    "FsAxes": _layer("fs", {"type": "xfs"}, {"md": {"level": 5}}),
+    "Guideline": _with({"guidelines": [{"id": "g", "claim": "c", "source": "s", "bound": {"metric": "read.iops", "at_least": 1}}]}, "guidelines", 0),
+    "Hdd": _model(_HDD),
+    "Ideal": _model({"kind": "ideal"}),
+    "IntegrityAxes": _layer("integrity", {"interleave": "32KiB"}, "disk"),
+    "JobOfSeveral": _work({"runtime": "1s", "jobs": {"one": {"rw": "read", "bs": "4KiB"}, "two": {"rw": "write"}}}, "jobs", "one"),
+    "LvmAxes": _layer("lvm", {"stripes": 2}),
+    "MachineWish": _with({"machine": {"cpus": 2}}, "machine"),
+    "MdAxes": _layer("md", {"level": 5}),
+    "MdTunablesAxes": _with({"tune": {"md": {"stripe_cache_size": 512}}}, "tune", "md"),
+    "Medium": _fault(kind="medium", start="10%", length="1MiB"),
+    "Monotone": _claim("monotone", along="md.level", direction="rises"),
+    "Needs": _with({"needs": {"disks": {"count": 2}}}, "needs"),
+    "OneDiskAxes": _layer("disk", {"number": 1}),
+    "PartitionAxes": _layer("partition", {"count": 2}, "disk"),
+    "PickAxes": _layer("pick", {"number": 1}, {"lvm": {"volumes": 2}}),
+    "PreconditionAxes": _layer("precondition", {"how": "fill"}, "disk"),
+    "Profile": _claim("profile", along="md.level", follows=[1, 0.9], within="10%"),
+    "RatioOf": _claim("ratio", of=_RAID, to=_BARE, at_least=1),
+    "ReadaheadOnlyAxes": _with({"tune": {"fs": {"readahead": "128KiB"}}}, "tune", "fs"),
+    "Repeat": _with({"repeat": {"min": 3, "max": 5, "until": "5%"}}, "repeat"),
+    "Scaling": _claim("scaling", along="md.level", at_least=1),
+    "Seek": _model(_HDD, "seek"),
+    "Shingled": _model({**_HDD, "write_cache": False, "shingled": {"band": "64MiB", "landing": "256MiB"}}, "shingled"),
+    "Slow": _fault(kind="slow", at="100ms", times=10),
+    "SomeDisksAxes": _layer("disks", {"count": 2}),
+    "Ssd": _model(_SSD),
+    "Stalls": _fault(kind="stalls", at="100ms", lasts="10ms"),
+    "SteadyAxes": _work({"rw": "read", "runtime": "60s", "steady": {"within": "10%"}}, "steady"),
+    "SumOf": _claim("sum", whole=_RAID, parts=[_BARE], within="10%"),
+    "TuneAxes": _with(_TUNE, "tune"),
+    "VmAxes": _with({"tune": {"vm": {"dirty_ratio": 20}}}, "tune", "vm"),
+    "Volume": _model({"kind": "volume", "iops": 80}),
+    "Zone": _model({"kind": "hdd", "rpm": 7200, "zones": [{"to": "50%", "rate": "100MB/s"}, {"to": "100%", "rate": "60MB/s"}]}, "zones", 0),
+    "runner__language__axes__WorkloadAxes": _work(_READ),
+    "runner__language__presets__WorkloadAxes": _work({"rw": "randwrite", "bs": "4KiB", "runtime": "1s"}),
+}  # fmt: skip
+
+#: Of each kind of value. A model accepts few of them for each key; the others have to be refused.
+_ODD: tuple[Any, ...] = (
+    None, "", [], {}, 0, -1, 1, 2**31, 2**63, 10**400, 0.5, float("nan"), float("inf"), True, "x", [0], [[]], {"x": 1},
+    "0B", "1B", "511B", "512B", "1EiB", "9" * 30 + "TiB", "0%", "100%", "101%", "0.000001%", "0s", "1us", "999999999s",
+    "0B/s", "1B/s", "\0", "a" * 5000,
+)  # fmt: skip
+
+#: Of these, all pairs are tried at night.
+_FEW: tuple[Any, ...] = (None, [], 0, -1, 2**63, "x", "0B", "1EiB", "0%", "100%", "0s")
+
+
+@cache
+def definitions() -> dict[str, Document]:
+    schema = json.loads((TOP / "matrix/schema.json").read_text())
+    return {"": schema, **schema["$defs"]}
+
+
+def _limits(schema: Any) -> Iterator[Any]:
+    """Yield each limit in a schema, and the value beyond it."""
+    if isinstance(schema, list):
+        for one in schema:
+            yield from _limits(one)
+    elif isinstance(schema, dict):
+        for name, by in (("minimum", -1), ("maximum", 1), ("exclusiveMinimum", 0), ("exclusiveMaximum", 0)):
+            if name in schema:
+                yield from (schema[name], schema[name] + by)
+        yield from (one for one in schema.get("enum", ()) if one is not None)
+        for name in ("anyOf", "items"):
+            yield from _limits(schema.get(name))
+
+
+def _keys(name: str) -> Document:
+    keys = definitions()[name].get("properties")
+    found: Document = keys or next(one["properties"] for one in definitions()[name]["anyOf"] if "properties" in one)
+    return found
+
+
+def _odd_values(name: str, odd: Iterable[Any]) -> list[tuple[str, Any]]:
+    kinds = tuple(odd)
+    return [(key, value) for key, schema in _keys(name).items() for value in (*kinds, *_limits(schema))]
+
+
+def alone(name: str) -> Iterator[Document]:
+    for change in _odd_values(name, _ODD):
+        yield changed(name, change)
+
+
+def pairs(name: str) -> Iterator[Document]:
+    for one, other in combinations(_odd_values(name, _FEW), 2):
+        if one[0] != other[0]:
+            yield changed(name, one, other)
+
+
+def some_pairs(name: str, count: int, seed: int) -> Iterator[Document]:
+    values, rng = _odd_values(name, _ODD), random.Random(f"{name} {seed}")  # noqa: S311
+    for _ in range(count):
+        yield changed(name, *rng.choices(values, k=2))
+
+
+def changed(name: str, *changes: tuple[str, Any]) -> Document:
+    document = copy.deepcopy(PLACES[name].document)
+    at: Any = document
+    for step in PLACES[name].path:
+        at = at[step]
+    at.update(changes)
+    return document
+
+
+def crashes(documents: Iterable[Document]) -> dict[str, str]:
+    """Return the documents that are neither understood nor refused, each with its error."""
+    parse, found = parsers()["declared"].parse, dict[str, str]()
+    for document in documents:
+        try:
+            parse(document)
+        except BadInput:
+            pass
+        except Exception as error:  # noqa: BLE001
+            found[repr(document)] = repr(error)
+    return found

@@ -13,6 +13,8 @@ import numpy as np
 
 from bench.guidelines import Case, claim, decided_after, drawn, grid, of_layout
 from runner.statistics.extremes import find_extreme
+from runner.statistics.mixing import Sides, mixture_shares
+from runner.statistics.ratios import Verdict, unpaired_ratio, verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,6 +67,26 @@ def decides_within(rounds: int) -> Callable[[Generator], bool]:
     return lambda chance: decided_after(RATIO, drawn(RATIO, RATIO.true, NOISE, rounds, chance)) > 0
 
 
+def compares(cells: int, share: float, rounds: int = 3, changed: int = 0) -> Callable[[Generator], bool]:
+    """Return whether any equal cell of two runs seems to differ; with `changed`, whether the first one of -10 % does.
+
+    A share of the trials meets a second state that is 26 % slower; the noise is 1 %.
+    """
+
+    def happens(chance: Generator) -> bool:
+        shape = (cells, 2 * rounds)
+        logs = np.where(chance.random(shape) < share, -0.3, 0) + 0.01 * chance.standard_normal(shape)
+        logs[:changed, rounds:] += np.log(0.9)
+        sides = [Sides(row[:rounds], row[rounds:], paired=False) for row in np.exp(logs).tolist()]
+        ratios = [one for side in sides if (one := unpaired_ratio(side.a, side.b))]
+        shares = mixture_shares(sides, [one.p for one in ratios])
+        found = verdicts([one._replace(p=max(one.p, by)) for one, by in zip(ratios, shares, strict=True)], 0.05)
+        differ = [one in {Verdict.MORE, Verdict.LESS} for one in found]
+        return differ[0] if changed else any(differ)
+
+    return happens
+
+
 ROWS = (
     Row("2 equal stacks, 3 trials: any called slower", "5 %", "5 %", calls_one_slower(2, 3)),
     Row("5 equal stacks, 3 trials: any called slower", "5 %", "14 %", calls_one_slower(5, 3)),
@@ -73,6 +95,12 @@ ROWS = (
     Row("5 stacks, 3 trials: one of -6 % is found", "", "41 %", calls_one_slower(5, 3, 0.94)),
     Row("20 stacks, 3 trials: one of -6 % is found", "", "12 %", calls_one_slower(20, 3, 0.94)),
     Row("20 stacks, 5 trials: one of -6 % is found", "", "69 %", calls_one_slower(20, 5, 0.94)),
+    Row("compare 200 equal cells, 3 trials, states 90:10: any", "5 %", "24 %", compares(200, 0.1)),
+    Row("compare 200 equal cells, 3 trials, states 80:20: any", "5 %", "74 %", compares(200, 0.2)),
+    Row("compare 200 equal cells, 3 trials, states 50:50: any", "5 %", "100 %", compares(200, 0.5)),
+    Row("compare 20 equal cells, 3 trials, states 80:20: any", "5 %", "14 %", compares(20, 0.2)),
+    Row("compare 200 cells, one state, one of -10 % is found", "", "35 %", compares(200, 0.0, changed=1)),
+    Row("compare 20 cells, one state, one of -10 % is found", "", "75 %", compares(20, 0.0, changed=1)),
     Row("--until-decided, independent trials: wrong", "5 %", "4 %", decides_at_the_edge(0.0)),
     Row("--until-decided, correlation 0.3: wrong", "5 %", "20 %", decides_at_the_edge(0.3)),
     Row("--until-decided, correlation 0.5: wrong", "5 %", "41 %", decides_at_the_edge(0.5)),

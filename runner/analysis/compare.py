@@ -17,6 +17,7 @@ from runner.reports.terminal import percent
 from runner.reports.terminal_text import times_between
 from runner.results.record import Outcome
 from runner.space.notes import few
+from runner.statistics.mixing import Sides, mixture_shares
 from runner.statistics.ratios import (
     Ratio,
     Verdict,
@@ -77,6 +78,7 @@ class _Figure(NamedTuple):
     metric: str
     means: tuple[float | None, float | None]
     ratio: Ratio | None
+    sides: Sides | None  # the values behind the ratio; None if earlier runs show their spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,8 @@ def compare_sides(
     matched = pairs_of(kind, a, b, differences(a, b, with_seed=True))
     earlier = [grouped((one.cell.id, one) for one in group.found) for group in history]
     figures = list(_figures(matched.found, metrics, confidence, earlier))
-    ratios = [one.ratio for one in figures]
+    alone = [one.ratio for one in figures]
+    ratios = _with_mixtures(figures, alone, 1 - confidence)
     incomplete = [pair for pair in matched.found if not all(one.is_complete for one in (*pair.left, *pair.right))]
     missing = _missing(incomplete, matched.alone)
     broken = [
@@ -135,10 +138,17 @@ def compare_sides(
     corrupt = [pair.name for pair in incomplete if any(one.counts.get(Outcome.CORRUPT) for one in pair.right)]
     if not figures and not broken and not corrupt:
         raise _nothing_in_common(a, b, matched, missing)
+    found = verdicts(ratios, within)
     lines = [
-        Line(*one, _speed(verdict, one.metric)) for one, verdict in zip(figures, verdicts(ratios, within), strict=True)
+        Line(one.pair, one.metric, one.means, ratio, _speed(verdict, one.metric))
+        for one, ratio, verdict in zip(figures, ratios, found, strict=True)
     ]
     notes = [*_precision_notes(a, b, matched, ratios)]
+    if by_states := sum(one is not other for one, other in zip(verdicts(alone, within), found, strict=True)):
+        which = f"{by_states:,} figure{'s' * (by_states > 1)} would differ"
+        notes.append(
+            f"{which}, but trials of other cells have two states as far apart, and few trials may all meet one"
+        )
     if any(map(is_percentile, metrics)):
         notes.append("percentiles: of all requests of a side together; B / A and its doubt rest on each trial's own")
     notes += [*matched.notes, *shared, *_unfinished(a, b, recorded or {})]
@@ -161,7 +171,14 @@ def _figures(
             if any(left) and any(right):
                 means = mean_over_runs(pair.left, metric, left), mean_over_runs(pair.right, metric, right)
                 history = [[one.rounds(metric) for one in group.get(pair.left[0].cell.id, ())] for group in earlier]
-                yield _Figure(pair, metric, means, _ratio(pair, (left, right), confidence, history))
+                yield _Figure(pair, metric, means, *_ratio(pair, (left, right), confidence, history))
+
+
+def _with_mixtures(figures: Sequence[_Figure], ratios: Sequence[Ratio | None], least: float) -> list[Ratio | None]:
+    shares = mixture_shares([one.sides for one in figures], [one.p if one else 1.0 for one in ratios], least)
+    return [
+        one._replace(p=max(one.p, share)) if one and share else one for one, share in zip(ratios, shares, strict=True)
+    ]
 
 
 def _usual_figures(several: Sequence[Samples]) -> Sequence[str]:
@@ -289,21 +306,27 @@ def _single_run_notes(earlier: Sequence[int]) -> Iterator[str]:
         yield f"of {len(earlier) - len(known):,} of {len(earlier):,} figures there are too few earlier runs: {caveat}"
 
 
-def _ratio(pair: Pair, sides: tuple[_Runs, _Runs], confidence: float, history: Sequence[_Runs]) -> Ratio | None:
+def _ratio(
+    pair: Pair, sides: tuple[_Runs, _Runs], confidence: float, history: Sequence[_Runs]
+) -> tuple[Ratio | None, Sides | None]:
     """Return the ratio. Each of several runs is one value: trials of one run are more alike than runs."""
     a, b = pair.left, pair.right
     if len(a) == len(b) == 1 and a[0].run.id == b[0].run.id:
         (one,), (other,) = sides
         if a[0].cell.id != b[0].cell.id or one.keys() & other.keys():  # not two parts of one cell
-            return paired_ratio(one, other, confidence)
+            ratio, shared = paired_ratio(one, other, confidence), sorted(one.keys() & other.keys())
+            return ratio, ratio and Sides([one[at] for at in shared], [other[at] for at in shared], paired=True)
     left, right = map(_values_by_run, sides)
     if len(left) > 1 and len(right) > 1:
-        return unpaired_ratio([fmean(values) for values in left], [fmean(values) for values in right], confidence)
+        means = [fmean(values) for values in left], [fmean(values) for values in right]
+        ratio = unpaired_ratio(*means, confidence)
+        return ratio, ratio and Sides(*means, paired=False)
     if len(left) > 1 or len(right) > 1:
-        return predicted_ratio(left, right, confidence)
+        return predicted_ratio(left, right, confidence), None
     if history and (known := ratio_by_history(left[0], right[0], [*map(_values_by_run, history)], confidence)):
-        return known
-    return unpaired_ratio(left[0], right[0], confidence, early=any(one.run.is_adaptive for one in (*a, *b)))
+        return known, None
+    ratio = unpaired_ratio(left[0], right[0], confidence, early=any(one.run.is_adaptive for one in (*a, *b)))
+    return ratio, ratio and Sides(left[0], right[0], paired=False)
 
 
 def _values_by_run(rounds: _Runs) -> list[list[float]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING
 
 from runner.analysis.axes import grouped, name_key
@@ -12,7 +13,7 @@ from runner.reports.marks import legend
 from runner.reports.table import HINT, Grid, Value, estimate_values, ratio_values
 from runner.reports.terminal import doubt
 from runner.reports.terminal_text import figure, times, times_within
-from runner.statistics.changes import Change, find_changes
+from runner.statistics.changes import Change, History, read_history
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,13 +39,17 @@ class Series:
     host: str
     synthetic: bool
     points: Sequence[Point]
-    changes: Sequence[Change]
+    history: History
+
+    @property
+    def changes(self) -> Sequence[Change]:
+        return self.history.changes
 
     @property
     def bars(self) -> str:
         values = [point.estimate.mean for point in self.points]
         least, span = min(values), max(values) - min(values)
-        steps = {change.at for change in self.changes}
+        steps = {change.at for change in self.changes if change.certain}
         begin = max(0, len(values) - _WIDTH)
         drawn = [_BARS[round((value - least) / span * 7) if span else 3] for value in values]
         return "".join(f"|{bar}" if at in steps else bar for at, bar in enumerate(drawn[begin:], start=begin))
@@ -59,9 +64,10 @@ def timelines(found: Sequence[Samples], metrics: Sequence[str]) -> list[Series]:
             points = [Point(one, estimate) for one in several if (estimate := one.estimate(metric))]
             if points:
                 means = [point.estimate.mean for point in points]
-                steps = find_changes(means) if min(means) > 0 else []
+                weekdays = [date.fromisoformat(point.samples.run.started[:10]).weekday() for point in points]
+                history = read_history(means, weekdays) if min(means) > 0 else History()
                 cell = several[-1].cell  # the latest name
-                series.append(Series(cell, metric, machine, host, synthetic, points, steps))
+                series.append(Series(cell, metric, machine, host, synthetic, points, history))
     return sorted(series, key=lambda one: (name_key(one.cell.name), one.cell.id, one.machine, one.host, one.metric))
 
 
@@ -106,14 +112,17 @@ def _points_table(one: Series, most: int) -> Grid:
             )
         )
     values = [point.estimate.mean for point in one.points]
-    count = len(one.changes)
+    count = sum(change.certain for change in one.changes)
+    possible = len(one.changes) - count
     notes = [
         f"{one.cell.name}: {one.metric} on {one.host or 'an unknown host'} ({one.machine})",
         f"{one.bars}  lowest {figure(min(values), unit)}, highest {figure(max(values), unit)}",
         f"{len(one.points)} run{'s' if len(one.points) > 1 else ''}, "
         f"{count or 'no'} change{'s' if count > 1 else ''} of level"
+        + (f", {possible} possible" if possible else "")
         + (f"; the first {begin} are not shown" if begin else ""),
     ]
+    notes += _describe_history(one.history)
     columns = ("started", "run", "kernel", one.metric, "±", "trials", "")
     notes += legend(str(row[-1]) for row in rows)
     return Grid(columns, rows, (*_warnings([one]), *notes), frozenset({one.metric, "±", "trials"}))
@@ -128,12 +137,17 @@ def _series_table(series: Sequence[Series], most: int) -> Grid:
         # Different cells with one name: other seeds or other disks.
         name = f"{one.cell.name} ({one.cell.id[:8]})" if len(ids[one.cell.name]) > 1 else one.cell.name
         host = f"{one.host} ({one.machine}{', synthetic' if one.synthetic else ''})"
-        dates = [(change.ratio.ratio, one.points[change.at].samples.run.started[:10]) for change in one.changes]
+        changes = [
+            f"{'perhaps ' * (not change.certain)}{times(change.ratio.ratio)} "
+            f"from {one.points[change.at].samples.run.started[:10]} on"
+            for change in one.changes
+        ]
+        changes += _describe_history(one.history)
         rows.append(
             (
                 *(name, *((host,) if several else ()), one.metric, str(len(one.points)), one.bars),
                 *(figure(last.mean, unit_of(one.metric)), doubt(last)),
-                "; ".join(f"{times(ratio)} from {date} on" for ratio, date in dates),
+                "; ".join(changes),
             )
         )
     columns = ("cell", *(("host",) if several else ()), "figure", "runs", "history", "latest", "±", "changes")
@@ -150,4 +164,22 @@ def _describe_change(change: Change, metric: str) -> str:
     faster = more == more_is_faster(metric)
     word = ("faster" if faster else "slower") if is_compared(metric) else "more" if more else "less"
     ratio = change.ratio
-    return f"{word} from here on: {times_within(ratio.ratio, ratio.low, ratio.high)}"
+    text = f"{word} from here on: {times_within(ratio.ratio, ratio.low, ratio.high)}"
+    return text if change.certain else f"perhaps {text}"
+
+
+def _describe_history(history: History) -> list[str]:
+    found = []
+    if history.trend is not None:
+        found.append(f"a drift, no step: {times(history.trend)} from the first run to the last")
+    if history.newest is not None:
+        found.append(f"the newest run alone is far off: {times(history.newest)} the runs before it")
+    if history.correlation is not None:
+        found.append(
+            f"runs are correlated ({history.correlation:.1f} from one to the next), so chance also makes steps"
+        )
+    if any(not change.certain for change in history.changes):
+        found.append("perhaps: a step, or runs that are correlated; more runs decide")
+    if history.weekly:
+        found.append("weekdays differ; changes are apart from that")
+    return found

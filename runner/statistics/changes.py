@@ -9,6 +9,7 @@ from math import log
 from statistics import fmean, linear_regression
 from typing import TYPE_CHECKING, TypeAlias
 
+from runner.statistics.correlation import MOST, clear_correlation, lag_correlation
 from runner.statistics.ratios import (
     Interval,
     Ratio,
@@ -99,6 +100,23 @@ class Change:
     ratio: Ratio
     #: The probability of a step as clear anywhere, if the order of nights were random.
     p: float
+    #: False: correlated nights, without any step, would often show one as clear.
+    certain: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The steps in a history with one value per night, or its trend, and what else is to be known about it."""
+
+    changes: tuple[Change, ...] = ()
+    #: The factor from the first night to the last, if a straight line describes them better than steps.
+    trend: float | None = None
+    #: The correlation of each night with the next one apart from changes; None if it is not clear.
+    correlation: float | None = None
+    #: Whether a profile of weekdays was removed before the search.
+    weekly: bool = False
+    #: The newest night over the median of those before, if it alone is far away.
+    newest: float | None = None
 
 
 def drift(samples: Iterable[Mapping[int, float]], confidence: float = 0.95) -> Drift | None:
@@ -125,25 +143,102 @@ def drift(samples: Iterable[Mapping[int, float]], confidence: float = 0.95) -> D
 
 
 def find_changes(nights: Sequence[float], alarms: float = 0.01, *, seed: int = 1) -> list[Change]:
-    """Return the steps in a history with one value per night.
+    return list(read_history(nights, alarms=alarms, seed=seed).changes)
+
+
+def read_history(
+    nights: Sequence[float], weekdays: Sequence[int] = (), *, alarms: float = 0.01, seed: int = 1
+) -> History:
+    """Find the changes of level in a history of positive values; `weekdays`: the weekday of each night.
 
     Three searches look for the clearest difference of means: a step, some nights between others (an arc, as in
     circular binary segmentation), and the newest nights. It is a change if hardly any random order of the same nights
-    has one as clear in any search. All parts are then searched in the same way. A history without a change raises a
-    false alarm with probability `alarms`. Fewer than about nine nights have too few orders for any change.
+    has one as clear in any search. All parts are then searched in the same way. A history of independent nights
+    without a change raises a false alarm with probability `alarms`. A change is certain if orders with the same
+    correlation as the nights hardly ever have one as clear, too. Fewer than about nine nights have too few orders for
+    any change. A single night that is far away is clipped before the search.
     """
     import numpy as np
 
     nights = [float(night) for night in nights]
-    found = sorted(_split(np.log(np.asarray(nights)), 0, len(nights), alarms, seed))
-    begins, ends = [0, *(at for at, _ in found)], [*(at for at, _ in found[1:]), len(nights)]
-    steps = zip(found, begins, ends, strict=False)
-    ratios = ((at, p, unpaired_ratio(nights[begin:at], nights[at:end])) for (at, p), begin, end in steps)
-    return [Change(at, ratio, p) for at, p, ratio in ratios if ratio is not None]
+    if len(nights) < 2 * LEAST_NIGHTS:
+        return History()
+    logs = np.log(np.asarray(nights))
+    profile = _profile(logs, weekdays)
+    clipped = _clip(logs - profile)
+    newest = float(np.exp(logs[-1] - profile[-1] - np.median((logs - profile)[-1 - WINDOW : -1])))
+    alone = newest if clipped[-1] != (logs - profile)[-1] else None
+    found = sorted(_split(clipped, 0, len(nights), alarms, seed))
+    if found and (line := _trend(clipped)):
+        return History((), line, None, bool(profile.any()), alone)
+    begins, ends = [0, *(at for at, *_ in found)], [*(at for at, *_ in found[1:]), len(nights)]
+    ratios = (
+        unpaired_ratio(nights[at : one[0]], nights[one[0] : to])
+        for one, at, to in zip(found, begins, ends, strict=False)
+    )
+    changes = (Change(at, ratio, p, certain) for (at, p, certain), ratio in zip(found, ratios, strict=True) if ratio)
+    level = np.zeros(len(nights))
+    for begin, end in pairwise((0, *(at for at, *_ in found), len(nights))):
+        level[begin:end] = clipped[begin:end].mean()
+    return History(tuple(changes), None, clear_correlation((clipped - level).tolist()), bool(profile.any()), alone)
 
 
-def _split(logs: NDArray[np.float64], begin: int, end: int, alarms: float, seed: int) -> list[tuple[int, float]]:
-    """Return the changes between two places of a history, with their p."""
+#: Nights around each one, which show the level there.
+WINDOW = 7
+#: The least weeks for a profile of weekdays, and how clear it must be (F): about 1 in 200 histories has one by chance.
+LEAST_WEEKS, CLEAR_PROFILE = 4, 4.5
+#: A night as many standard deviations from those around it is clipped to that, if its neighbours are not as far away.
+FAR = 5.0
+
+
+def _profile(logs: NDArray[np.float64], weekdays: Sequence[int]) -> NDArray[np.float64]:
+    """Return by how much the weekday of each night differs; 0 if weekdays do not differ clearly."""
+    import numpy as np
+
+    days = np.asarray(weekdays)
+    groups = [days == day for day in sorted(set(weekdays))]
+    if len(groups) < 2 or min(group.sum() for group in groups) < LEAST_WEEKS:
+        return np.zeros(len(logs))
+    sums, half = np.concatenate(([0.0], np.cumsum(logs))), WINDOW // 2
+    at = np.arange(len(logs))
+    low, high = np.maximum(0, at - half), np.minimum(len(logs), at + half + 1)
+    apart = logs - (sums[high] - sums[low]) / (high - low)
+    found = np.zeros(len(logs))
+    for group in groups:
+        found[group] = np.median(apart[group])
+    between, within = float((found**2).sum()), float(((apart - found) ** 2).sum())
+    clear = between * (len(logs) - len(groups)) > CLEAR_PROFILE * (len(groups) - 1) * within
+    return found if clear else np.zeros(len(logs))
+
+
+def _clip(logs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Move each night that is alone far from those around it nearer to them."""
+    import numpy as np
+
+    half, n = WINDOW // 2, len(logs)
+    level = np.array([np.median(logs[max(0, at - half) : at + half + 1]) for at in range(n)])
+    apart = logs - level
+    limit = FAR * 1.4826 * float(np.median(abs(apart)))
+    far = abs(apart) > limit
+    beside = np.pad(far, 1)
+    alone = far & ~beside[:-2] & ~beside[2:]
+    return np.where(alone & (limit > 0), level + np.clip(apart, -limit, limit), logs)
+
+
+def _trend(logs: NDArray[np.float64]) -> float | None:
+    """Return the factor from the first night to the last if a straight line fits better than the clearest change."""
+    import numpy as np
+
+    n, centred = len(logs), logs - logs.mean()
+    at = np.arange(n) - (n - 1) / 2
+    slope = float((at * centred).sum() / (at**2).sum())
+    sums = np.concatenate(([0.0], np.cumsum(centred)))[None, :]
+    by_change = n * max(float(_steps(sums)[0][0]), float(_arcs(sums)[0][0]))
+    return bounded_exp(slope * (n - 1)) if slope**2 * float((at**2).sum()) > by_change else None
+
+
+def _split(logs: NDArray[np.float64], begin: int, end: int, alarms: float, seed: int) -> list[tuple[int, float, bool]]:
+    """Return the changes between two places of a history, with their p, and whether they are certain."""
     nights = logs[begin:end]
     if len(nights) < 2 * LEAST_NIGHTS or not nights.std():
         return []
@@ -153,26 +248,52 @@ def _split(logs: NDArray[np.float64], begin: int, end: int, alarms: float, seed:
     chance, edges = _clearest(nights, ORDERS, seed, newest=at_end)
     if chance > alarms:
         return []
+    correlation = _correlation(nights)
+    certain = not correlation or _clearest(nights, ORDERS, seed, correlation, newest=at_end)[0] <= alarms
     cuts = [begin + edge for edge in edges]
     parts = pairwise((begin, *cuts, end))
-    return [*((cut, chance) for cut in cuts), *(one for part in parts for one in _split(logs, *part, alarms, seed))]
+    own = [(cut, chance, certain) for cut in cuts]
+    return [*own, *(one for part in parts for one in _split(logs, *part, alarms, seed))]
 
 
-def _clearest(nights: NDArray[np.float64], orders: int, seed: int, *, newest: bool) -> tuple[float, tuple[int, ...]]:
+def _clearest(
+    nights: NDArray[np.float64], orders: int, seed: int, correlation: float = 0.0, *, newest: bool
+) -> tuple[float, tuple[int, ...]]:
     """Return the share of random orders that are as clear as this one, and the edges of its clearest change."""
-    sums = _orders(nights, orders, seed)
+    sums = _orders(nights, orders, seed, correlation)
     found = [(1.0, *_steps(sums)), (1.0, *_arcs(sums)), *([(NEWEST_HANDICAP, *_newest(sums))] if newest else [])]
     chance, best = _chance([clear for _, clear, _ in found], [handicap for handicap, _, _ in found])
     return chance, found[best][2]
 
 
-def _orders(nights: NDArray[np.float64], count: int, seed: int) -> NDArray[np.float64]:
-    """Return the sums of nights up to each place: in their own order, and in many random ones."""
+def _orders(nights: NDArray[np.float64], count: int, seed: int, correlation: float = 0.0) -> NDArray[np.float64]:
+    """Return the sums of nights up to each place: in their own order, and in random ones with this correlation."""
     import numpy as np
 
-    centred = np.tile(nights - nights.mean(), (count + 1, 1))
-    np.random.default_rng(seed).permuted(centred[1:], axis=1, out=centred[1:])
-    return np.concatenate((np.zeros((count + 1, 1)), np.cumsum(centred, axis=1)), axis=1)
+    rows = np.tile(nights - nights.mean(), (count + 1, 1))
+    np.random.default_rng(seed).permuted(rows[1:], axis=1, out=rows[1:])
+    if correlation:
+        rows[1:, 1:] *= (1 - correlation**2) ** 0.5
+        for at in range(1, len(nights)):
+            rows[1:, at] += correlation * rows[1:, at - 1]
+        rows -= rows.mean(axis=1, keepdims=True)
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.concatenate((np.zeros((count + 1, 1)), np.cumsum(rows, axis=1)), axis=1)
+
+
+def _correlation(nights: NDArray[np.float64]) -> float:
+    """Return the correlation of each night with the next one, apart from the clearest change; 0 if it is not positive.
+
+    A change that is removed takes a part of the correlation with it. The correction is from simulation.
+    """
+    import numpy as np
+
+    n, sums = len(nights), np.concatenate(([0.0], np.cumsum(nights - nights.mean())))[None, :]
+    (clear, edges), (clear_arc, arc) = _steps(sums), _arcs(sums)
+    inner = np.zeros(n, dtype=bool)
+    inner[slice(*arc) if clear_arc[0] > clear[0] else slice(0, edges[0])] = True
+    apart = np.where(inner, nights - nights[inner].mean(), nights - nights[~inner].mean())
+    return float(np.clip((lag_correlation(apart) + 5 / n) / max(0.5, 1 - 10 / n), 0, MOST))
 
 
 def _chance(clearness: Sequence[NDArray[np.float64]], handicaps: Sequence[float]) -> tuple[float, int]:

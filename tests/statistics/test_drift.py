@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -9,20 +9,25 @@ import scipy  # its parts are imported when they are used
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.guidelines import correlated
 from runner.statistics.changes import (
     FEW_ORDERS,
     LEAST_NIGHTS,
     ORDERS,
+    History,
     _chance,
     _clearest,
     _orders,
     _steps,
     drift,
     find_changes,
+    read_history,
 )
 from runner.statistics.ratios import unpaired_ratio
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 levels = st.lists(st.floats(1e-3, 1e9), min_size=1, max_size=6)
@@ -198,3 +203,70 @@ def test_three_searches_together_raise_no_more_alarms_than_one() -> None:
     chance = np.random.default_rng(8)
     found = [_clearest(chance.standard_normal(40), FEW_ORDERS, seed, newest=True)[0] for seed in range(400)]
     assert scipy.stats.kstest(found, "uniform").pvalue > 0.01
+
+
+def repeated(times: int, draw: Callable[[np.random.Generator], NDArray[np.float64]], **how: Any) -> list[History]:
+    chance = np.random.default_rng(12)
+    return [read_history(np.exp(draw(chance)).tolist(), **how) for _ in range(times)]
+
+
+def share(found: list[History], what: Callable[[History], object]) -> float:
+    return sum(bool(what(one)) for one in found) / len(found)
+
+
+def certain(one: History) -> bool:
+    return any(change.certain for change in one.changes)
+
+
+def noise(chance: np.random.Generator, nights: int = 40) -> NDArray[np.float64]:
+    return 0.02 * chance.standard_normal(nights)
+
+
+@pytest.mark.parametrize("correlation", [0.3, 0.6])
+def test_correlated_nights_hardly_ever_make_a_certain_step(correlation: float) -> None:
+    """Against random orders alone, 11 and 66 % of such histories have a step."""
+    found = repeated(60, lambda chance: 0.02 * correlated(chance, 40, correlation))
+    assert share(found, certain) <= 0.12
+    assert share(found, lambda one: one.changes) > share(found, certain)
+
+
+def test_correlated_nights_are_named() -> None:
+    found = repeated(30, lambda chance: 0.02 * correlated(chance, 60, 0.6))
+    assert share(found, lambda one: one.correlation) > 0.5
+
+
+def test_slow_weekends_are_no_steps_and_do_not_hide_one() -> None:
+    weekdays = [night % 7 for night in range(56)]
+    weekend = np.array([math.log(0.96) if day >= 5 else 0.0 for day in weekdays])
+    step = np.log(0.94) * (np.arange(56) >= 30)
+    calm = repeated(30, lambda chance: noise(chance, 56) + weekend, weekdays=weekdays)
+    stepped = repeated(30, lambda chance: noise(chance, 56) + weekend + step, weekdays=weekdays)
+    assert share(calm, lambda one: one.changes) <= 0.1
+    assert share(calm, lambda one: one.weekly) > 0.9
+    assert share(stepped, certain) > 0.9
+
+
+def test_weekdays_count_from_four_weeks_on() -> None:
+    weekdays = [night % 7 for night in range(27)]
+    weekend = np.array([math.log(0.8) if day >= 5 else 0.0 for day in weekdays])
+    assert not any(one.weekly for one in repeated(5, lambda chance: noise(chance, 27) + weekend, weekdays=weekdays))
+
+
+def test_one_bad_night_does_not_hide_a_step() -> None:
+    bad = np.log(0.7) * (np.arange(40) == 8) + np.log(0.94) * (np.arange(40) >= 20)
+    assert share(repeated(30, lambda chance: noise(chance) + bad), certain) > 0.85
+
+
+def test_a_drift_is_no_step_and_a_step_is_no_drift() -> None:
+    drifts = repeated(30, lambda chance: noise(chance, 60) + np.linspace(0, math.log(0.9), 60))
+    steps = repeated(30, lambda chance: noise(chance, 60) + np.log(0.94) * (np.arange(60) >= 30))
+    assert share(drifts, lambda one: one.trend) > 0.85
+    assert share(steps, lambda one: one.trend) < 0.1
+    assert all(one.trend == pytest.approx(0.9, abs=0.05) for one in drifts if one.trend)
+
+
+def test_a_newest_night_that_is_far_off_is_named() -> None:
+    far = np.log(0.8) * (np.arange(40) == 39)
+    found = repeated(30, lambda chance: noise(chance) + far)
+    assert all(one.newest == pytest.approx(0.8, abs=0.08) for one in found)
+    assert share(repeated(60, noise), lambda one: one.newest) <= 0.04

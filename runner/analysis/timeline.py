@@ -176,7 +176,7 @@ def _describe_history(history: History) -> list[str]:
         found.append(f"the newest run alone is far off: {times(history.newest)} the runs before it")
     if history.correlation is not None:
         found.append(
-            f"runs are correlated ({history.correlation:.1f} from one to the next), so chance also makes steps"
+            f"runs are correlated ({history.correlation:.1f} from one to the next), so chance makes steps, too"
         )
     if any(not change.certain for change in history.changes):
         found.append("perhaps: a step, or runs that are correlated; more runs decide")

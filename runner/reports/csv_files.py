@@ -168,9 +168,9 @@ SUMMARY_HEAD = (
     ),
     Column(
         "states",
-        "bytes/s",
-        "if the trials (8 or more) fall into two separate groups, so that the mean is misleading: the number of trials "
-        "around each value; else empty",
+        "bytes/s or ns",
+        "if the bandwidths or p99 of the trials (8 or more) fall into two separate groups, so that the mean is "
+        "misleading: the number of trials around each value; else empty",
     ),
     *_PLACE,
 )

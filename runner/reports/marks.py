@@ -24,8 +24,8 @@ _MEANINGS = {
     ),
     "settled": "(!) unsettled: the number counts trials without the wanted steady state. The figures leave them out.",
     "two states": (
-        "(!) two states: the trials fall into two separate groups, so the mean describes neither. The column `states` "
-        "of summary.csv has both."
+        "(!) two states: the trials fall into two separate groups, so the mean or p99 describes neither. The column "
+        "`states` of summary.csv has both."
     ),
     "only": "(!) on few requests only: the figure is not reliable. A longer `runtime:` gives more requests.",
 }

@@ -29,7 +29,7 @@ from runner.results.record import (
     counted_trials,
     outcome_of_cell,
 )
-from runner.statistics.changes import Drift, States, drift, find_two_states
+from runner.statistics.changes import LEAST_VALUES, Drift, States, drift, find_two_states
 from runner.statistics.percentile import estimated_percentiles
 from runner.statistics.stopping import Estimate, Rule, StopReason, estimate_mean, stop_reason
 
@@ -69,7 +69,7 @@ class CellSummary:
     unsettled: int = 0  # measured trials that did not reach the wanted steady state; the figures exclude them
     stopped: StopReason = StopReason.UNFINISHED  # why no more trials follow
     searched: bool = False  # a search chooses its trials
-    states: Mapping[str, States] = field(default_factory=dict)  # bandwidths whose trials fall into two separate groups
+    states: Mapping[str, States] = field(default_factory=dict)  # bandwidths and p99 whose trials fall into two groups
     jobs: Mapping[str, Mapping[str, Estimate]] = field(default_factory=dict)  # the figures of each job by its name
 
     @property
@@ -120,9 +120,20 @@ def summarize_cell(cell: CellRow, trials: Sequence[Trial], rule: Rule, *, search
         unsettled=sum(UNSETTLED in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
         stopped=how,
         searched=searched,
-        states={name: found for name in _BANDWIDTHS if (found := find_two_states(values.get(name, ())))} or NO_FIGURES,
+        states=_states(measured, values) or NO_FIGURES,
         least_ios=min((side.ios for one in measured for side in one.sides.values()), default=None),
     )
+
+
+def _states(measured: Sequence[Figures], values: Mapping[str, Sequence[float]]) -> dict[str, States]:
+    """Return the bandwidths and p99 whose trials fall into two separate groups."""
+    if len(measured) < LEAST_VALUES:
+        return {}
+    found = {name: values.get(name, ()) for name in _BANDWIDTHS}
+    for side in ALL_SIDES:
+        directions: Iterable[Direction | None] = (getattr(figures, side) for figures in measured)
+        found[f"{side}_lat_p99"] = [one.lat_p99 for one in directions if one and one.lat_p99 is not None]
+    return {name: states for name, several in found.items() if (states := find_two_states(several))}
 
 
 def _estimates(

@@ -128,6 +128,19 @@ def test_two_states_are_reported_with_their_values() -> None:
     assert {row["states"] for row in read(summary_csv(RUN))} == {""}
 
 
+def test_slow_phases_of_few_trials_are_states_of_p99() -> None:
+    """Bandwidth hardly shows them."""
+    p99s = (1e6, 1.01e6, 9e6, 1e6, 0.99e6, 1e6, 9.1e6, 1e6, 1.02e6)
+    trials = [
+        measured("c1", round_number, replace(direction(100e6, 1 << 20), lat_p99=p99))
+        for round_number, p99 in enumerate(p99s)
+    ]
+    (row,) = read(summary_csv(RunData("m", "qemu", False, [samples.SEQ], trials)))
+    assert row["states"] == "read_lat_p99: 7 around 1002857, 2 around 9050000"
+    (row,) = read(summary_csv(RunData("m", "qemu", False, [samples.SEQ], trials[:7])))
+    assert not row["states"]
+
+
 def test_a_run_that_did_not_note_how_many_trials_there_may_be_had_as_many_as_any_cell_has() -> None:
     assert [row["stopped"] for row in read(summary_csv(RUN))] == ["unfinished", "fixed", "unfinished"]
 

@@ -132,12 +132,12 @@ def test_files_that_writing_makes_are_not_laid_out_and_none_are_left_from_before
     # Whatever an earlier trial noted of such files, they go.
     start = made.index(gone)
     assert made[start : start + 5] == [gone, f"if [[ ! -e {whole} ]]; then", *deleted, "fi"]
-    assert not [line for line in made if "fio" in line or ">" + whole in line]
+    assert not [line for line in made if "fio -" in line or ">" + whole in line]
     # What is read is laid out, once.
     start = over.index(deleted[0])
     assert over[start : start + 2] == deleted
     assert gone not in over
-    assert [line for line in over if "| fio - " in line]
+    assert [line for line in over if "| confined fio - " in line]
     assert f"  : >{whole}" in over
 
 

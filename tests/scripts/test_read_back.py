@@ -76,7 +76,7 @@ def test_missing_files_are_reported_only_if_declared(tmp_path: Path) -> None:
 
 
 #: fio as it stands in: it takes its time, as it does, and says something.
-FIO = 'fio() { sleep 0.1; echo "fio: a word"; echo "{}" >fio.json; return 3; }\n'
+FIO = 'confined() { "$@"; }\nfio() { sleep 0.1; echo "fio: a word"; echo "{}" >fio.json; return 3; }\n'
 
 
 def measured(folder: Path, name: str) -> tuple[int, list[str]]:

@@ -95,7 +95,8 @@ def _ended(folder: Path, layout: str, meanwhile: str, faults: str = "none") -> t
     (array / "degraded").write_text("1\n" if layout == "lost" else "0\n")
     (array / "sync_action").write_text("idle\n")
     stand_ins = (
-        'look_up() { return 1; }\nkernel_name() { REPLY=md127; }\nfio() { echo "{}" >fio.json; ' + meanwhile + "; }\n"
+        'look_up() { return 1; }\nkernel_name() { REPLY=md127; }\nconfined() { "$@"; }\n'
+        'fio() { echo "{}" >fio.json; ' + meanwhile + "; }\n"
     )
     script = cell_scripts(cell, stack).measure.replace("/sys/class/block", str(folder))
     done = subprocess.run(

@@ -120,7 +120,7 @@ def replayed(tmp_path: Path) -> dict[str, int | float]:
     begin, end = script.index("# The trace as iologs"), script.index("# Its output must not mix")
     late = script[script.index("# How late the requests began") :]
     late = late[: late.index("}'") + 2]
-    body = f"output=fio.json\nstatus=0\n{script[begin:end]}{late}\n"
+    body = f'confined() {{ "$@"; }}\noutput=fio.json\nstatus=0\n{script[begin:end]}{late}\n'
     done = subprocess.run(["bash", "-euc", body], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stderr == ""
     report: dict[str, int | float] = json.loads(done.stdout.removeprefix("replay\t"))

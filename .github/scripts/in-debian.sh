@@ -6,7 +6,7 @@ set -euo pipefail
 top=$(readlink -f -- "${BASH_SOURCE[0]}")
 readonly top=${top%/.github/scripts/*}
 readonly keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-readonly mirror=${MATRIX_MIRROR:-http://deb.debian.org/debian}
+readonly mirror=http://deb.debian.org/debian
 
 DEBIAN_FRONTEND=noninteractive apt-get -q update
 DEBIAN_FRONTEND=noninteractive apt-get -q install --yes --no-install-recommends debian-archive-keyring mmdebstrap
@@ -15,7 +15,7 @@ readonly root
 trap 'rm -rf --one-file-system -- "$root"' EXIT
 chmod 755 "$root"
 mmdebstrap --mode=root --variant=important --include=ca-certificates,git \
-  "${SUITE:-trixie}" "$root" "deb [signed-by=$keyring] ${mirror%/} ${SUITE:-trixie} main"
+  "${SUITE:-trixie}" "$root" "deb [signed-by=$keyring] $mirror ${SUITE:-trixie} main"
 rm -f -- "$root/etc/resolv.conf"
 cp -L /etc/resolv.conf "$root/etc/resolv.conf"
 # The checkout is of another user.

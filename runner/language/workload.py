@@ -365,7 +365,7 @@ class Workload(Model):
             count = self.files or 1
             return FileSet(sets, count, size // count)
         each = _in_pages(self.file_size, share)
-        return FileSet(sets, self.files or (1 if self.size is None else -(-size // each)), each)
+        return FileSet(sets, self.files or (1 if self.size is None else -(-size // max(each, 1))), each)
 
     def files_misfit(self, capacity: int) -> Problem | None:
         files = self.fileset(capacity)

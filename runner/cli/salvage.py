@@ -72,8 +72,7 @@ def _write(damaged: RunFolder, found: Salvaged, results: Path) -> RunFolder:
             shutil.copyfile(archive, saved.path / archive.name, follow_symlinks=False)
     with Journal.open(saved.journal, synthetic=saved.manifest.synthetic) as journal:
         journal.add_cells(found.cells)
-        for trial in found.trials:
-            journal.record(trial)
+        journal.record_many(found.trials)
         for table, rows in found.others.items():
             journal.add_rows(table, rows)
     return saved

@@ -9,16 +9,19 @@ import sqlite3
 import zlib
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from runner.results.databases import driver_transaction
 from runner.results.journal_tables import JOB_COLUMNS, LATENCIES
 from runner.results.run_folder import load
 from tests.support import forked
 from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from tests.support.command import Call
 
 TIMES = int(os.environ.get("MATRIX_TEST_TIMES", "1"))
@@ -89,6 +92,22 @@ def test_a_row_that_matrix_did_not_write_is_named_and_dropped(run: Path, call: C
     assert call("report", str(other(run))).status in {0, 3}
     assert "continuing the run" in call("run", "--on", "dry", "small.yaml").out
     assert trials(other(run)) == trials(run)
+
+
+def test_trials_are_written_many_in_a_transaction(run: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A durable transaction for each of 100,000 trials takes minutes."""
+    with closing(sqlite3.connect(run / "journal.sqlite")) as connection, connection:
+        connection.execute("UPDATE trials SET notes = '[1]' WHERE id = 2")
+    begun = []
+
+    def counted(*place: Any, **how: Any) -> AbstractContextManager[None]:
+        begun.append(place)
+        return driver_transaction(*place, **how)
+
+    monkeypatch.setattr("runner.results.journal.driver_transaction", counted)
+    assert call("salvage", str(run)).status == 0
+    assert trials(other(run)) == 7
+    assert len(begun) == 1
 
 
 def test_a_histogram_of_a_job_that_another_program_wrote_is_dropped(run: Path, call: Call) -> None:

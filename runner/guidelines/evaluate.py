@@ -32,17 +32,23 @@ if TYPE_CHECKING:
     from runner.language.metrics import Metric
 
 MOST = 10_000  # the limit for a useful number of trials. A case that needs more is at the edge.
+_USUAL = 8  # early looks use more of the error rate, so that few trials decide clear cases. By simulation.
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
     confidence: float
     together: int = 1  # the number of simultaneous cases
-    share: float = 1.0  # the used part of the error rate: below 1 if there are repeated looks until a verdict
+    #: The used part of the error rate. Below 1: looks repeat until a verdict, and a look after `_USUAL` rounds uses it.
+    share: float = 1.0
 
     @property
     def repeated(self) -> bool:
         return self.share < 1
+
+    def after(self, rounds: int) -> Level:
+        """Return the level of a look after so many rounds: a larger part of the error rate is for early looks."""
+        return replace(self, share=self.share * _USUAL / max(3, rounds)) if self.repeated else self
 
     @property
     def yes(self) -> float:
@@ -181,6 +187,7 @@ class _Part:
         if n < 2:
             return inf
         correlation = highest_correlation(self.lag, n) if self.lag is not None else 0.0
+        correlation = max(correlation, self.correlation or 0.0)
         return self.share * correlated_t_factor(n, correlation, confidence) * self.deviation / sqrt(n)
 
 
@@ -221,7 +228,7 @@ class _Spread:
 
 
 def _result(case: Case, spread: _Spread, level: Level, lost: _Lost, alone: Measured | None = None) -> CaseResult:
-    mean = spread.mean
+    mean, level = spread.mean, level.after(spread.n)
     low, high = log(case.low) if case.low else -inf, log(case.high) if case.high < inf else inf
     inner, outer = (_bounds(spread, one, alone) for one in (level.yes, level.no))
 

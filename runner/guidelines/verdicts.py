@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from runner.language.guidelines import Claim, Guideline
     from runner.results.record import CellRow, Trial
 
-#: The part of the error rate that each look uses if looks repeat until a verdict. The distance of looks grows
-#: (`looks`), so all of them together err no more than stated. From simulation (`bench.guidelines`).
+#: The part of the error rate that a look uses if looks repeat until a verdict (`Level.after`). The distance of looks
+#: grows (`looks`), so all of them together err no more than stated. From simulation (`bench.stated`).
 SHARE = 0.12
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Stronger correlation is not considered: trials would hardly differ.
 MOST = 0.9
+#: Without evidence, trials may be as correlated as this. By simulation (`bench.stated`).
+MOST_UNSEEN = 0.8
 #: How many standard deviations of its estimate a correlation may lie above it. By simulation (`bench.stated`).
 _CAUTION = 2.2
 #: Fewer values do not show that they are correlated.
@@ -46,8 +48,8 @@ def clear_correlation(values: Sequence[float]) -> float | None:
 
 
 def highest_correlation(lag: float, n: int) -> float:
-    """Return the highest correlation of which this `lag_correlation` of n values may be an estimate (100 × integer)."""
-    for hundredths in range(round(100 * MOST), 0, -1):
+    """Return the highest correlation up to `MOST_UNSEEN` (100 × integer) that may have this estimate from n values."""
+    for hundredths in range(round(100 * MOST_UNSEEN), 0, -1):
         true = hundredths / 100
         if lag >= true - (1 + 3 * true) / n - _CAUTION * sqrt((1 - true**2) / n):
             return true

@@ -113,7 +113,7 @@ def without_histograms(trial: Trial) -> Trial:
     """Percentiles of a histogram may be beyond the longest latency; those of a trial are not."""
     if trial.figures is None:
         return trial
-    sides: dict[str, Any] = {name: replace(side, latencies=None) for name, side in trial.figures.sides.items()}
+    sides: dict[str, Any] = {name: replace(side, latencies=None) for name, side in trial.figures.all_sides.items()}
     return replace(trial, figures=replace(trial.figures, **sides))
 
 

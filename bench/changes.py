@@ -2,17 +2,23 @@
 
     python -m bench.changes [--times 1000]
 
-Histories of simulated nights with 2 % noise. The last column is the least that we want to see.
+Histories of simulated nights with 2 % noise. `certain` and `perhaps`: histories with such a change, of which `perhaps`
+has no certain one. `wanted` is about certain ones where there is no change, and about both where there is one.
 """
 
 from __future__ import annotations
 
 import argparse
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from runner.statistics.changes import find_changes
+from bench.guidelines import correlated
+from runner.statistics.changes import read_history
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+    from numpy.typing import NDArray
 
 NOISE = 0.02
 
@@ -24,34 +30,59 @@ class Case(NamedTuple):
     end: int
     change: float
     wanted: str
+    correlation: float = 0.0
+    weekends: float = 0.0  # how much slower they are
+    bad: float = 0.0  # how much slower one early night is
+    drift: float = 0.0  # from the first night to the last
+
+    def draw(self, chance: Generator) -> NDArray[np.float64]:
+        logs = NOISE * correlated(chance, self.nights, self.correlation)
+        logs[self.begin : self.end] += np.log1p(self.change)
+        logs[5::7] += np.log1p(self.weekends)
+        logs[6::7] += np.log1p(self.weekends)
+        logs[self.begin // 2] += np.log1p(self.bad)
+        values: NDArray[np.float64] = np.exp(logs + np.linspace(0, np.log1p(self.drift), self.nights))
+        return values
 
 
 CASES = (
     Case("no change, 40 nights: false alarms", 40, 0, 0, 0.0, "≤ 1 %"),
+    Case("no change, 40 nights, correlation 0.3", 40, 0, 0, 0.0, "≤ 1 %", correlation=0.3),
+    Case("no change, 40 nights, correlation 0.6", 40, 0, 0, 0.0, "≤ 1 %", correlation=0.6),
+    Case("no change, 56 nights, weekends -4 %", 56, 0, 0, 0.0, "≤ 1 %", weekends=-0.04),
+    Case("no step, 60 nights, drift -10 %", 60, 0, 0, 0.0, "", drift=-0.1),
     Case("-3 % from night 21 of 40 on", 40, 20, 40, -0.03, "≥ 82 %"),
     Case("-6 % for 5 of 45 nights", 45, 20, 25, -0.06, "≥ 90 %"),
     Case("-6 % for 10 of 50 nights", 50, 20, 30, -0.06, "≥ 98 %"),
     Case("-6 % in the last 3 of 33 nights", 33, 30, 33, -0.06, "≥ 79 %"),
     Case("-6 % in the last 2 of 32 nights", 32, 30, 32, -0.06, "≥ 50 %"),
+    Case("-6 % from night 21 of 40 on, correlation 0.6", 40, 20, 40, -0.06, "", correlation=0.6),
+    Case("-6 % from night 21 of 40 on, one night -30 %", 40, 20, 40, -0.06, "≥ 98 %", bad=-0.3),
+    Case("-6 % from night 31 of 56 on, weekends -4 %", 56, 30, 56, -0.06, "≥ 98 %", weekends=-0.04),
 )
 
 
-def share_found(case: Case, times: int) -> float:
+def shares_found(case: Case, times: int) -> tuple[float, float]:
+    """Return the shares of histories with a certain change, and with possible ones only."""
     chance = np.random.default_rng(1)
-    found = 0
+    weekdays = [night % 7 for night in range(case.nights)]
+    certain = perhaps = 0
     for _ in range(times):
-        logs = NOISE * chance.standard_normal(case.nights)
-        logs[case.begin : case.end] += np.log1p(case.change)
-        found += bool(find_changes(np.exp(logs).tolist()))
-    return found / times
+        changes = read_history(case.draw(chance).tolist(), weekdays).changes
+        is_certain = any(one.certain for one in changes)
+        certain += is_certain
+        perhaps += bool(changes) and not is_certain
+    return certain / times, perhaps / times
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.changes", description=__doc__)
     parser.add_argument("--times", type=int, default=1000)
     times = parser.parse_args().times
+    print(f"{'':<46}{'certain':>8}{'perhaps':>8}   wanted")
     for case in CASES:
-        print(f"{case.name:<40} {share_found(case, times):6.1%}   {case.wanted}", flush=True)
+        certain, perhaps = shares_found(case, times)
+        print(f"{case.name:<46}{certain:>8.1%}{perhaps:>8.1%}   {case.wanted}", flush=True)
 
 
 if __name__ == "__main__":

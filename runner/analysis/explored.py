@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 def read_explored(store: SharedStore, runs: Sequence[RunRow], results: Path, beside: Path) -> list[Explored]:
     """Read the runs. Links from a page in the folder `beside` lead to those that have a folder below `results`."""
+    return store.read_undamaged(lambda some: _read(store, some, results, beside), runs)
+
+
+def _read(store: SharedStore, runs: Sequence[RunRow], results: Path, beside: Path) -> list[Explored]:
     ids = {run.id for run in runs}
     rows = {run: list(several) for run, several in groupby(store.trials(("run", *COLUMNS), ids), key=itemgetter(0))}
     cells: dict[str, list[CellRow]] = {}

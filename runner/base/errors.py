@@ -45,6 +45,10 @@ class HarnessBroken(MatrixError):
     """The program or the host failed; it is no result about the storage under test."""
 
 
+class Damaged(HarnessBroken):
+    """A recorded file has content that matrix did not write."""
+
+
 class Cause(NamedTuple):
     """The reason why a file or database cannot be used, as one of our errors."""
 

@@ -22,7 +22,7 @@ from runner import __version__
 from runner.base.errors import BadInput, Exit, HarnessBroken, MatrixError, UnfitFile, file_errors
 from runner.base.search_path import add_sbin
 from runner.cli.help_format import Context, with_fitting_help
-from runner.cli.screen import echo, echo_whole, slow_start
+from runner.cli.screen import Ending, echo, echo_whole, slow_start
 
 _COMMANDS = {
     "init": "Write a small matrix as a start.",
@@ -182,14 +182,14 @@ def show_error(error: MatrixError) -> None:
         echo(error.advice, err=True)
 
 
-def _run_command() -> int:
+def _run_command(ending: Ending) -> int:
     """Run the command. A full disk behind standard output becomes an ordinary error."""
     try:
         Path.cwd()  # raises if the folder was removed
     except FileNotFoundError:
         raise BadInput("the working directory does not exist any more", resolution="change to another one") from None
     try:
-        status: int = cli.main(prog_name="matrix", standalone_mode=False) or 0
+        status: int = cli.main(prog_name="matrix", standalone_mode=False, obj=ending) or 0
         if sys.stdout:
             sys.stdout.flush()
     except UnfitFile as error:
@@ -224,14 +224,16 @@ def main() -> None:
     add_sbin()
     with _exit_without_reader():
         try:
-            sys.exit(_run_and_show_error())
+            ending = Ending()
+            status = _run_and_show_error(ending)
+            sys.exit(Exit.BROKEN if ending.is_damaged and status != Exit.INTERRUPTED else status)
         finally:
             slow_start.end()
 
 
-def _run_and_show_error() -> int:
+def _run_and_show_error(ending: Ending) -> int:
     try:
-        return _run_command()
+        return _run_command(ending)
     except MatrixError as error:
         show_error(error)
         return error.exit_code

@@ -8,6 +8,7 @@ import re
 import sys
 import threading
 from contextlib import suppress
+from dataclasses import dataclass
 from io import TextIOBase
 from typing import TYPE_CHECKING, TextIO
 
@@ -20,6 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from runner.reports.table import Sheet
+
+
+@dataclass
+class Ending:
+    """What decides the exit code beside the command: a damaged run was left out of its answer."""
+
+    is_damaged: bool = False
 
 
 _PATIENCE = 1.0  # seconds

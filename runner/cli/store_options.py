@@ -15,7 +15,7 @@ import click
 from runner.base.errors import BadInput
 from runner.base.text import printable
 from runner.cli.options import combined, results, store
-from runner.cli.screen import columns_of, echo, sheet_text, wrap_text
+from runner.cli.screen import Ending, columns_of, echo, sheet_text, wrap_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -104,9 +104,22 @@ def open_store(source: Source) -> Iterator[SharedStore]:
     if address.file and is_missing and not os.access(address.file.parent, os.W_OK):
         address = IN_MEMORY  # read-only: the journals have all runs
     with SharedStore.open(address) if is_missing else SharedStore.existing(address) as shared:
-        for note in bring_up_to_date(shared, source.results):
-            echo(f"note: {note}", err=True)
-        yield shared
+        try:
+            for note in bring_up_to_date(shared, source.results):
+                echo(f"note: {note}", err=True)
+            yield shared
+        finally:
+            _report_damage(shared)
+
+
+def _report_damage(store: SharedStore) -> None:
+    """Name the runs that are left out. The command ends with 3 then."""
+    for name, problem in store.damage.items():
+        why = f"{problem.brief} ({' '.join(problem.details.split())})" if problem.details else problem.brief
+        echo(f"damaged: {name} is left out: {why}\n{problem.advice}", err=True)
+    context = click.get_current_context(silent=True)
+    if context and store.damage:
+        context.ensure_object(Ending).is_damaged = True
 
 
 def select_runs(store: SharedStore, words: Sequence[str]) -> list[RunRow]:

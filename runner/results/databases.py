@@ -26,6 +26,7 @@ from runner.base.errors import (
     UNREACHABLE,
     BadInput,
     Cause,
+    Damaged,
     HarnessBroken,
     MatrixError,
 )
@@ -47,7 +48,7 @@ OF_STORE = {
         BadInput, "the store {path} cannot be opened", "check that its folder is yours, or name another with `--store`"
     ),
     UNFIT: Cause(BadInput, "the store {path} cannot be used", "name a regular file with `--store`"),
-    DAMAGED: Cause(HarnessBroken, "the store {path} is damaged", _AGAIN),
+    DAMAGED: Cause(Damaged, "the store {path} is damaged", _AGAIN),
     _STRANGE: Cause(BadInput, "the store {path} is damaged, or is not a store", _AGAIN),
 }
 

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import orjson
 
-from runner.base.errors import ERRNO, BadInput, Cause, HarnessBroken, UnfitFile
+from runner.base.errors import ERRNO, BadInput, Cause, Damaged, UnfitFile
 from runner.statistics.percentile import DamagedHistogram
 
 DAMAGED = Cause(
-    HarnessBroken,
+    Damaged,
     "{path} is damaged",
     "`matrix salvage RUN` writes what can be read into a new run; `matrix run --fresh` starts again",
 )
 #: Salvage reads journals only.
-_DAMAGED_FILE = Cause(HarnessBroken, "{path} is damaged", "move it away, or restore it from a backup")
+_DAMAGED_FILE = Cause(Damaged, "{path} is damaged", "move it away, or restore it from a backup")
 UNFIT = Cause(BadInput, "{path} cannot be read", "put a regular file there; matrix writes no other kind")
 FILE_ERRORS = (OSError, UnicodeDecodeError, orjson.JSONDecodeError)
 

@@ -326,6 +326,7 @@ def types_of(column: Column[Any]) -> tuple[type, ...]:
 JOB_COLUMNS: tuple[str, ...] = ("cell", "round", "job", *_WHOLE, *_DIRECTIONS, *LATENCIES)
 #: Characters of any text, also of a name or an axis. Longer ones are damage, so an import refuses them.
 LONGEST = 1 << 20
+_OUTCOMES = frozenset(one.value for one in Outcome)
 _LONGEST_NOTE = 1 << 14  # of a reason or a note, as it is written
 _NUMBERS, _LEAST, _MOST = (int, float), 1e-30, 9e18  # of numbers that are not 0; ratios of others would overflow
 
@@ -339,6 +340,8 @@ def checker(table: Table, names: Sequence[str]) -> Callable[[Sequence[Any]], Non
             number = value if value.__class__ in _NUMBERS else 0
             if not isinstance(value, kinds) or not (number == 0 or _LEAST <= number <= _MOST):
                 raise ValueError(f"{name} in {table.name} is {value!r:.60}")
+            if name == "outcome" and value not in _OUTCOMES:
+                raise ValueError(f"the outcome of a trial is {value!r:.60}")
             if isinstance(value, str) and len(value) > LONGEST:
                 raise ValueError(f"{name} in {table.name} has {len(value):,} characters")
 
@@ -350,8 +353,8 @@ def batch_checker(table: Table, names: Sequence[str]) -> Callable[[Sequence[Sequ
     check, kinds_of = checker(table, names), [{*types_of(table.c[name])} for name in names]
 
     def check_all(rows: Sequence[Sequence[Any]]) -> None:
-        columns = zip(kinds_of, zip(*rows, strict=True), strict=True) if rows else ()
-        if not all(are_usual(kinds, values) for kinds, values in columns):
+        columns = zip(names, kinds_of, zip(*rows, strict=True), strict=True) if rows else ()
+        if not all(usual_column(*column) for column in columns):
             for row in rows:
                 check(row)
 
@@ -363,6 +366,11 @@ def unusual_number(column: Column[Any]) -> sa.ColumnElement[bool]:
     kind = sa.func.typeof(column)
     number = kind.in_(("real", "integer")) & ((column == 0) | column.between(_LEAST, _MOST))
     return sa.not_(number | (kind == "null")) if column.nullable else sa.not_(number)
+
+
+def usual_column(name: str, kinds: Set[type], values: Sequence[Any]) -> bool:
+    """Check a column of trials, in a journal or a store."""
+    return are_usual(kinds, values) and (name != "outcome" or _OUTCOMES.issuperset(values))
 
 
 def are_usual(kinds: Set[type], values: Sequence[Any]) -> bool:

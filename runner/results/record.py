@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import inf
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -29,6 +30,16 @@ class Outcome(StrEnum):
     CORRUPT = "corrupt"  # fio read other data than it had written
     BROKEN = "broken"
     SKIPPED = "skipped"
+
+
+def check_rule(confidence: float, until: float | None, least: int, most: int | None) -> None:
+    """Raise ValueError for a stopping rule that no run has. Manifest and store are checked alike."""
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence of a run is {confidence}")
+    if until is not None and not 0 < until < inf:
+        raise ValueError(f"until of a run is {until}")
+    if least < 0 or (most is not None and most < 0):
+        raise ValueError(f"a run has {least} to {most} trials of a cell")
 
 
 def outcome_of_cell(counts: Mapping[Outcome, int] | Mapping[str, int]) -> Outcome | None:

@@ -35,7 +35,7 @@ from runner.results.disk_health import Health
 from runner.results.environment import Digests, DiskFacts, Host, Revision, flatten_environment
 from runner.results.file_errors import recorded_file_errors
 from runner.results.names import CELLS, check_file_name, parts_of
-from runner.results.record import STEERED
+from runner.results.record import STEERED, check_rule
 from runner.results.standing import InUse, Standing, locked
 
 MANIFEST = "manifest.json"
@@ -67,6 +67,10 @@ def state_of(folder: Path) -> str:
 #: Errors of a rename to a name in use: a folder with content, or a file.
 _TAKEN = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR})
 _FOREIGN = re.compile(r"[^A-Za-z0-9._=,+@%-]+")
+
+
+class UnusableManifest(BadInput):
+    pass
 
 
 class Manifest(BaseModel, frozen=True, extra="forbid"):
@@ -124,6 +128,11 @@ class Manifest(BaseModel, frozen=True, extra="forbid"):
         if isinstance(content, dict) and "made_up" in content:
             return {"synthetic" if name == "made_up" else name: value for name, value in content.items()}
         return content
+
+    @model_validator(mode="after")
+    def _check_rule(self) -> Manifest:
+        check_rule(self.confidence, self.until, self.least, self.most)
+        return self
 
     @property
     def identity(self) -> str:
@@ -283,7 +292,7 @@ def load(folder: Path) -> RunFolder:
         try:
             return RunFolder(folder, Manifest.model_validate_json(read_input(manifest, RECORDED)))
         except (ValidationError, UnfitFile) as problem:
-            raise BadInput(
+            raise UnusableManifest(
                 f"{manifest} is not a manifest of this version of matrix",
                 details=str(problem),
                 resolution="it was edited, or written by another version of matrix; `--fresh` starts a new run",

@@ -7,17 +7,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, cast
 
 import orjson
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
-from runner.base.errors import BadInput, HarnessBroken
+from runner.base.errors import BadInput, Damaged, HarnessBroken, MatrixError
 from runner.results import store_tables as tables
 from runner.results.databases import (
     OF_STORE,
     Database,
+    driver_errors,
     memory_engine,
     postgresql_engine,
     sqlite_engine,
@@ -30,11 +31,11 @@ from runner.results.journal_tables import LATENCIES, cell_of, content_of, job_ro
 from runner.results.observe import Progress, progress_by_cell
 from runner.results.record import HOST_LIMITED, STEERED, UNSETTLED, CellRow, Outcome, Trial
 from runner.results.run_folder import RunFolder, state_of
-from runner.results.store_check import check_latencies, check_runs, check_trials
+from runner.results.store_check import check_latencies, check_run, check_trials
 from runner.results.store_columns import column_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from runner.results.journal import Journal
     from runner.results.journal_reader import State
@@ -93,10 +94,12 @@ _FROM_MANIFEST = (
     *("matrix", "machine", "synthetic", "fingerprint", "started", "finished", "planned"),
     *("confidence", "until", "least", "most", "part", "exit"),
 )
+T = TypeVar("T")
 _MEASURED = sa.exists().where(
     tables.trials.c.run == tables.runs.c.id, tables.trials.c.outcome == Outcome.MEASURED.value
 )
 _RUN_NAMES = tuple(RunRow.__dataclass_fields__)
+_NAME, _STARTED = _RUN_NAMES.index("name"), _RUN_NAMES.index("started")
 _RUN_ROW = (
     *(tables.runs.c[name] for name in _RUN_NAMES if name != "measured"),
     _MEASURED.label("measured"),
@@ -110,6 +113,7 @@ class SharedStore(Database):
         super().__init__(engine)
         self.address = address
         self.fixed = fixed  # it is read-only
+        self.damage: dict[str, MatrixError] = {}  # by the name of a run: why it is left out
         self.turns = 0  # number of transactions, as a sign of progress
         self._trials = upsert(engine, tables.trials, _TRIAL_COLUMNS)
         self._cells = upsert(engine, tables.cells, ("name", "axes", "position"))
@@ -237,10 +241,39 @@ class SharedStore(Database):
 
     def runs(self) -> list[RunRow]:
         order = (tables.runs.c.started.desc(), tables.runs.c.name.desc(), tables.runs.c.id)
-        rows = self._rows(sa.select(*_RUN_ROW).order_by(*order))
-        with self._checked():
-            check_runs(_RUN_NAMES, rows)
-        return [RunRow(*row) for row in rows]
+        query = sa.select(*_RUN_ROW)
+        try:
+            rows = self._rows(query.order_by(*order))
+        except Damaged:  # a text that is not UTF-8: find its run
+            rows = [row for (run,) in self._rows(sa.select(tables.runs.c.id)) for row in self._alone(query, run)]
+            rows.sort(key=lambda row: (row[_STARTED], row[_NAME]), reverse=True)
+        return [run for row in rows if (run := self._run(row)) and run.name not in self.damage]
+
+    def _alone(self, query: sa.Select[Any], run: str) -> Sequence[tuple[Any, ...]]:
+        try:
+            return self._rows(query.where(tables.runs.c.id == run))
+        except Damaged as problem:
+            self.damage[run] = problem
+            return []
+
+    def _run(self, row: Sequence[Any]) -> RunRow | None:
+        try:
+            with self._checked():
+                check_run(_RUN_NAMES, row)
+        except Damaged as problem:
+            self.damage[str(row[_NAME])] = problem
+            return None
+        return RunRow(*row)
+
+    def read_undamaged(self, read: Callable[[Sequence[RunRow]], list[T]], runs: Sequence[RunRow]) -> list[T]:
+        """Read runs together. If that finds damage, read each alone, and leave out those that are damaged."""
+        try:
+            return read(runs)
+        except Damaged as problem:
+            if len(runs) == 1:
+                self.damage[runs[0].name] = problem
+                return []
+        return [one for run in runs for one in self.read_undamaged(read, [run])]
 
     def progress(self, run: str) -> Progress:
         table = tables.trials.c
@@ -255,9 +288,14 @@ class SharedStore(Database):
 
     def different_cells(self) -> list[CellRow]:
         table = tables.cells.c
-        rows = self._rows(sa.select(table.id, table.name, sa.cast(table.axes, sa.Text)).distinct())
-        with self._checked():
-            return [cell_of((id_, name, orjson.loads(axes), None)) for id_, name, axes in rows]
+        try:
+            rows = self._rows(sa.select(table.id, table.name, sa.cast(table.axes, sa.Text)).distinct())
+            with self._checked():
+                return [cell_of((id_, name, orjson.loads(axes), None)) for id_, name, axes in rows]
+        except Damaged:
+            return self.read_undamaged(
+                lambda some: [one.cell for one in self.cells({run.id for run in some})], self.runs()
+            )
 
     def cells(self, runs: Collection[str] | None = None, ids: Collection[str] | None = None) -> list[CellOfRun]:
         table = tables.cells.c
@@ -343,9 +381,14 @@ class SharedStore(Database):
             raise OF_STORE[DAMAGED].error(str(self.address), str(problem)) from problem
 
     @contextmanager
+    def _explained(self) -> Iterator[None]:
+        with translate_errors(str(self.address), OF_STORE), driver_errors():
+            yield
+
+    @contextmanager
     def _transaction(self, *, immediate: bool = False) -> Iterator[sa.Connection]:
         try:
-            with translate_errors(str(self.address), OF_STORE), self._engine.connect() as connection:
+            with self._explained(), self._engine.connect() as connection:
                 connection.execution_options(immediate=immediate)
                 with connection.begin():
                     yield connection

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from runner.results import store_tables as tables
-from runner.results.journal_tables import are_usual, types_of
-from runner.results.record import HOST, SPREAD
+from runner.results.journal_tables import are_usual, types_of, usual_column
+from runner.results.record import HOST, SPREAD, check_rule
 from runner.statistics.percentile import Histogram
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def check_trials(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
     """Raise ValueError for a value that matrix does not write."""
     for name, values in zip(names, zip(*rows, strict=True), strict=True) if rows else ():
         kinds = _kinds_of(name)
-        if kinds and not are_usual(kinds, values):
+        if kinds and not usual_column(name, kinds, values):
             raise ValueError(f"{name} of a trial has a value that matrix does not write")
 
 
@@ -43,20 +43,14 @@ def check_latencies(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> No
                 Histogram(packed).unpack()
 
 
-def check_runs(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    for row in rows:
-        _check_run(names, row)
-
-
-def _check_run(names: Sequence[str], row: Sequence[Any]) -> None:
+def check_run(names: Sequence[str], row: Sequence[Any]) -> None:
     values = dict(zip(names, row, strict=True))
     for name, value in values.items():
         column = tables.runs.c.get(name)
         kinds = None if column is None or isinstance(column.type, sa.JSON | sa.Boolean) else types_of(column)
         if kinds and not are_usual(frozenset(kinds), [value]):
             raise ValueError(f"{name} of a run is {value!r:.60}")
-    if not 0 < values["confidence"] < 1:
-        raise ValueError(f"confidence of a run is {values['confidence']}")
+    check_rule(*(values[name] for name in ("confidence", "until", "least", "most")))
     environment = values["environment"]
     if not isinstance(environment, dict) or not {*map(type, environment.values())} <= {str}:
         raise ValueError(f"environment of a run is {environment!r:.60}")

@@ -10,10 +10,10 @@ from queue import Empty, Full, Queue, SimpleQueue
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Self
 
-from runner.base.errors import HarnessBroken, MatrixError
+from runner.base.errors import Damaged, HarnessBroken, MatrixError
 from runner.results.journal import Journal
 from runner.results.record import Trial
-from runner.results.run_folder import RunFolder, load, run_folders, state_of
+from runner.results.run_folder import RunFolder, UnusableManifest, load, run_folders, state_of
 from runner.results.standing import InUse
 from runner.results.store import SharedStore
 
@@ -207,6 +207,8 @@ def bring_up_to_date(store: SharedStore, results: Path) -> list[str]:
                 store.catch_up(load(path), journal)
         except InUse:
             continue  # the process that measures this run feeds the store itself
+        except (Damaged, UnusableManifest) as trouble:
+            store.damage[path.name] = trouble
         except MatrixError as trouble:
             failed.setdefault(trouble.brief, []).append(path.name)
         except Exception as trouble:  # noqa: BLE001 - one odd run does not hide the others

@@ -1,0 +1,99 @@
+"""A damaged run, in its folder or in the store, is named and left out: the other runs are answered, and the exit is 3."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.results import past
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.command import Call
+
+COMMANDS = (
+    ("results",),
+    ("history", "--only", "layout=raid5", "--runs", "run-*"),
+    ("compare", "run-1", "run-3"),
+)
+ROWS = (
+    "UPDATE trials SET outcome = 'meazured' WHERE {run}cell = 'c1'",
+    "UPDATE trials SET seconds = -1, read_bw = -1 WHERE {run}cell = 'c1'",
+    "UPDATE trials SET read_bw = 'fast' WHERE {run}cell = 'c1'",
+    "UPDATE trials SET reason = CAST(x'ff' AS TEXT) WHERE {run}cell = 'c1'",
+    "UPDATE cells SET name = CAST(x'ff' AS TEXT) WHERE {run}id = 'c1'",
+    "UPDATE cells SET axes = '[1]' WHERE {run}id = 'c1'",
+)
+RUNS = (
+    "UPDATE runs SET confidence = 2.0 WHERE id = 'run2'",
+    "UPDATE runs SET until = -1 WHERE id = 'run2'",
+    "UPDATE runs SET host = CAST(x'ff' AS TEXT) WHERE id = 'run2'",
+    "UPDATE runs SET environment = '[1]' WHERE id = 'run2'",
+)
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    for number in (1, 2, 3):
+        past.recorded(tmp_path / "results", past.TRIALS, number)
+    return tmp_path / "results"
+
+
+def change(database: Path, statement: str) -> None:
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute(statement)
+
+
+def check_left_out(call: Call) -> None:
+    for command in COMMANDS:
+        said = call(*command)
+        assert said.status == 3, (command, said)
+        assert "damaged: run-2 is left out: " in said.err or "damaged: run2 is left out: " in said.err
+        assert "\n→ " in said.err
+        assert "Traceback" not in said.err
+        assert "raid5/chunk=64KiB/seq" in said.out
+        assert "run-2" not in said.out
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        (b'"confidence": 0.95', b'"confidence": 2.0'),
+        (b'"least": 2', b'"least": -2'),
+        (b'"matrix": "sweep"', b'"matrix": "sw\xffep"'),
+        (b'"matrix": "sweep"', b'"matrix": 7'),
+    ],
+)
+def test_a_manifest_with_an_impossible_value(results: Path, call: Call, text: bytes, other: bytes) -> None:
+    manifest = results / "run-2" / "manifest.json"
+    before = manifest.read_bytes()
+    assert text in before
+    manifest.write_bytes(before.replace(text, other))
+    check_left_out(call)
+
+
+@pytest.mark.parametrize("statement", ROWS)
+def test_a_journal_with_an_impossible_row(results: Path, call: Call, statement: str) -> None:
+    change(results / "run-2" / "journal.sqlite", statement.format(run=""))
+    check_left_out(call)
+
+
+@pytest.mark.parametrize("statement", [*ROWS, *RUNS])
+def test_the_store_refuses_what_the_journal_refuses(results: Path, call: Call, statement: str) -> None:
+    assert call("results").status == 0
+    change(results / "store.db", statement.format(run="run = 'run2' AND "))
+    for command in COMMANDS:
+        said = call(*command)
+        assert said.status == 3, (command, said)
+        assert " is left out: the store results/store.db is damaged" in said.err
+        assert "raid5/chunk=64KiB/seq" in said.out
+
+
+def test_an_answer_without_damage_ends_with_0(results: Path, call: Call) -> None:
+    said = call("results")
+    assert (said.status, said.err) == (0, "")
+    assert results.is_dir()

@@ -35,8 +35,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bench.sides import require_difference
-from runner.machines import machine
-from runner.machines.base import MachineOptions, RigSpec
+from matrix_runner.machines import machine
+from matrix_runner.machines.base import MachineOptions, RigSpec
 from tests.support.images import IMAGE
 from tests.support.lab import Bay, Lab, up
 
@@ -116,9 +116,9 @@ def _fio(trial: Path) -> float:
 def here(words: Sequence[str], folder: Path, **settings: str) -> Taken:
     """Run it on this host."""
     (folder / "m.yaml").write_text(MATRIX)
-    command = [sys.executable, "-m", "runner.cli", "run", "--quiet", "--on", *words, "m.yaml"]
+    command = [sys.executable, "-m", "matrix_runner.cli", "run", "--quiet", "--on", *words, "m.yaml"]
     kept = {name: text for name, text in os.environ.items() if name not in ELSEWHERE}
-    environment = {**kept, "PYTHONPATH": str(ROOT), "MATRIX_STATE": str(folder / "state"), **settings}
+    environment = {**kept, "PYTHONPATH": str(ROOT / "runner"), "MATRIX_STATE": str(folder / "state"), **settings}
     began = time.time()
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:

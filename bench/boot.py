@@ -23,12 +23,12 @@ from pathlib import Path
 from unittest.mock import patch
 
 from bench.sides import require_difference
-from runner.base.files import cache_dir, make_once
-from runner.language.matrix import SUITES
-from runner.machines.qemu import argv, build, host, recipe, rig, template
-from runner.machines.qemu.appliance import provide
-from runner.machines.qemu.guest import Guest, run_guest
-from runner.simdisks.disk import Disk
+from matrix_runner.base.files import cache_dir, make_once
+from matrix_runner.language.matrix import SUITES
+from matrix_runner.machines.qemu import argv, build, host, recipe, rig, template
+from matrix_runner.machines.qemu.appliance import provide
+from matrix_runner.machines.qemu.guest import Guest, run_guest
+from matrix_runner.simdisks.disk import Disk
 
 PACKAGES = ["initramfs-tools", "udev", "zstd", "cpio", "gzip", *recipe.PACKAGES]
 DISKS = (Disk(256 * 2**20),) * 4

@@ -49,7 +49,7 @@ def cost(command: tuple[str, ...], folder: Path) -> Cost:
     environment = os.environ | {"MATRIX_RESULTS": str(folder / "results"), "COLUMNS": "200"}
     with (folder / "errors").open("wb") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", "runner.cli", *command],
+            [sys.executable, "-m", "matrix_runner.cli", *command],
             cwd=folder,
             env=environment,
             stdout=subprocess.PIPE,

@@ -18,24 +18,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.sides import require_difference
-from runner.engine.plan import Plan
-from runner.engine.recorder import Event
-from runner.engine.rigs import rig_spec
-from runner.engine.trial import StackOnRig
-from runner.machines.base import Step
-from runner.machines.qemu import Qemu
-from runner.results.environment import Host
-from runner.results.journal import Journal
-from runner.results.record import CellRow
-from runner.results.run_folder import Manifest, create
-from runner.scripts.cell import job, stack_scripts, trial_seed
-from runner.space.load import parse
-from runner.space.select import select
+from matrix_runner.engine.plan import Plan
+from matrix_runner.engine.recorder import Event
+from matrix_runner.engine.rigs import rig_spec
+from matrix_runner.engine.trial import StackOnRig
+from matrix_runner.machines.base import Step
+from matrix_runner.machines.qemu import Qemu
+from matrix_runner.results.environment import Host
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import CellRow
+from matrix_runner.results.run_folder import Manifest, create
+from matrix_runner.scripts.cell import job, stack_scripts, trial_seed
+from matrix_runner.space.load import parse
+from matrix_runner.space.select import select
 from tests.support.execution import executor
 
 if TYPE_CHECKING:
-    from runner.machines.base import Rig
-    from runner.space.space import Cell, Space
+    from matrix_runner.machines.base import Rig
+    from matrix_runner.space.space import Cell, Space
 
 CELLS = """\
 name: cells

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bench.guidelines import correlated
-from runner.statistics.changes import read_history
+from matrix_runner.statistics.changes import read_history
 
 if TYPE_CHECKING:
     from numpy.random import Generator

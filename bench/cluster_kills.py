@@ -37,7 +37,7 @@ repeat: {rounds}
 """
 #: How often each is killed, relative to the others.
 VICTIMS = {"batch": 4, "worker": 1, "scheduler": 1, "coordinator": 1, "link": 1}
-MATRIX_COMMAND = (sys.executable, "-m", "runner.cli")
+MATRIX_COMMAND = (sys.executable, "-m", "matrix_runner.cli")
 
 
 class Link:

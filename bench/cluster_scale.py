@@ -23,22 +23,22 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from runner import __version__
-from runner.engine.batch_messages import Order
-from runner.engine.coordinator import Coordinator
-from runner.engine.plan import Plan
-from runner.engine.recorder import Event, RunContext, TrialDone
-from runner.engine.scheduler import Scheduler
-from runner.lab.members import Membership, scheduler, worker
-from runner.lab.relayed import RelayedCluster
-from runner.lab.seats import Seats
-from runner.machines.dry import Dry
-from runner.results.fio_output import Direction, Figures
-from runner.results.journal import Journal
-from runner.results.record import Outcome, Trial
-from runner.results.trial_message import encode_trial
-from runner.space.load import parse
-from runner.space.select import select
+from matrix_runner import __version__
+from matrix_runner.engine.batch_messages import Order
+from matrix_runner.engine.coordinator import Coordinator
+from matrix_runner.engine.plan import Plan
+from matrix_runner.engine.recorder import Event, RunContext, TrialDone
+from matrix_runner.engine.scheduler import Scheduler
+from matrix_runner.lab.members import Membership, scheduler, worker
+from matrix_runner.lab.relayed import RelayedCluster
+from matrix_runner.lab.seats import Seats
+from matrix_runner.machines.dry import Dry
+from matrix_runner.results.fio_output import Direction, Figures
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import Outcome, Trial
+from matrix_runner.results.trial_message import encode_trial
+from matrix_runner.space.load import parse
+from matrix_runner.space.select import select
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

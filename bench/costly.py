@@ -13,9 +13,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from bench.fuzz_parsers import fio_output_of
-from runner.results import fio_output
-from runner.results.journal import Journal
-from runner.results.record import CellRow, Outcome, Trial
+from matrix_runner.results import fio_output
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import CellRow, Outcome, Trial
 
 _MIB = 1 << 20
 _HEAD = "name: m\ndisks: {count: 4, size: 1TiB}\n"
@@ -222,7 +222,7 @@ def _journal(damage: Callable[[Path], None]) -> Callable[[Path], None]:
     def write(folder: Path) -> None:
         (folder / "m.yaml").write_text(_SMALL)
         words = ("run", "--on", "dry", "--quiet", "m.yaml")
-        subprocess.run([sys.executable, "-m", "runner.cli", *words], cwd=folder, check=True, capture_output=True)
+        subprocess.run([sys.executable, "-m", "matrix_runner.cli", *words], cwd=folder, check=True, capture_output=True)
         (file,) = folder.glob("results/*/journal.sqlite")
         figures = fio_output.parse(fio_output_of("fio-3.39-libaio.json"))
         with Journal.existing(file) as journal:

@@ -6,7 +6,7 @@ Cells of synthetic noise are measured by the rule of `repeat: {min, max, until: 
 how often the interval that is reported holds the truth. Beside it `naive`: stop as soon as the interval of 95 % is
 narrow, report that. Truth is the mean of what trials are drawn from; where the machine drifts, its mean over the rounds
 in which the cell was measured. The rule is written for whole arrays here; a test holds it to the one of
-`runner.statistics.stopping`.
+`matrix_runner.statistics.stopping`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import stdtrit
 
-from runner.statistics.changes import drift, find_changes
-from runner.statistics.extremes import find_extreme
-from runner.statistics.ratios import Verdict, paired_ratio, ratio_by_history, unpaired_ratio, verdicts
-from runner.statistics.stopping import FIRST_LOOK_SHARE, Rule
+from matrix_runner.statistics.changes import drift, find_changes
+from matrix_runner.statistics.extremes import find_extreme
+from matrix_runner.statistics.ratios import Verdict, paired_ratio, ratio_by_history, unpaired_ratio, verdicts
+from matrix_runner.statistics.stopping import FIRST_LOOK_SHARE, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
     from numpy.typing import NDArray
 
-    from runner.statistics.ratios import Ratio
+    from matrix_runner.statistics.ratios import Ratio
 
     Table = NDArray[np.float64]
     Shape = tuple[int, int]
@@ -110,7 +110,7 @@ def factors(rounds: int, confidence: float) -> Table:
 
 
 def measured(values: Table, rule: Rule) -> Stops:
-    """As `runner.statistics.stopping` would have it."""
+    """As `matrix_runner.statistics.stopping` would have it."""
     means, errors = running(values)
     with np.errstate(invalid="ignore"):
         halves = factors(values.shape[1], rule.checked_confidence) * errors

@@ -17,18 +17,18 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from runner.engine.rigs import rig_spec
-from runner.engine.trial import StackOnRig
-from runner.machines.qemu import Qemu
-from runner.simdisks.check import Job, predict_rate
-from runner.simdisks.clib import build_library, load_library
-from runner.space.load import disk_model, parse
+from matrix_runner.engine.rigs import rig_spec
+from matrix_runner.engine.trial import StackOnRig
+from matrix_runner.machines.qemu import Qemu
+from matrix_runner.simdisks.check import Job, predict_rate
+from matrix_runner.simdisks.clib import build_library, load_library
+from matrix_runner.space.load import disk_model, parse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from runner.simdisks.clib import Library
-    from runner.simdisks.disk import Physics
+    from matrix_runner.simdisks.clib import Library
+    from matrix_runner.simdisks.disk import Physics
 
 MODELS = (
     *("st3320620as", "st3500641as", "nas-7200", "archive-smr", "sata-ssd", "nvme-ssd", "cloud-80iops", "cloud-burst"),

@@ -19,11 +19,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from runner.engine.estimate import Pace, estimate
-from runner.engine.plan import Plan
-from runner.space.load import parse
-from runner.space.select import select
-from runner.space.space import expand
+from matrix_runner.engine.estimate import Pace, estimate
+from matrix_runner.engine.plan import Plan
+from matrix_runner.space.load import parse
+from matrix_runner.space.select import select
+from matrix_runner.space.space import expand
 
 LEVELS, CHUNKS = [0, 5, 6, 10], [f"{4 << power}KiB" for power in range(10)]
 READAHEADS = [f"{4 * number}KiB" for number in range(1, 26)]
@@ -91,7 +91,7 @@ def commands() -> None:
         path.write_text(MANY_WORKLOADS)
         small.write_text(ONE_CELL)
         for name in ("validate", "plan"):
-            command = ["-m", "runner.cli", name]
+            command = ["-m", "matrix_runner.cli", name]
             taken = processor_time([*command, str(path)]) - processor_time([*command, str(small)])
             print(f"{name}, 10,000 workloads: {taken:.2f} s beyond one cell, ratio to expand {taken / alone:.2f}")
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.fuzz_parsers import DATA, Parser, parsers
-from runner.base.errors import BadInput, HarnessBroken
+from matrix_runner.base.errors import BadInput, HarnessBroken
 
 CRASHERS = DATA / "crashers"
 SECONDS, BYTES = 10, 1 << 30  # the most time of an input, and the most memory of the process
@@ -78,7 +78,7 @@ def attack(name: str, parser: Parser, seed: int, tally: Tally | None = None) -> 
     except Exception:  # noqa: BLE001 - every other one is what we look for
         tally.tracebacks += 1
         lines = traceback.format_exc().rstrip().splitlines()
-        where = next((line.strip() for line in reversed(lines) if "/runner/" in line), "")
+        where = next((line.strip() for line in reversed(lines) if "/matrix_runner/" in line), "")
         what = f"{lines[-1].partition(':')[0]} at {where}"
         if what not in tally.crashes:
             tally.crashes[what] = keep(name, given)

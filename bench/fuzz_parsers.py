@@ -13,30 +13,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.mutations import flip_bytes, mutate_journal, mutate_json, mutate_text, mutate_tree
-from runner.analysis.fio_import import parse_groups
-from runner.base.errors import MatrixError
-from runner.engine.trial_result import mismatch, notes_of, readings_of, split_other_settings
-from runner.hosts.inventory import parse_census
-from runner.language.hosts import Needs
-from runner.language.replay import ReplayWorkload
-from runner.language.yaml_source import Source
-from runner.results import disk_health, fio_output, run_folder
-from runner.results.counters import observe_use, split_counters
-from runner.results.fio_output import table_by_position, table_by_sample, table_by_time
-from runner.results.journal import Journal
-from runner.results.record import Attempt, CellRow, Outcome, Reading, Trial
-from runner.results.salvage import salvage
-from runner.scripts.replay import trace_text
-from runner.space.declared_files import load_guidelines, matched, parse_lab
-from runner.space.load import check, parse
-from runner.space.select import select
-from runner.space.studies import parse_published
+from matrix_runner.analysis.fio_import import parse_groups
+from matrix_runner.base.errors import MatrixError
+from matrix_runner.engine.trial_result import mismatch, notes_of, readings_of, split_other_settings
+from matrix_runner.hosts.inventory import parse_census
+from matrix_runner.language.hosts import Needs
+from matrix_runner.language.replay import ReplayWorkload
+from matrix_runner.language.yaml_source import Source
+from matrix_runner.results import disk_health, fio_output, run_folder
+from matrix_runner.results.counters import observe_use, split_counters
+from matrix_runner.results.fio_output import table_by_position, table_by_sample, table_by_time
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import Attempt, CellRow, Outcome, Reading, Trial
+from matrix_runner.results.salvage import salvage
+from matrix_runner.scripts.replay import trace_text
+from matrix_runner.space.declared_files import load_guidelines, matched, parse_lab
+from matrix_runner.space.load import check, parse
+from matrix_runner.space.select import select
+from matrix_runner.space.studies import parse_published
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
-    from runner.space.space import Space
+    from matrix_runner.space.space import Space
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "tests/data"

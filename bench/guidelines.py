@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from runner.guidelines.samples import Measured, Verdict
-from runner.guidelines.verdicts import SHARE, judge_guidelines, looks
-from runner.language.guidelines import Guideline
-from runner.results.record import CellRow
-from runner.statistics.stopping import Rule, StopReason
+from matrix_runner.guidelines.samples import Measured, Verdict
+from matrix_runner.guidelines.verdicts import SHARE, judge_guidelines, looks
+from matrix_runner.language.guidelines import Guideline
+from matrix_runner.results.record import CellRow
+from matrix_runner.statistics.stopping import Rule, StopReason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     asked = parser.parse_args()
     pairs = [
-        (seconds(sys.executable, "-m", "runner.cli", "--help"), seconds(sys.executable, "-c", "pass"))
+        (seconds(sys.executable, "-m", "matrix_runner.cli", "--help"), seconds(sys.executable, "-c", "pass"))
         for _ in range(asked.rounds)
     ]
     ours, bare = (statistics.median(side) for side in zip(*pairs, strict=True))

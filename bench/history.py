@@ -20,13 +20,13 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from runner.results.environment import Host
-from runner.results.fio_output import Direction, Figures
-from runner.results.record import CellRow, Outcome, Reading, Trial
-from runner.results.run_folder import Manifest, create, state_of
-from runner.results.store import SharedStore, run_row
-from runner.results.store_tables import address_of
-from runner.statistics.percentile import Histogram
+from matrix_runner.results.environment import Host
+from matrix_runner.results.fio_output import Direction, Figures
+from matrix_runner.results.record import CellRow, Outcome, Reading, Trial
+from matrix_runner.results.run_folder import Manifest, create, state_of
+from matrix_runner.results.store import SharedStore, run_row
+from matrix_runner.results.store_tables import address_of
+from matrix_runner.statistics.percentile import Histogram
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -140,7 +140,7 @@ def main() -> None:
             fill(store, place / "results", asked.runs)
         environment = {
             **os.environ,
-            "PYTHONPATH": str(Path(__file__).parents[1]),
+            "PYTHONPATH": str(Path(__file__).parents[1] / "runner"),
             "MATRIX_STORE": told,
         }
         if address.file:
@@ -149,7 +149,7 @@ def main() -> None:
         least = [seconds(bare, place, environment) for _ in range(REPEATS)]
         print(f"{'importing two libraries':<40} {median(least):5.2f} s")
         for label, arguments in COMMANDS:
-            argv = [sys.executable, "-m", "runner.cli", *arguments]
+            argv = [sys.executable, "-m", "matrix_runner.cli", *arguments]
             took = [seconds(argv, place, environment) for _ in range(REPEATS)]
             print(f"{label:<40} {median(took):5.2f} s  (median of {REPEATS}; slowest {max(took):.2f} s)", flush=True)
 

@@ -36,7 +36,7 @@ repeat: {repeat}
 #: Runs a command, and prints its peak of memory in KB.
 _PROGRAM = """\
 import resource, sys
-from runner.cli import main
+from matrix_runner.cli import main
 try:
     main()
 finally:

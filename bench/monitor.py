@@ -16,15 +16,15 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from runner.engine.rigs import rig_spec
-from runner.engine.trial import StackOnRig
-from runner.machines.base import Step
-from runner.machines.qemu import Qemu
-from runner.scripts.cell import cell_scripts, job, trial_seed
-from runner.space.load import parse
+from matrix_runner.engine.rigs import rig_spec
+from matrix_runner.engine.trial import StackOnRig
+from matrix_runner.machines.base import Step
+from matrix_runner.machines.qemu import Qemu
+from matrix_runner.scripts.cell import cell_scripts, job, trial_seed
+from matrix_runner.space.load import parse
 
 if TYPE_CHECKING:
-    from runner.machines.base import Rig
+    from matrix_runner.machines.base import Rig
 
 MATRIX = """\
 name: monitor

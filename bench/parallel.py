@@ -19,21 +19,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.sides import require_difference
-from runner.engine.concurrency import Level
-from runner.engine.plan import Plan
-from runner.engine.recorder import Event, TrialHostLimited
-from runner.engine.rigs import rig_spec
-from runner.machines.qemu import Qemu
-from runner.results.environment import Host
-from runner.results.journal import Journal
-from runner.results.run_folder import Manifest, create
-from runner.space.load import parse
-from runner.space.select import select
+from matrix_runner.engine.concurrency import Level
+from matrix_runner.engine.plan import Plan
+from matrix_runner.engine.recorder import Event, TrialHostLimited
+from matrix_runner.engine.rigs import rig_spec
+from matrix_runner.machines.qemu import Qemu
+from matrix_runner.results.environment import Host
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.run_folder import Manifest, create
+from matrix_runner.space.load import parse
+from matrix_runner.space.select import select
 from tests.support.execution import executor
 
 if TYPE_CHECKING:
-    from runner.results.record import Trial
-    from runner.space.space import Space
+    from matrix_runner.results.record import Trial
+    from matrix_runner.space.space import Space
 
 RIGS = 4
 MATRIX = """\

@@ -26,23 +26,23 @@ from xml.etree import ElementTree as Tree
 import sqlalchemy as sa
 
 from bench.sides import require_difference
-from runner.reports.answer import full_answer
-from runner.reports.html import page
-from runner.reports.speed import without_gc
-from runner.reports.write import load_run_data, rendered
-from runner.results import journal_tables as schema
-from runner.results.environment import Host
-from runner.results.fio_output import Direction, Figures
-from runner.results.journal import Journal
-from runner.results.journal_tables import latencies_of, readings_row, row_of
-from runner.results.record import CellRow, Outcome, Reading, Trial
-from runner.results.run_folder import Manifest, RunFolder
-from runner.statistics.percentile import Histogram
+from matrix_runner.reports.answer import full_answer
+from matrix_runner.reports.html import page
+from matrix_runner.reports.speed import without_gc
+from matrix_runner.reports.write import load_run_data, rendered
+from matrix_runner.results import journal_tables as schema
+from matrix_runner.results.environment import Host
+from matrix_runner.results.fio_output import Direction, Figures
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.journal_tables import latencies_of, readings_row, row_of
+from matrix_runner.results.record import CellRow, Outcome, Reading, Trial
+from matrix_runner.results.run_folder import Manifest, RunFolder
+from matrix_runner.statistics.percentile import Histogram
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from runner.reports.run_data import RunData
+    from matrix_runner.reports.run_data import RunData
 
 PER_CELL = 3
 ROUNDS = 5

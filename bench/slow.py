@@ -16,17 +16,17 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from bench.sides import require_difference
-from runner.engine.rigs import rig_spec
-from runner.engine.trial import StackOnRig
-from runner.language.slow import FACTORS
-from runner.machines.qemu import Qemu
-from runner.results.record import HOST_LIMITED
-from runner.space.load import parse
-from runner.space.select import select
+from matrix_runner.engine.rigs import rig_spec
+from matrix_runner.engine.trial import StackOnRig
+from matrix_runner.language.slow import FACTORS
+from matrix_runner.machines.qemu import Qemu
+from matrix_runner.results.record import HOST_LIMITED
+from matrix_runner.space.load import parse
+from matrix_runner.space.select import select
 
 if TYPE_CHECKING:
-    from runner.engine.trial import Measured
-    from runner.space.space import Cell, Space
+    from matrix_runner.engine.trial import Measured
+    from matrix_runner.space.space import Cell, Space
 
 MATRIX = """\
 name: slow

@@ -10,14 +10,14 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from runner.cli import main
-from runner.machines.dry import DryRig
+from matrix_runner.cli import main
+from matrix_runner.machines.dry import DryRig
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from runner.machines.base import Step, StepResult
+    from matrix_runner.machines.base import Step, StepResult
 
 COMMAND = (sys.executable, "-m", "bench.waiting")
 SECONDS = "MATRIX_BENCH_SECONDS"
@@ -33,7 +33,7 @@ async def run(rig: DryRig, steps: Sequence[Step], **limits: Any) -> list[StepRes
 if __name__ == "__main__":
     DryRig.run = run  # type: ignore[method-assign, assignment]
     if sys.argv[1] == "worker":
-        from runner.lab import batch_process
+        from matrix_runner.lab import batch_process
 
         batch_process.COMMAND = (*COMMAND, "batch")
     main()

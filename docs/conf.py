@@ -14,9 +14,9 @@ from sphinx.transforms import SphinxTransform
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "runner"))
 
-from runner import __version__
+from matrix_runner import __version__
 
 project = "matrix"
 author = "the authors of matrix"

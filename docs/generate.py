@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any
 import click
 from ruamel.yaml import YAML
 
-import runner
+import matrix_runner
 from docs.meanings import DEFAULTS, EXAMPLES, FORMS, MEANINGS
-from runner.cli import cli
-from runner.cli.schema import schema_text
-from runner.language.fio_options import Steady
-from runner.language.sync_workload import ENDS
-from runner.language.workload import Workload
-from runner.layers import LAYERS
-from runner.machines.qemu.kernel_config import OPTIONS, Option
-from runner.reports import csv_files
+from matrix_runner.cli import cli
+from matrix_runner.cli.schema import schema_text
+from matrix_runner.language.fio_options import Steady
+from matrix_runner.language.sync_workload import ENDS
+from matrix_runner.language.workload import Workload
+from matrix_runner.layers import LAYERS
+from matrix_runner.machines.qemu.kernel_config import OPTIONS, Option
+from matrix_runner.reports import csv_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
-    from runner.base.model import Model
+    from matrix_runner.base.model import Model
 
 Schema = dict[str, Any]
 DOCS = Path(__file__).parent
@@ -226,7 +226,7 @@ def _default(value: Schema, *, needed: bool) -> str:
 
 
 def _shown(given: object, value: Schema) -> str:
-    from runner.base.quantities import format_size, format_time
+    from matrix_runner.base.quantities import format_size, format_time
 
     if isinstance(given, bool):
         return str(given).lower()
@@ -381,7 +381,7 @@ def messages() -> str:
     from tests.messages.catalogue import catalogue
 
     found = {room: list[str]() for rooms in SUBJECTS.values() for room in rooms}
-    for module, texts in catalogue(Path(runner.__path__[0])):
+    for module, texts in catalogue(Path(matrix_runner.__path__[0])):
         found[module.partition("/")[0]] += [text for text in texts if "\n→ " in text]
     parts = []
     for subject, rooms in SUBJECTS.items():

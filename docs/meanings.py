@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.language.guidelines import SHAPES
-from runner.language.tune import SCOPES
+from matrix_runner.language.guidelines import SHAPES
+from matrix_runner.language.tune import SCOPES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -55,7 +55,7 @@ name_appliance() {
   [[ ! -f $ASKED_MATRIX ]] || named=$(timeout 10 grep -aoE 'debian-[0-9]+' -- "$ASKED_MATRIX" | sort -u) || true
   {
     printf '%s\n' "${ASKED_KERNEL-}" "$named"
-    find "$top/runner/machines/qemu" -name '*.pyc' -prune -o -type f -print0 | sort -z | xargs -0 cat --
+    find "$top/runner/matrix_runner/machines/qemu" -name '*.pyc' -prune -o -type f -print0 | sort -z | xargs -0 cat --
   } | key appliance
 }
 

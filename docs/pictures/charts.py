@@ -1,4 +1,4 @@
-"""Pictures of statistics. Their data is made up; intervals come from `runner.statistics`, as in a report."""
+"""Pictures of statistics. Their data is made up; intervals come from `matrix_runner.statistics`, as in a report."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from statistics import fmean
 from typing import TYPE_CHECKING, TypeVar
 
 from docs.pictures.svg import Picture, Scale
-from runner.statistics.percentile import Histogram, estimated_percentiles
-from runner.statistics.ratios import paired_ratio, student_interval
-from runner.statistics.stopping import Rule, StopReason
+from matrix_runner.statistics.percentile import Histogram, estimated_percentiles
+from matrix_runner.statistics.ratios import paired_ratio, student_interval
+from matrix_runner.statistics.stopping import Rule, StopReason
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from runner.statistics.ratios import Interval
+    from matrix_runner.statistics.ratios import Interval
 
 T = TypeVar("T")
 _TEN = (465.2, 485.8, 447.0, 481.2, 458.9, 461.9, 497.3, 463.4, 462.8, 476.5)

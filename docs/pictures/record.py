@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pexpect
 
-from runner.results.journal import Journal
-from runner.results.run_folder import load
-from runner.session.finish import report
-from runner.space.declared_files import load_guidelines
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.run_folder import load
+from matrix_runner.session.finish import report
+from matrix_runner.space.declared_files import load_guidelines
 
 FOLDER = Path(__file__).parent
 CAST = FOLDER / "run.cast"
@@ -34,7 +34,7 @@ def record(*options: str) -> None:
         folder = Path(name)
         shutil.copy(FOLDER / "which.yaml", folder)
         events = _run(
-            [sys.executable, "-c", "from runner.cli import main; main()", *COMMAND.split()[1:], *options], folder
+            [sys.executable, "-c", "from matrix_runner.cli import main; main()", *COMMAND.split()[1:], *options], folder
         )
         (run,) = (path.parent for path in folder.glob("results/*/journal.sqlite"))
         with Journal.open(run / "journal.sqlite") as journal:
@@ -56,7 +56,7 @@ def _run(argv: list[str], folder: Path) -> list[tuple[float, str]]:
         cwd=str(folder),
         dimensions=(ROWS, COLUMNS),
         encoding="utf-8",
-        env={**environment, "TERM": "xterm-256color", "LANG": "C.UTF-8", "PYTHONPATH": top},
+        env={**environment, "TERM": "xterm-256color", "LANG": "C.UTF-8", "PYTHONPATH": f"{top}/runner"},
         timeout=None,
     )
     start, events = time.monotonic(), []

@@ -1,4 +1,4 @@
-{# The commands vgcreate and lvcreate are made in runner/layers/lvm.py. #}
+{# The commands vgcreate and lvcreate are made in runner/matrix_runner/layers/lvm.py. #}
 
 export LVM_SUPPRESS_FD_WARNINGS=1
 # The name must be free on the whole host, because the kernel's names of volumes contain it. Looked up once.

@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from runner.analysis.samples import Samples, read_samples
-from runner.guidelines.samples import measured_cell
-from runner.results.journal import Journal
-from runner.results.record import HOST, SPREAD
-from runner.results.store import SharedStore
-from runner.results.store_tables import address_of
-from runner.statistics.ratios import paired_ratio
-from runner.statistics.stopping import Rule
+from matrix_runner.analysis.samples import Samples, read_samples
+from matrix_runner.guidelines.samples import measured_cell
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import HOST, SPREAD
+from matrix_runner.results.store import SharedStore
+from matrix_runner.results.store_tables import address_of
+from matrix_runner.statistics.ratios import paired_ratio
+from matrix_runner.statistics.stopping import Rule
 from tests.results import past
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from runner.results.record import Trial
+    from matrix_runner.results.record import Trial
 
 METRIC = "read_bw"
 

@@ -9,15 +9,15 @@ from unittest.mock import Mock
 
 import pytest
 
-from runner.analysis import compare_page
-from runner.analysis.compare import Comparison, Line, Speed
-from runner.analysis.compare_page import page
-from runner.analysis.compare_table import display_table
-from runner.analysis.pairs import Pair, Side
-from runner.analysis.samples import USUAL_RATES, Samples, samples_of
-from runner.results.record import CellRow
-from runner.results.store import RunRow
-from runner.statistics.ratios import Ratio
+from matrix_runner.analysis import compare_page
+from matrix_runner.analysis.compare import Comparison, Line, Speed
+from matrix_runner.analysis.compare_page import page
+from matrix_runner.analysis.compare_table import display_table
+from matrix_runner.analysis.pairs import Pair, Side
+from matrix_runner.analysis.samples import USUAL_RATES, Samples, samples_of
+from matrix_runner.results.record import CellRow
+from matrix_runner.results.store import RunRow
+from matrix_runner.statistics.ratios import Ratio
 from tests.support.page_faults import FAULTS, HIDDEN, find_faults
 
 if TYPE_CHECKING:

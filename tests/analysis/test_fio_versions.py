@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.analysis.fio_import import Group, parse_groups
-from runner.base.errors import BadInput
+from matrix_runner.analysis.fio_import import Group, parse_groups
+from matrix_runner.base.errors import BadInput
 
 if TYPE_CHECKING:
-    from runner.results.fio_output import Direction
+    from matrix_runner.results.fio_output import Direction
 
 #: 1,000 requests of 4 KiB in 2 s, with a mean latency of 2 ms, of which 0.5 ms are submission.
 _PERCENTILES = {"50.000000": 1400, "99.000000": 3000, "99.900000": 9000, "0.00": 0}

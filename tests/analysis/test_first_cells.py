@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.analysis.samples import USUAL_RATES
-from runner.analysis.searches import Reader
-from runner.analysis.tables import display_table
-from runner.results.record import CellRow
-from runner.results.store import SharedStore
-from runner.results.store_sync import bring_up_to_date
-from runner.results.store_tables import IN_MEMORY
+from matrix_runner.analysis.samples import USUAL_RATES
+from matrix_runner.analysis.searches import Reader
+from matrix_runner.analysis.tables import display_table
+from matrix_runner.results.record import CellRow
+from matrix_runner.results.store import SharedStore
+from matrix_runner.results.store_sync import bring_up_to_date
+from matrix_runner.results.store_tables import IN_MEMORY
 from tests.results import past
 
 if TYPE_CHECKING:

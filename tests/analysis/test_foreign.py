@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 import pytest
 
-from runner.analysis import fio_import
-from runner.base.errors import BadInput
+from matrix_runner.analysis import fio_import
+from matrix_runner.base.errors import BadInput
 
 DATA = Path(__file__).parents[1] / "data"
 SEVERAL = (DATA / "fio-libaio-jobs.json").read_text()

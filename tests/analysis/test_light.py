@@ -6,17 +6,17 @@ import sys
 import pytest
 
 ANSWERS = (
-    "runner.cli.compare",
-    "runner.cli.history",
-    "runner.cli.results",
-    "runner.analysis.compare",
-    "runner.analysis.tables",
+    "matrix_runner.cli.compare",
+    "matrix_runner.cli.history",
+    "matrix_runner.cli.results",
+    "matrix_runner.analysis.compare",
+    "matrix_runner.analysis.tables",
 )
 HEAVY = ("numpy", "pydantic", "scipy")
 
 
 @pytest.mark.parametrize("module", ANSWERS)
 def test_what_takes_long_to_be_there_is_not_imported(module: str) -> None:
-    script = f"import sys, {module}, runner.analysis.axes; runner.analysis.axes.value_key('5KiB'); print(*sys.modules)"
+    script = f"import sys, {module}, matrix_runner.analysis.axes; matrix_runner.analysis.axes.value_key('5KiB'); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert not {*HEAVY} & {*done.stdout.split()}

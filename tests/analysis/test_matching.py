@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.analysis.axes import (
+from matrix_runner.analysis.axes import (
     MOST,
     Key,
     TooManyRows,
@@ -17,7 +17,7 @@ from runner.analysis.axes import (
     unite_axes,
     with_aliases,
 )
-from runner.analysis.pairs import tied_axes
+from matrix_runner.analysis.pairs import tied_axes
 
 PLACES = 4
 keys = st.tuples(*[st.sampled_from([None, "a", "b", "c"])] * PLACES)

@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 
 from bench.null import halves, main
-from runner.analysis.compare import noise_floor
-from runner.analysis.samples import read_samples
-from runner.results.journal import Journal
-from runner.results.record import CellRow
-from runner.results.store import SharedStore
-from runner.results.store_tables import address_of
-from runner.statistics.ratios import Ratio
+from matrix_runner.analysis.compare import noise_floor
+from matrix_runner.analysis.samples import read_samples
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import CellRow
+from matrix_runner.results.store import SharedStore
+from matrix_runner.results.store_tables import address_of
+from matrix_runner.statistics.ratios import Ratio
 from tests.results import past
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from runner.results.record import Trial
+    from matrix_runner.results.record import Trial
 
 CELLS = [CellRow(f"c{number}", f"cell-{number}", {"number": str(number)}) for number in range(12)]
 NOISE, ROUNDS = 0.02, 12

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from runner.analysis.runs import RunStatus, status_document, status_lines
-from runner.engine.estimate import count_down, remaining_seconds
-from runner.results.observe import Holder, LastTrial, Progress, State
-from runner.results.run_folder import RunFolder
+from matrix_runner.analysis.runs import RunStatus, status_document, status_lines
+from matrix_runner.engine.estimate import count_down, remaining_seconds
+from matrix_runner.results.observe import Holder, LastTrial, Progress, State
+from matrix_runner.results.run_folder import RunFolder
 from tests.results.past import manifest
 
 NOW = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.analysis.samples import USUAL_RATES, Samples, rates_of
-from runner.analysis.searches import Reader
-from runner.results.record import UNSETTLED, CellRow, Outcome, Trial
-from runner.results.store import SharedStore
-from runner.results.store_sync import bring_up_to_date
-from runner.results.store_tables import IN_MEMORY
+from matrix_runner.analysis.samples import USUAL_RATES, Samples, rates_of
+from matrix_runner.analysis.searches import Reader
+from matrix_runner.results.record import UNSETTLED, CellRow, Outcome, Trial
+from matrix_runner.results.store import SharedStore
+from matrix_runner.results.store_sync import bring_up_to_date
+from matrix_runner.results.store_tables import IN_MEMORY
 from tests.results import past
 from tests.results.past import measured
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.base.errors import BadInput, HarnessBroken
-from runner.base.files import remove_temporaries, write_atomically, write_output
+from matrix_runner.base.errors import BadInput, HarnessBroken
+from matrix_runner.base.files import remove_temporaries, write_atomically, write_output
 
 if TYPE_CHECKING:
     from pathlib import Path

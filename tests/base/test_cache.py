@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.base import files
-from runner.base.errors import HarnessBroken
+from matrix_runner.base import files
+from matrix_runner.base.errors import HarnessBroken
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.base import digests
-from runner.base.digests import DIGESTS, PIECE, find_damage, forget_checks, is_complete, write_digests
+from matrix_runner.base import digests
+from matrix_runner.base.digests import DIGESTS, PIECE, find_damage, forget_checks, is_complete, write_digests
 from tests.support.damage import flip
 
 if TYPE_CHECKING:

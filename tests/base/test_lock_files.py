@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.base.errors import HarnessBroken
-from runner.base.files import open_lock_file, read_signature, sign_lock
-from runner.hosts.agent.agent import lock_disk
-from runner.hosts.disk_ledger import add_written
-from runner.hosts.operations import LocalOperations
-from runner.results.observe import find_holder
-from runner.results.run_folder import create
+from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.base.files import open_lock_file, read_signature, sign_lock
+from matrix_runner.hosts.agent.agent import lock_disk
+from matrix_runner.hosts.disk_ledger import add_written
+from matrix_runner.hosts.operations import LocalOperations
+from matrix_runner.results.observe import find_holder
+from matrix_runner.results.run_folder import create
 from tests.support.begun_runs import manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-RUNNER = Path(__file__).parents[2] / "runner"
+RUNNER = Path(__file__).parents[2] / "runner" / "matrix_runner"
 PRECIOUS = "precious\n" * 100
 
 

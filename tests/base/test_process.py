@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.base.process import is_gone, run, spawn
-from runner.hosts.checks import run_query
+from matrix_runner.base.process import is_gone, run, spawn
+from matrix_runner.hosts.checks import run_query
 from tests.support.matrices import SMALL
 
 
@@ -37,9 +37,9 @@ read -rt 5 _ <>{0}/never
 echo left >&3
 """
 IN_A_THREAD = (
-    "import asyncio, sys; from runner.base import process; asyncio.run(asyncio.to_thread(process.run, ['fio']))"
+    "import asyncio, sys; from matrix_runner.base import process; asyncio.run(asyncio.to_thread(process.run, ['fio']))"
 )
-PARSING = "import sys; sys.argv[1:] = ['run', '--on', 'dry', 'small.yaml']; from runner.cli import main; main()"
+PARSING = "import sys; sys.argv[1:] = ['run', '--on', 'dry', 'small.yaml']; from matrix_runner.cli import main; main()"
 
 
 @pytest.mark.parametrize(("code", "words"), [(IN_A_THREAD, "\n"), (PARSING, "--parse-only -\n")])
@@ -49,7 +49,7 @@ def test_a_program_that_is_run_ends_with_its_killed_parent(tmp_path: Path, code:
     (tmp_path / "fio").write_text(STAYING.format(tmp_path))
     (tmp_path / "fio").chmod(0o755)
     (tmp_path / "small.yaml").write_text(SMALL)
-    path = {"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    path = {"PYTHONPATH": str(Path(__file__).parents[2] / "runner"), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     with (
         subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, **path}) as parent,
         (tmp_path / "ready").open() as ready,

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.base.quantities import format_size, format_time, parse_extent, parse_percent, parse_size, parse_time
+from matrix_runner.base.quantities import format_size, format_time, parse_extent, parse_percent, parse_size, parse_time
 
 
 @given(st.integers(min_value=0, max_value=1 << 60))

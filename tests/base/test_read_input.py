@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.base.errors import UnfitFile
-from runner.base.files import MIB, read_input
+from matrix_runner.base.errors import UnfitFile
+from matrix_runner.base.files import MIB, read_input
 
 
 def test_a_regular_file_is_read(tmp_path: Path) -> None:

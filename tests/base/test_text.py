@@ -2,7 +2,7 @@
 
 import pytest
 
-from runner.base.text import lines_of, without_formula
+from matrix_runner.base.text import lines_of, without_formula
 
 
 @pytest.mark.parametrize("inside", [*"\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"])

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from runner.base.time_limit import time_limit
+from matrix_runner.base.time_limit import time_limit
 from tests.support.virtual_time import VirtualLoop, run_virtually
 
 
@@ -53,7 +53,7 @@ def test_a_cancellation_from_outside_stays_one() -> None:
 
 def test_a_process_that_is_at_work_all_the_time_is_not_paused(monkeypatch: pytest.MonkeyPatch) -> None:
     worked = 0.0
-    monkeypatch.setattr("runner.base.time_limit.time", SimpleNamespace(process_time=lambda: worked))
+    monkeypatch.setattr("matrix_runner.base.time_limit.time", SimpleNamespace(process_time=lambda: worked))
 
     async def block() -> None:
         nonlocal worked

@@ -10,7 +10,7 @@ import pytest
 
 from bench import backends
 from bench.backends import NAMES, TRIALS, Backend, NotHad, Taken, here, line, measured, taken, wanted
-from runner.machines import MACHINES
+from matrix_runner.machines import MACHINES
 
 HEAD = "cell,name,outcome,reason,started,folder\n"
 

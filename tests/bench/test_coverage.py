@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.coverage import SCENARIOS, Scenario, coverage, measured, naive, run_alarms
-from runner.statistics.ratios import student_interval
-from runner.statistics.stopping import Rule, StopReason, interval_of, is_precise
+from matrix_runner.statistics.ratios import student_interval
+from matrix_runner.statistics.stopping import Rule, StopReason, interval_of, is_precise
 
 rules = st.builds(
     Rule, st.integers(1, 6), st.integers(7, 20), st.sampled_from([0.01, 0.05, 0.2]), st.sampled_from([0.8, 0.95, 0.99])

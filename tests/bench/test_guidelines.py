@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from bench.guidelines import CASES, Case, drawn, in_noise, shares, steered, verdict
-from runner.guidelines.samples import Verdict
-from runner.language.guidelines import SHAPES
+from matrix_runner.guidelines.samples import Verdict
+from matrix_runner.language.guidelines import SHAPES
 
 RUNS = 200
 #: Of 200 runs, each with a chance of 5 %, more than this have it once in a thousand times.

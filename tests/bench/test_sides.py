@@ -9,11 +9,11 @@ import pytest
 
 from bench import boot, parallel, slow
 from bench.sides import require_difference
-from runner.machines.qemu import argv
-from runner.machines.qemu.appliance import Appliance
-from runner.results.record import Outcome, Trial
-from runner.space.load import parse
-from runner.space.space import Space
+from matrix_runner.machines.qemu import argv
+from matrix_runner.machines.qemu.appliance import Appliance
+from matrix_runner.results.record import Outcome, Trial
+from matrix_runner.space.load import parse
+from matrix_runner.space.space import Space
 
 
 def test_equal_sides_are_refused() -> None:

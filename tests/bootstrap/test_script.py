@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.machines import qemu
-from runner.machines.qemu.appliance import BUILD_TOOLS
+from matrix_runner.machines import qemu
+from matrix_runner.machines.qemu.appliance import BUILD_TOOLS
 from tests.bootstrap.place import REPOSITORY, Place
 
 OF_EVERY_DEBIAN = {"apt", "dpkg", "libc-bin", "util-linux"}

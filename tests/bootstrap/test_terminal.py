@@ -162,7 +162,7 @@ def test_the_first_command_of_the_readme_runs_to_its_last_line(user: Place, more
     """On a machine with nothing, as far as installing goes; matrix is the real one."""
     command = readme_command()
     assert command == ["./bootstrap", "run", "matrix/chunk-sweep.yaml"]
-    real = [sys.executable, "-m", "runner.cli", *command[1:], *more, "--results", str(user.folder / "results")]
+    real = [sys.executable, "-m", "matrix_runner.cli", *command[1:], *more, "--results", str(user.folder / "results")]
     environment = f"export PATH={shlex.quote(os.environ['PATH'])} HOME={shlex.quote(str(Path.home()))}"
     user.once("matrix", f"cd {shlex.quote(str(REPOSITORY))}; {environment}; echo; exec {shlex.join(real)}")
     with terminal(user, *command[1:], columns=80) as shown:

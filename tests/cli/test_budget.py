@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.cli import plan
-from runner.engine.estimate import Pace
+from matrix_runner.cli import plan
+from matrix_runner.engine.estimate import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

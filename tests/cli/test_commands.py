@@ -14,11 +14,11 @@ import jsonschema
 import pytest
 from ruamel.yaml import YAML
 
-from runner.cli.plan import volume
-from runner.cli.schema import schema_text
-from runner.engine.costs import SYNTHETIC
-from runner.reports.terminal_text import duration
-from runner.results.run_folder import run_folders
+from matrix_runner.cli.plan import volume
+from matrix_runner.cli.schema import schema_text
+from matrix_runner.engine.costs import SYNTHETIC
+from matrix_runner.reports.terminal_text import duration
+from matrix_runner.results.run_folder import run_folders
 from tests.support import forked
 from tests.support.command import Call, Matrix
 from tests.support.forked import Forked
@@ -43,7 +43,7 @@ def test_help_names_every_command_and_every_exit_code(matrix: Matrix) -> None:
 def test_help_needs_none_of_the_heavy_libraries() -> None:
     code = (
         "import sys; sys.argv = ['matrix', '--help']\n"
-        "from runner.cli import main\n"
+        "from matrix_runner.cli import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
         "heavy = {'pydantic', 'sqlalchemy', 'scipy', 'numpy', 'jinja2', 'rich', 'asyncio', 'ruamel'} & set(sys.modules)\n"
@@ -393,7 +393,7 @@ def test_a_second_process_on_a_run_is_refused_with_the_first(matrix: Matrix, tmp
     manifest.write_text(manifest.read_text().replace('"finished": true', '"finished": false'))
     holder = (
         "import pathlib, sys\n"
-        "from runner.results.run_folder import load\n"
+        "from matrix_runner.results.run_folder import load\n"
         "with load(pathlib.Path(sys.argv[1])).locked():\n"
         "    print('held', flush=True); sys.stdin.read()\n"
     )

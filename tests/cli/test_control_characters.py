@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import runner
-from runner.base.text import printable, printable_json
-from runner.reports.table import Sheet
+import matrix_runner
+from matrix_runner.base.text import printable, printable_json
+from matrix_runner.reports.table import Sheet
 
 if TYPE_CHECKING:
     from tests.support.command import Call
@@ -35,7 +35,7 @@ HOSTILE = "\x1b]0;title\x07\x1b[31m\x9b2J\u202eevil\ud800"
 
 
 def test_text_goes_to_a_terminal_through_few_doors() -> None:
-    package = Path(runner.__path__[0])
+    package = Path(matrix_runner.__path__[0])
     found = {}
     for path in sorted(package.rglob("*.py")):
         if count := len(RAW.findall(path.read_text())):

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from runner.results.run_folder import run_folders
+from matrix_runner.results.run_folder import run_folders
 from tests.support import forked
 from tests.support.command import Matrix
 from tests.support.forked import Forked
@@ -24,54 +24,54 @@ ROOT = Path(__file__).parents[2]
 #: The dry machine under which the first trial breaks, as long as there is a file `broken`.
 BREAKING = """\
 import pathlib, sys
-from runner.machines import dry
-from runner.machines.base import RigLost
+from matrix_runner.machines import dry
+from matrix_runner.machines.base import RigLost
 answer = dry.plausible
 def breaking(step):
     if step.name == "measure" and pathlib.Path("broken").exists() and "rw=read\\n" in step.files["job.fio"]:
         raise RigLost("the guest panicked", tail="BUG")
     return answer(step)
 dry.Dry.__init__.__defaults__ = (breaking,)
-from runner.cli import main
+from matrix_runner.cli import main
 main()
 """
 #: Sends itself a signal at the moment in which the reports are about to be written.
 STOPPED_LATE = """\
 import os, signal, sys
-from runner.session import finish as closing
+from matrix_runner.session import finish as closing
 write = closing.write_reports
 def late(*arguments):
     os.kill(os.getpid(), {signal})
     return write(*arguments)
 closing.write_reports = late
-from runner.cli import main
+from matrix_runner.cli import main
 main()
 """
 #: Makes a mistake, or meets trouble, when the reports are to be written.
 UNTOLD = """\
-from runner.session import finish as closing
+from matrix_runner.session import finish as closing
 def untold(*arguments):
     raise {error}
 closing.write_reports = untold
-from runner.cli import main
+from matrix_runner.cli import main
 main()
 """
 #: The dry machine under a kernel that lacks what the matrix asks for.
 LACKING = """\
-from runner.machines import dry
+from matrix_runner.machines import dry
 made = dry.DryRig.__init__
 def lacking(self, *arguments, **options):
     made(self, *arguments, **options)
     self.facts = {**self.facts, "without": "linear"}
 dry.DryRig.__init__ = lacking
-from runner.cli import main
+from matrix_runner.cli import main
 main()
 """
 #: Sends itself a signal after its third trial. That whoever runs the tests ignores it does not matter.
 STOPPED = """\
 import os, signal
 signal.signal({signal}, signal.{answer})
-from runner.engine.recorder import Recorder
+from matrix_runner.engine.recorder import Recorder
 record, recorded = Recorder.record, []
 def stopped(self, cell, trial):
     record(self, cell, trial)
@@ -79,7 +79,7 @@ def stopped(self, cell, trial):
     if len(recorded) == 3:
         os.kill(os.getpid(), {signal})
 Recorder.record = stopped
-from runner.cli import main
+from matrix_runner.cli import main
 main()
 """
 
@@ -476,14 +476,14 @@ def test_a_journal_marks_synthetic_figures(matrix: Matrix, tmp_path: Path) -> No
 
 def in_bash(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a line of bash; `"$0"` in it is Python."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "runner")}
     arguments = ["bash", "-c", command, sys.executable]
     return subprocess.run(arguments, cwd=folder, env=environment, capture_output=True, text=True)
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_streams_are_no_error(tmp_path: Path, closed: str) -> None:
-    done = in_bash(f'"$0" -m runner.cli validate none.yaml {closed}', tmp_path)
+    done = in_bash(f'"$0" -m matrix_runner.cli validate none.yaml {closed}', tmp_path)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr + done.stdout
 
@@ -494,7 +494,7 @@ import os, sys
 for number in {numbers}:
     os.close(number)
     setattr(sys, ("stdin", "stdout", "stderr")[number], None)
-from runner.cli import main
+from matrix_runner.cli import main
 main()
 """
 
@@ -513,6 +513,6 @@ def test_a_run_and_its_results_do_without_the_streams_that_are_closed(
 
 def test_a_working_directory_that_is_gone_is_named(tmp_path: Path) -> None:
     (tmp_path / "gone").mkdir()
-    command = 'cd gone && rmdir ../gone && "$0" -m runner.cli validate none.yaml'
+    command = 'cd gone && rmdir ../gone && "$0" -m matrix_runner.cli validate none.yaml'
     done = in_bash(command, tmp_path)
     assert (done.returncode, "does not exist any more" in done.stderr) == (2, True)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.base.errors import HarnessBroken
-from runner.cli import browser
-from runner.cli.browser import open_page
-from runner.results.run_folder import runs
+from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.cli import browser
+from matrix_runner.cli.browser import open_page
+from matrix_runner.results.run_folder import runs
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.analysis.legacy_columns import FAMILIAR, dd_summary
-from runner.cli.results import command
-from runner.results.record import CellRow, Outcome, Trial
+from matrix_runner.analysis.legacy_columns import FAMILIAR, dd_summary
+from matrix_runner.cli.results import command
+from matrix_runner.results.record import CellRow, Outcome, Trial
 from tests.results import past
 from tests.support.matrices import space
 

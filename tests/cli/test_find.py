@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from runner.base.errors import Exit
+from matrix_runner.base.errors import Exit
 
 if TYPE_CHECKING:
     from pathlib import Path

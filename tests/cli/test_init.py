@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner import __version__
-from runner.cli.init import KINDS
-from runner.results.environment import Revision
-from runner.session import host_facts
-from runner.space.load import load
+from matrix_runner import __version__
+from matrix_runner.cli.init import KINDS
+from matrix_runner.results.environment import Revision
+from matrix_runner.session import host_facts
+from matrix_runner.space.load import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.reports.write import load_run_data
-from runner.results.journal import Journal
-from runner.results.run_folder import load
+from matrix_runner.reports.write import load_run_data
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.run_folder import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -209,7 +209,7 @@ def test_a_shared_guideline_about_another_job_is_only_noted(call: Call, tmp_path
 @pytest.mark.usefixtures("ran")
 def test_very_many_jobs_have_no_columns_each(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     """A store has a limit of columns."""
-    monkeypatch.setattr("runner.cli.results._MOST_JOBS", 1)
+    monkeypatch.setattr("matrix_runner.cli.results._MOST_JOBS", 1)
     shown = call("results", "latest", "--format", "csv")
     (first, *_) = rows(shown.out)
     assert {name.partition(".")[0] for name in first if name.endswith("_bw") and "." in name} == {"reader"}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from runner.base.errors import BadInput, Exit
-from runner.engine.concurrency import Jobs, Level, choose_level
-from runner.machines.base import RigSpec
-from runner.machines.qemu import Qemu
-from runner.simdisks.disk import Disk, Physics
+from matrix_runner.base.errors import BadInput, Exit
+from matrix_runner.engine.concurrency import Jobs, Level, choose_level
+from matrix_runner.machines.base import RigSpec
+from matrix_runner.machines.qemu import Qemu
+from matrix_runner.simdisks.disk import Disk, Physics
 
 MODELLED = RigSpec((Disk(1 << 28, "virtio", Physics("volume")),))
 BARE = RigSpec((Disk(1 << 28),))

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.results import run_folder
-from runner.results.cell_files import existing_files
-from runner.results.journal import Journal
-from runner.results.record import HOST, CellRow, Trial
-from runner.results.run_folder import RunFolder, load
-from runner.session import merge as session
-from runner.session import run_request
+from matrix_runner.results import run_folder
+from matrix_runner.results.cell_files import existing_files
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import HOST, CellRow, Trial
+from matrix_runner.results.run_folder import RunFolder, load
+from matrix_runner.session import merge as session
+from matrix_runner.session import run_request
 from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from runner.base.files import shipped
-from runner.cli import _COMMANDS, _MODULES
-from runner.cli.options import _OTHER_NAMES, DANGEROUS, suggest_option
+from matrix_runner.base.files import shipped
+from matrix_runner.cli import _COMMANDS, _MODULES
+from matrix_runner.cli.options import _OTHER_NAMES, DANGEROUS, suggest_option
 from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ Call = Callable[..., "Said"]
 
 
 def options_of(command: str) -> set[str]:
-    found: click.Command = importlib.import_module(f"runner.cli.{_MODULES.get(command, command)}").command
+    found: click.Command = importlib.import_module(f"matrix_runner.cli.{_MODULES.get(command, command)}").command
     several = [found, *(found.commands.values() if isinstance(found, click.Group) else ())]
     return {name for one in several for parameter in one.params for name in parameter.opts if name.startswith("-")}
 

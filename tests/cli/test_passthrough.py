@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from runner.language.hosts import Needs
-from runner.session.disk_lease import _claims
-from runner.space.declared_files import matched, parse_lab
+from matrix_runner.language.hosts import Needs
+from matrix_runner.session.disk_lease import _claims
+from matrix_runner.space.declared_files import matched, parse_lab
 from tests.support.command import Said
 from tests.support.matrices import space
 

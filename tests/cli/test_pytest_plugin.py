@@ -14,13 +14,13 @@ import pytest
 import scipy.special  # noqa: F401 - here, as what a session inside of another one imports is forgotten after it
 import sqlalchemy.dialects.sqlite  # noqa: F401
 
-from runner.base.errors import BadInput
-from runner.machines import dry
-from runner.machines.base import Step, StepResult
-from runner.reports import verdicts  # noqa: F401
-from runner.results.run_folder import load
-from runner.session import finish, selected_matrix, slow_motion  # noqa: F401
-from runner.session.run_request import RunRequest
+from matrix_runner.base.errors import BadInput
+from matrix_runner.machines import dry
+from matrix_runner.machines.base import Step, StepResult
+from matrix_runner.reports import verdicts  # noqa: F401
+from matrix_runner.results.run_folder import load
+from matrix_runner.session import finish, selected_matrix, slow_motion  # noqa: F401
+from matrix_runner.session.run_request import RunRequest
 from tests.support.matrices import SMALL
 from tests.support.top import TOP as ROOT
 
@@ -43,7 +43,7 @@ def matrix(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run(pytester: pytest.Pytester, *words: str) -> pytest.RunResult:
     quiet = ("-W", "ignore::pytest.PytestAssertRewriteWarning", "-p", "no:asyncio")
     # As this very checkout has it, whatever is installed beside.
-    ours = ("-p", "no:matrix", "-p", "runner.pytest_plugin")
+    ours = ("-p", "no:matrix", "-p", "matrix_runner.pytest_plugin")
     return pytester.runpytest_inprocess(*ours, *quiet, "--matrix-on", "dry", "-rA", *words)
 
 
@@ -225,10 +225,10 @@ def test_pytest_finds_it_in_an_environment_that_bootstrap_made() -> None:
 def test_workers_share_one_run_and_one_report(pytester: pytest.Pytester, matrix: Path) -> None:
     """In processes of its own, as users have it: each worker has some of the items, and one has them measured."""
     quiet = ("-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
-    plugins = ("-p", "xdist", "-p", "runner.pytest_plugin")
+    plugins = ("-p", "xdist", "-p", "matrix_runner.pytest_plugin")
     command = (sys.executable, "-m", "pytest", *plugins, *quiet, "-n", "2", "--matrix-on", "dry", "-v", "-rA")
     # Without what the environment has installed: of two checkouts it could be the other one.
-    ours = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT)}
+    ours = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT / "runner")}
     done = subprocess.run(
         [*command, "--junitxml", "junit.xml", "small.yaml"],
         cwd=pytester.path,
@@ -261,7 +261,7 @@ def test_workers_share_one_run_and_one_report(pytester: pytest.Pytester, matrix:
 
 
 def test_a_folder_of_runs_that_cannot_be_made_is_named(pytester: pytest.Pytester, matrix: Path) -> None:
-    words = ("-p", "no:matrix", "-p", "runner.pytest_plugin", "-p", "no:asyncio", "--matrix-on", "dry")
+    words = ("-p", "no:matrix", "-p", "matrix_runner.pytest_plugin", "-p", "no:asyncio", "--matrix-on", "dry")
     done = pytester.runpytest_subprocess(*words, "small.yaml", "--matrix-results", "small.yaml")
     done.stdout.fnmatch_lines(["*small.yaml cannot be opened*"])
     done.stdout.no_fnmatch_line("*FileExistsError*")

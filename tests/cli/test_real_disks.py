@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from runner.base.errors import BadInput
-from runner.cli.clean import list_hosts, reach_for
-from runner.hosts.agent.connection import connection_to
-from runner.hosts.disk_ledger import LeaseRecord, write_record
-from runner.machines import requirements
+from matrix_runner.base.errors import BadInput
+from matrix_runner.cli.clean import list_hosts, reach_for
+from matrix_runner.hosts.agent.connection import connection_to
+from matrix_runner.hosts.disk_ledger import LeaseRecord, write_record
+from matrix_runner.machines import requirements
 from tests.support.command import Said
 
 Call = Callable[..., Said]
@@ -116,7 +116,7 @@ def test_the_doctor_lists_missing_optional_programs(call: Call, monkeypatch: pyt
 
 def test_clean_without_leases(call: Call, shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Tests beside this one have disks of runs on this very host.
-    monkeypatch.setattr("runner.hosts.checks.run_query", lambda _reach, _script: ANSWER)
+    monkeypatch.setattr("matrix_runner.hosts.checks.run_query", lambda _reach, _script: ANSWER)
     said = call("clean", "--dry-run")
     assert (said.status, said.out) == (0, "")
     assert said.err.endswith("this host is clean: no leftovers of runs\n")

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.results.record import Outcome, Trial
-from runner.results.run_folder import load, run_folders
-from runner.results.standing import InUse
+from matrix_runner.results.record import Outcome, Trial
+from matrix_runner.results.run_folder import load, run_folders
+from matrix_runner.results.standing import InUse
 from tests.results import past
 from tests.support.forked import Forked
 from tests.support.matrices import SMALL
@@ -28,8 +28,8 @@ Call = Callable[..., "Said"]
 #: Says so and reads a line, once the trial after so many is begun.
 PAUSED = """\
 import sys
-from runner.cli import main
-from runner.results.journal import Journal
+from matrix_runner.cli import main
+from matrix_runner.results.journal import Journal
 begin = Journal.begin
 def begun(journal, *words):
     begin(journal, *words)
@@ -180,7 +180,7 @@ def test_the_list_fits_the_terminal(columns: int, tmp_path: Path) -> None:
             assert all(line.endswith(("│", "┃")) for line in box)
 
 
-PATH = {"PYTHONPATH": str(ROOT)}
+PATH = {"PYTHONPATH": str(ROOT / "runner")}
 
 
 def test_a_run_is_watched_while_it_writes(call: Call, tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ def test_a_run_starts_although_observers_look_at_its_lock(tmp_path: Path) -> Non
     """Each look holds the lock of a killed run for an instant."""
     folder = past.recorded(tmp_path / "results", [], 1, finished=False)
     (folder.path / ".lock").write_text("1 on lab1\n")
-    look = "import pathlib, sys; from runner.results.observe import find_holder\n"
+    look = "import pathlib, sys; from matrix_runner.results.observe import find_holder\n"
     loop = "print('looking', flush=True)\nwhile True: find_holder(pathlib.Path(sys.argv[1]))"
     argv = [sys.executable, "-c", look + loop, str(folder.path)]
     with subprocess.Popen(argv, env={**os.environ, **PATH}, stdout=subprocess.PIPE, text=True) as observer:

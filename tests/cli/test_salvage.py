@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.results.databases import driver_transaction
-from runner.results.journal_tables import JOB_COLUMNS, LATENCIES
-from runner.results.run_folder import load
+from matrix_runner.results.databases import driver_transaction
+from matrix_runner.results.journal_tables import JOB_COLUMNS, LATENCIES
+from matrix_runner.results.run_folder import load
 from tests.support import forked
 from tests.support.matrices import SMALL
 
@@ -104,7 +104,7 @@ def test_trials_are_written_many_in_a_transaction(run: Path, call: Call, monkeyp
         begun.append(place)
         return driver_transaction(*place, **how)
 
-    monkeypatch.setattr("runner.results.journal.driver_transaction", counted)
+    monkeypatch.setattr("matrix_runner.results.journal.driver_transaction", counted)
     assert call("salvage", str(run)).status == 0
     assert trials(other(run)) == 7
     assert len(begun) == 1
@@ -269,7 +269,7 @@ def test_trials_without_their_readings_are_saved(run: Path, call: Call) -> None:
 def test_the_archive_of_a_large_run_is_copied(
     matrix: object, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runner.session.run_request.MOST_IN_FOLDERS", 1)
+    monkeypatch.setattr("matrix_runner.session.run_request.MOST_IN_FOLDERS", 1)
     assert call("run", "--on", "dry", "--quiet", "small.yaml").status == 0
     (run,) = (path for path in (tmp_path / "results").iterdir() if path.is_dir())
     with closing(sqlite3.connect(run / "journal.sqlite")) as connection, connection:

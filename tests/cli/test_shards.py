@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from junitparser import JUnitXml
 
-from runner.results.run_folder import load
+from matrix_runner.results.run_folder import load
 from tests.results import past
 from tests.support.matrices import SMALL
 

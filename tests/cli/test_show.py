@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.results.run_folder import run_folders
-from runner.results.usage import SAMPLES
-from runner.session import run_request
+from matrix_runner.results.run_folder import run_folders
+from matrix_runner.results.usage import SAMPLES
+from matrix_runner.session import run_request
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.results.fio_output import Figures
-from runner.results.record import CellRow, Trial
+from matrix_runner.results.fio_output import Figures
+from matrix_runner.results.record import CellRow, Trial
 from tests.results import past
 
 if TYPE_CHECKING:

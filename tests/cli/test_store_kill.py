@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.cli import main, run
-from runner.results.environment import Host
-from runner.results.journal import Journal
-from runner.results.run_folder import load, run_folders
-from runner.results.store import SharedStore
-from runner.results.store_tables import address_of
-from runner.scripts import cell as check
+from matrix_runner.cli import main, run
+from matrix_runner.results.environment import Host
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.run_folder import load, run_folders
+from matrix_runner.results.store import SharedStore
+from matrix_runner.results.store_tables import address_of
+from matrix_runner.scripts import cell as check
 from tests.support.amounts import times
 from tests.support.matrices import SMALL
 

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.analysis.samples import METRICS, read_samples
-from runner.results.environment import Host
-from runner.results.fio_output import Figures
-from runner.results.record import UNSETTLED, CellRow, Outcome, Trial
-from runner.results.run_folder import load
-from runner.results.store import SharedStore
-from runner.results.store_tables import address_of
-from runner.session.run_request import command_line
-from runner.statistics.percentile import Histogram
-from runner.statistics.ratios import unpaired_ratio
+from matrix_runner.analysis.samples import METRICS, read_samples
+from matrix_runner.results.environment import Host
+from matrix_runner.results.fio_output import Figures
+from matrix_runner.results.record import UNSETTLED, CellRow, Outcome, Trial
+from matrix_runner.results.run_folder import load
+from matrix_runner.results.store import SharedStore
+from matrix_runner.results.store_tables import address_of
+from matrix_runner.session.run_request import command_line
+from matrix_runner.statistics.percentile import Histogram
+from matrix_runner.statistics.ratios import unpaired_ratio
 from tests.results import past
 from tests.support.matrices import SMALL
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.results.record import CellRow
-from runner.studies.page import BEGIN, END
+from matrix_runner.results.record import CellRow
+from matrix_runner.studies.page import BEGIN, END
 from tests.results import past
 from tests.support.matrices import SMALL, space
 

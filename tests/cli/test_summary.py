@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.results.environment import Host, Revision
-from runner.results.record import CellRow, Outcome, Trial
+from matrix_runner.results.environment import Host, Revision
+from matrix_runner.results.record import CellRow, Outcome, Trial
 from tests.results import past
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from runner.cli.progress import JsonView, LiveView, PlainView, QuietView
-from runner.engine.recorder import (
+from matrix_runner.cli.progress import JsonView, LiveView, PlainView, QuietView
+from matrix_runner.engine.recorder import (
     BatchDone,
     BatchStarted,
     Event,
@@ -25,7 +25,7 @@ from runner.engine.recorder import (
     TrialStarted,
     Waiting,
 )
-from runner.results.record import HOST, Outcome, Trial
+from matrix_runner.results.record import HOST, Outcome, Trial
 from tests.reports.samples import direction, measured
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def test_quiet_prints_only_losses_on_standard_error(capsys: pytest.CaptureFixtur
 def test_errors_stay_above_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = io.StringIO()
     console = Console(file=terminal, force_terminal=True, width=200, color_system=None)
-    monkeypatch.setattr("runner.cli.progress.Console", lambda **_: console)
+    monkeypatch.setattr("matrix_runner.cli.progress.Console", lambda **_: console)
     with LiveView(planned=10, done=4) as view:
         for event in EVENTS:
             view.event(event)
@@ -129,7 +129,7 @@ def test_a_repeated_trial_has_its_reason(capsys: pytest.CaptureFixture[str]) -> 
 def test_each_of_several_rigs_has_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = io.StringIO()
     console = Console(file=terminal, force_terminal=True, width=200, color_system=None)
-    monkeypatch.setattr("runner.cli.progress.Console", lambda **_: console)
+    monkeypatch.setattr("matrix_runner.cli.progress.Console", lambda **_: console)
 
     def seen(view: LiveView, *events: Event) -> str:
         for event in events:
@@ -179,10 +179,10 @@ def test_the_live_view_begins_with_the_estimate() -> None:
 
 def test_the_time_left_counts_down_between_trials(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
-    monkeypatch.setattr("runner.cli.progress.time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr("matrix_runner.cli.progress.time", SimpleNamespace(monotonic=lambda: now))
     terminal = io.StringIO()
     console = Console(file=terminal, force_terminal=True, width=200, color_system=None)
-    monkeypatch.setattr("runner.cli.progress.Console", lambda **_: console)
+    monkeypatch.setattr("matrix_runner.cli.progress.Console", lambda **_: console)
     with LiveView(planned=4, done=0) as view:
         view.show_estimate(80.0, 80.0)
         seen = []
@@ -214,7 +214,7 @@ def test_an_added_round_raises_the_total(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_the_start_of_a_machine_has_no_countdown(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
-    monkeypatch.setattr("runner.cli.progress.time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr("matrix_runner.cli.progress.time", SimpleNamespace(monotonic=lambda: now))
     view = LiveView(planned=4, done=0)
     view._bar.console.file = io.StringIO()
     line = view._bar.tasks[0]
@@ -242,7 +242,7 @@ def test_time_stands_while_a_run_waits_for_workers(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = 1000.0
-    monkeypatch.setattr("runner.cli.progress.time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr("matrix_runner.cli.progress.time", SimpleNamespace(monotonic=lambda: now))
     view = LiveView(planned=4, done=0)
     view._bar.console.file = io.StringIO()
     line = view._bar.tasks[0]
@@ -285,7 +285,7 @@ def test_a_step_that_is_done_has_no_ellipsis(capsys: pytest.CaptureFixture[str])
 def test_rounds_of_one_stack_on_a_cluster_have_lines_by_host(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = io.StringIO()
     console = Console(file=terminal, force_terminal=True, width=200, color_system=None)
-    monkeypatch.setattr("runner.cli.progress.Console", lambda **_: console)
+    monkeypatch.setattr("matrix_runner.cli.progress.Console", lambda **_: console)
 
     def seen(view: LiveView, *events: Event) -> str:
         for event in events:

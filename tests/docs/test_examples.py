@@ -10,9 +10,9 @@ import click
 import pytest
 from ruamel.yaml import YAML
 
-from runner.base.errors import MatrixError
-from runner.cli import cli
-from runner.space.declared_files import load_guidelines, load_lab
+from matrix_runner.base.errors import MatrixError
+from matrix_runner.cli import cli
+from matrix_runner.space.declared_files import load_guidelines, load_lab
 from tests.support.pages import ROOT, Block, Command, blocks, commands, matches, pages
 from tests.support.terminal import Terminal
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import sqlalchemy as sa
 
-from runner.results.store import SharedStore
-from runner.results.store_sync import bring_up_to_date
-from runner.results.store_tables import address_of
-from runner.results.views import views_of_store
+from matrix_runner.results.store import SharedStore
+from matrix_runner.results.store_sync import bring_up_to_date
+from matrix_runner.results.store_tables import address_of
+from matrix_runner.results.views import views_of_store
 from tests.results import past, server
 from tests.support.pages import DOCS, blocks
 

@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
 from docs import generate
-from runner.cli.schema import schema_text
+from matrix_runner.cli.schema import schema_text
 from tests.support.pages import DOCS, ROOT
 
 MESSAGES = DOCS / "reference/messages.md"

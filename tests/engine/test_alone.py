@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.engine.rigs import opened_exclusively
-from runner.engine.trial import SetUpFailed
-from runner.hosts.agent.client import AgentLost
-from runner.hosts.exclusive import LeasedDisk, acquire_disks
-from runner.hosts.operations import Descriptor, LocalOperations
-from runner.layers import LAYERS
-from runner.machines.base import RigLost
-from runner.scripts.stack import StackView, view_stack
+from matrix_runner.engine.rigs import opened_exclusively
+from matrix_runner.engine.trial import SetUpFailed
+from matrix_runner.hosts.agent.client import AgentLost
+from matrix_runner.hosts.exclusive import LeasedDisk, acquire_disks
+from matrix_runner.hosts.operations import Descriptor, LocalOperations
+from matrix_runner.layers import LAYERS
+from matrix_runner.machines.base import RigLost
+from matrix_runner.scripts.stack import StackView, view_stack
 from tests.hosts.loops import Bay, bay, why_not
 from tests.support.matrices import space
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runner.hosts.inventory import Node
+    from matrix_runner.hosts.inventory import Node
 
 REASON = why_not()
 on_loops = pytest.mark.skipif(bool(REASON), reason=REASON)

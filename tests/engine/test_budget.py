@@ -5,7 +5,7 @@ from math import inf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.engine.budget import ENDLESS, Cost, Wish, choose_affordable, repeats
+from matrix_runner.engine.budget import ENDLESS, Cost, Wish, choose_affordable, repeats
 
 COSTS = st.builds(Cost, st.floats(0.1, 100), st.sampled_from([0.0, 1e6, 5e7]))
 WISHES = st.lists(

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.engine.trial_result import evidence, finding
-from runner.machines.base import StepResult
+from matrix_runner.engine.trial_result import evidence, finding
+from matrix_runner.machines.base import StepResult
 
 MKFS_XFS = """\
 stripe unit (1000) must be a multiple of the sector size (512)

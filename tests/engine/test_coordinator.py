@@ -12,21 +12,21 @@ from unittest.mock import Mock
 import orjson
 import pytest
 
-from runner import __version__
-from runner.base.errors import BadInput
-from runner.engine import coordinator as engine
-from runner.engine import members
-from runner.engine.batch_messages import POOL, Outbox
-from runner.engine.budget import Cost, Spending
-from runner.engine.cluster_interface import BatchLost, SchedulerLost, Worker, WorkerLost
-from runner.engine.coordinator import Coordinator
-from runner.engine.placement import OpenRound, RepeatsAlone
-from runner.engine.recorder import BatchDone, BatchStarted, Event, PoolUsed, RigWasLost, RunContext, Waiting
-from runner.engine.scheduler import Scheduler
-from runner.machines.dry import Dry
-from runner.results.environment import DiskFacts
-from runner.results.record import HOST, Outcome
-from runner.session import batch as session
+from matrix_runner import __version__
+from matrix_runner.base.errors import BadInput
+from matrix_runner.engine import coordinator as engine
+from matrix_runner.engine import members
+from matrix_runner.engine.batch_messages import POOL, Outbox
+from matrix_runner.engine.budget import Cost, Spending
+from matrix_runner.engine.cluster_interface import BatchLost, SchedulerLost, Worker, WorkerLost
+from matrix_runner.engine.coordinator import Coordinator
+from matrix_runner.engine.placement import OpenRound, RepeatsAlone
+from matrix_runner.engine.recorder import BatchDone, BatchStarted, Event, PoolUsed, RigWasLost, RunContext, Waiting
+from matrix_runner.engine.scheduler import Scheduler
+from matrix_runner.machines.dry import Dry
+from matrix_runner.results.environment import DiskFacts
+from matrix_runner.results.record import HOST, Outcome
+from matrix_runner.session import batch as session
 from tests.support.batches import ORDER
 from tests.support.cluster import FakeCluster
 from tests.support.engine import Bench, Dying
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from runner.engine.batch_messages import BatchRequest, Order
-    from runner.engine.cluster_interface import Cluster
+    from matrix_runner.engine.batch_messages import BatchRequest, Order
+    from matrix_runner.engine.cluster_interface import Cluster
 
 ONE, TWO = Worker("tcp://one:1", "one"), Worker("tcp://two:1", "two")
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.engine import estimate as estimates
-from runner.engine.costs import COSTS, EMULATED, Costs, rate, sequential
-from runner.engine.estimate import (
+from matrix_runner.engine import estimate as estimates
+from matrix_runner.engine.costs import COSTS, EMULATED, Costs, rate, sequential
+from matrix_runner.engine.estimate import (
     Load,
     Pace,
     building_of,
@@ -25,21 +25,21 @@ from runner.engine.estimate import (
     remaining_seconds,
     seconds_of,
 )
-from runner.engine.plan import Plan
-from runner.language.matrix import Repeat
-from runner.machines.base import Preparation, RigSpec
-from runner.machines.dry import Dry
-from runner.reports.terminal_text import about
-from runner.session.selected_matrix import Checks, load_selected
-from runner.simdisks.disk import Physics
-from runner.space.select import Selection, select
+from matrix_runner.engine.plan import Plan
+from matrix_runner.language.matrix import Repeat
+from matrix_runner.machines.base import Preparation, RigSpec
+from matrix_runner.machines.dry import Dry
+from matrix_runner.reports.terminal_text import about
+from matrix_runner.session.selected_matrix import Checks, load_selected
+from matrix_runner.simdisks.disk import Physics
+from matrix_runner.space.select import Selection, select
 from tests.support.matrices import space
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from runner.machines.base import Processor
-    from runner.space.space import Cell
+    from matrix_runner.machines.base import Processor
+    from matrix_runner.space.space import Cell
 
 MIB = 2**20
 ROOT = Path(__file__).parents[2]

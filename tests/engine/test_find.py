@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from runner.engine.budget import Cost, Spending
-from runner.engine.estimate import Pace, estimate
-from runner.engine.recorder import BatchStarted
-from runner.guidelines.knee import Found, find_knee, searches_of
-from runner.guidelines.verdicts import Steering
-from runner.machines.dry import Dry, plausible
-from runner.results.record import CellRow, Outcome
-from runner.space.select import Shard, select, sharded
-from runner.statistics.stopping import Rule
+from matrix_runner.engine.budget import Cost, Spending
+from matrix_runner.engine.estimate import Pace, estimate
+from matrix_runner.engine.recorder import BatchStarted
+from matrix_runner.guidelines.knee import Found, find_knee, searches_of
+from matrix_runner.guidelines.verdicts import Steering
+from matrix_runner.machines.dry import Dry, plausible
+from matrix_runner.results.record import CellRow, Outcome
+from matrix_runner.space.select import Shard, select, sharded
+from matrix_runner.statistics.stopping import Rule
 from tests.support.engine import Bench, Clock, Dying, Killed, by_cell, killed_at
 from tests.support.execution import executor
 from tests.support.matrices import space
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from runner.guidelines.knee import Knee
-    from runner.machines.base import Step, StepResult
+    from matrix_runner.guidelines.knee import Knee
+    from matrix_runner.machines.base import Step, StepResult
 
 MATRIX = """\
 name: searched

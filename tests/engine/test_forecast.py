@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.engine.cluster_interface import SchedulerLost
-from runner.engine.coordinator import Coordinator
-from runner.engine.estimate import Pace, seconds_of
-from runner.engine.forecast import Forecast
-from runner.engine.placement import OpenRound
-from runner.engine.plan import Plan
-from runner.engine.recorder import Event, RunContext, TimeLeft
-from runner.engine.scheduler import Scheduler
-from runner.guidelines.samples import Verdict, measured_cells
-from runner.guidelines.verdicts import judge_guidelines
-from runner.language.guidelines import Guideline
-from runner.machines.dry import Dry
-from runner.reports.run_data import RunData
-from runner.results.journal import Journal
-from runner.results.record import HOST, CellRow
-from runner.space.select import select
+from matrix_runner.engine.cluster_interface import SchedulerLost
+from matrix_runner.engine.coordinator import Coordinator
+from matrix_runner.engine.estimate import Pace, seconds_of
+from matrix_runner.engine.forecast import Forecast
+from matrix_runner.engine.placement import OpenRound
+from matrix_runner.engine.plan import Plan
+from matrix_runner.engine.recorder import Event, RunContext, TimeLeft
+from matrix_runner.engine.scheduler import Scheduler
+from matrix_runner.guidelines.samples import Verdict, measured_cells
+from matrix_runner.guidelines.verdicts import judge_guidelines
+from matrix_runner.language.guidelines import Guideline
+from matrix_runner.machines.dry import Dry
+from matrix_runner.reports.run_data import RunData
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import HOST, CellRow
+from matrix_runner.space.select import select
 from tests.support.batches import ORDER
 from tests.support.engine import Shelf
 from tests.support.matrices import space
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
     from pathlib import Path
 
-    from runner.engine.batch_messages import BatchRequest
-    from runner.engine.cluster_interface import Worker
-    from runner.results.record import Trial
-    from runner.space.space import Cell
+    from matrix_runner.engine.batch_messages import BatchRequest
+    from matrix_runner.engine.cluster_interface import Worker
+    from matrix_runner.results.record import Trial
+    from matrix_runner.space.space import Cell
 
 TEXT = """\
 name: unequal

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.engine.inbox import Inbox
-from runner.engine.recorder import BatchDone
-from runner.results.journal import Journal
-from runner.results.record import Attempt, CellRow, Outcome, Trial
+from matrix_runner.engine.inbox import Inbox
+from matrix_runner.engine.recorder import BatchDone
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import Attempt, CellRow, Outcome, Trial
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from runner.engine.batch_messages import Message
-    from runner.engine.recorder import Event
+    from matrix_runner.engine.batch_messages import Message
+    from matrix_runner.engine.recorder import Event
 
 
 @pytest.fixture

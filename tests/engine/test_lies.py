@@ -12,13 +12,13 @@ from zlib import compress
 import orjson
 import pytest
 
-from runner.engine.batch_messages import parsed
-from runner.engine.cluster_interface import BadAnswer, Worker
-from runner.engine.coordinator import MOST_NOTICES, Coordinator
-from runner.engine.recorder import RunContext
-from runner.engine.scheduler import Scheduler
-from runner.machines.dry import Dry
-from runner.results.record import HOST
+from matrix_runner.engine.batch_messages import parsed
+from matrix_runner.engine.cluster_interface import BadAnswer, Worker
+from matrix_runner.engine.coordinator import MOST_NOTICES, Coordinator
+from matrix_runner.engine.recorder import RunContext
+from matrix_runner.engine.scheduler import Scheduler
+from matrix_runner.machines.dry import Dry
+from matrix_runner.results.record import HOST
 from tests.support.amounts import times
 from tests.support.batches import ORDER
 from tests.support.cluster import FakeCluster
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from runner.engine.batch_messages import BatchRequest
+    from matrix_runner.engine.batch_messages import BatchRequest
 
     Lie = Callable[[dict[str, Any]], list[object]]
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.engine.estimate import Pace
-from runner.engine.past_timings import pace_of, refine_pace
-from runner.engine.rigs import simulated_disk_facts
-from runner.machines import machine
-from runner.machines.base import MachineOptions
-from runner.results.environment import DiskFacts
-from runner.results.journal import Journal
-from runner.results.record import CellRow
-from runner.results.run_folder import create
+from matrix_runner.engine.estimate import Pace
+from matrix_runner.engine.past_timings import pace_of, refine_pace
+from matrix_runner.engine.rigs import simulated_disk_facts
+from matrix_runner.machines import machine
+from matrix_runner.machines.base import MachineOptions
+from matrix_runner.results.environment import DiskFacts
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import CellRow
+from matrix_runner.results.run_folder import create
 from tests.reports.samples import direction, measured
 from tests.support.begun_runs import manifest
 from tests.support.matrices import space
@@ -25,7 +25,7 @@ from tests.support.matrices import space
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from runner.language.matrix import Matrix
+    from matrix_runner.language.matrix import Matrix
 
 
 GUESS = Pace(once=40.0)

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.engine.costs import EMULATED
-from runner.engine.estimate import Pace, Slots, estimate
-from runner.engine.plan import Plan
-from runner.language.matrix import Repeat
-from runner.space.select import select
+from matrix_runner.engine.costs import EMULATED
+from matrix_runner.engine.estimate import Pace, Slots, estimate
+from matrix_runner.engine.plan import Plan
+from matrix_runner.language.matrix import Repeat
+from matrix_runner.space.select import select
 from tests.support.costs import free
 from tests.support.matrices import SMALL, SWEEP, space
 

@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.base.errors import BadInput
-from runner.engine.budget import Cost, Spending
-from runner.engine.costs import deadline
-from runner.engine.estimate import Pace, bytes_of, most_bytes_of, seconds_of
-from runner.engine.trial_result import Finding, finding
-from runner.language.pts import TESTS, PtsWorkload
-from runner.machines.base import Step, StepResult
-from runner.machines.dry import Dry, plausible
-from runner.reports.csv_files import jobs_csv, trials_csv
-from runner.reports.junit import junit
-from runner.reports.pts import pts_reports, rounds_csv
-from runner.reports.run_data import RunData
-from runner.results.pts_output import WRITTEN, documents, parse_rounds
-from runner.results.record import UNSETTLED, CellRow, Outcome, Trial
-from runner.scripts.cell import cell_scripts, find_error, job, stack_scripts
+from matrix_runner.base.errors import BadInput
+from matrix_runner.engine.budget import Cost, Spending
+from matrix_runner.engine.costs import deadline
+from matrix_runner.engine.estimate import Pace, bytes_of, most_bytes_of, seconds_of
+from matrix_runner.engine.trial_result import Finding, finding
+from matrix_runner.language.pts import TESTS, PtsWorkload
+from matrix_runner.machines.base import Step, StepResult
+from matrix_runner.machines.dry import Dry, plausible
+from matrix_runner.reports.csv_files import jobs_csv, trials_csv
+from matrix_runner.reports.junit import junit
+from matrix_runner.reports.pts import pts_reports, rounds_csv
+from matrix_runner.reports.run_data import RunData
+from matrix_runner.results.pts_output import WRITTEN, documents, parse_rounds
+from matrix_runner.results.record import UNSETTLED, CellRow, Outcome, Trial
+from matrix_runner.scripts.cell import cell_scripts, find_error, job, stack_scripts
 from tests.support.engine import Bench
 from tests.support.matrices import space
 from tests.support.shell import complaints
@@ -34,7 +34,7 @@ from tests.support.shell import complaints
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from runner.space.space import Cell
+    from matrix_runner.space.space import Cell
 
 TEXT = """\
 name: pts

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.engine.trial import kept_pace, late_replay
-from runner.engine.trial_result import Finding, finding, split_outputs
-from runner.machines.base import StepResult
-from runner.reports.concerns import concerns
-from runner.reports.junit import junit
-from runner.reports.run_data import RunData
-from runner.reports.terminal import table
-from runner.results.record import HOST_LIMITED, REPLAY, SATURATED, CellRow, Outcome, Trial
-from runner.results.replay_output import ReplayReport
+from matrix_runner.engine.trial import kept_pace, late_replay
+from matrix_runner.engine.trial_result import Finding, finding, split_outputs
+from matrix_runner.machines.base import StepResult
+from matrix_runner.reports.concerns import concerns
+from matrix_runner.reports.junit import junit
+from matrix_runner.reports.run_data import RunData
+from matrix_runner.reports.terminal import table
+from matrix_runner.results.record import HOST_LIMITED, REPLAY, SATURATED, CellRow, Outcome, Trial
+from matrix_runner.results.replay_output import ReplayReport
 from tests.support.bearing import NOTHING
 from tests.support.engine import Bench
 from tests.support.traces import MATRIX, STEADY, declared

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runner.engine.recorder import Event, RigWasLost, TrialDone, TrialStarted
-from runner.engine.scheduler import Records
-from runner.machines.base import RigLost, RigSpec, Step, StepResult
-from runner.machines.dry import Dry, DryRig, plausible
-from runner.results.journal import Journal
-from runner.results.record import UNSETTLED, Outcome
-from runner.statistics.stopping import Rule, is_precise
+from matrix_runner.engine.recorder import Event, RigWasLost, TrialDone, TrialStarted
+from matrix_runner.engine.scheduler import Records
+from matrix_runner.machines.base import RigLost, RigSpec, Step, StepResult
+from matrix_runner.machines.dry import Dry, DryRig, plausible
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import UNSETTLED, Outcome
+from matrix_runner.statistics.stopping import Rule, is_precise
 from tests.reports.samples import direction, measured
 from tests.support.engine import FAULTY, Bench, Dying, Killed, killed_at
 from tests.support.execution import executor

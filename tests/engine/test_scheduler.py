@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.engine.budget import Cost, Spending
-from runner.engine.plan import Plan
-from runner.engine.scheduler import TRIES, Scheduler, join_reasons
-from runner.results.record import Attempt, Outcome, Trial
-from runner.space.select import select
+from matrix_runner.engine.budget import Cost, Spending
+from matrix_runner.engine.plan import Plan
+from matrix_runner.engine.scheduler import TRIES, Scheduler, join_reasons
+from matrix_runner.results.record import Attempt, Outcome, Trial
+from matrix_runner.space.select import select
 from tests.support.matrices import space
 
 if TYPE_CHECKING:
-    from runner.space.space import Cell
+    from matrix_runner.space.space import Cell
 
 MATRIX = """\
 name: scheduled

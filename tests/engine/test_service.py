@@ -8,10 +8,10 @@ from typing import cast
 
 import pytest
 
-from runner.engine import disk_samples as service
-from runner.machines.base import Rig, RigSpec
-from runner.machines.dry import Dry
-from runner.simdisks.clib import Report
+from matrix_runner.engine import disk_samples as service
+from matrix_runner.machines.base import Rig, RigSpec
+from matrix_runner.machines.dry import Dry
+from matrix_runner.simdisks.clib import Report
 
 IDLE = Report(
     reads=0, writes=0, flushes=0, read_bytes=0, written_bytes=0, seeks=0, hits=0, copied_bytes=0,

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.engine.concurrency import Level
-from runner.engine.recorder import BatchDone, BatchStarted, Event, RigUp, RigWasLost, TrialDone, TrialHostLimited
-from runner.machines.base import RigLost, RigSpec, Step, StepResult
-from runner.machines.dry import DryRig, plausible
-from runner.results.record import Outcome
+from matrix_runner.engine.concurrency import Level
+from matrix_runner.engine.recorder import BatchDone, BatchStarted, Event, RigUp, RigWasLost, TrialDone, TrialHostLimited
+from matrix_runner.machines.base import RigLost, RigSpec, Step, StepResult
+from matrix_runner.machines.dry import DryRig, plausible
+from matrix_runner.results.record import Outcome
 from tests.support.bearing import Bearing
 from tests.support.engine import FAULTY, Bench, Dying, Killed, killed_at
 from tests.support.matrices import SMALL, space

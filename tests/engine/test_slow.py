@@ -9,28 +9,28 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.base.errors import BadInput
-from runner.engine.costs import COSTS
-from runner.engine.estimate import Pace, seconds_of
-from runner.engine.trial_result import split_outputs
-from runner.language.job_bounds import JobWorkload
-from runner.language.slow import slowed
-from runner.language.workload import Workload
-from runner.machines.base import StepResult
-from runner.reports.csv_files import trials_csv
-from runner.reports.junit import junit
-from runner.reports.run_data import RunData
-from runner.results.counters import observe_use
-from runner.results.record import SLOW, CellRow
-from runner.scripts.cell import job, stack_scripts
-from runner.space.load import parse
-from runner.statistics.percentile import Histogram
+from matrix_runner.base.errors import BadInput
+from matrix_runner.engine.costs import COSTS
+from matrix_runner.engine.estimate import Pace, seconds_of
+from matrix_runner.engine.trial_result import split_outputs
+from matrix_runner.language.job_bounds import JobWorkload
+from matrix_runner.language.slow import slowed
+from matrix_runner.language.workload import Workload
+from matrix_runner.machines.base import StepResult
+from matrix_runner.reports.csv_files import trials_csv
+from matrix_runner.reports.junit import junit
+from matrix_runner.reports.run_data import RunData
+from matrix_runner.results.counters import observe_use
+from matrix_runner.results.record import SLOW, CellRow
+from matrix_runner.scripts.cell import job, stack_scripts
+from matrix_runner.space.load import parse
+from matrix_runner.statistics.percentile import Histogram
 from tests.support.counters import AFTER, BEFORE, READINGS
 from tests.support.engine import Bench
 from tests.support.matrices import space
 
 if TYPE_CHECKING:
-    from runner.space.space import Space
+    from matrix_runner.space.space import Space
 
 TEXT = """\
 name: slow

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from runner.engine.budget import Cost, Spending
-from runner.engine.concurrency import Level
-from runner.engine.executor import ONE, Executor
-from runner.machines.dry import Dry
+from matrix_runner.engine.budget import Cost, Spending
+from matrix_runner.engine.concurrency import Level
+from matrix_runner.engine.executor import ONE, Executor
+from matrix_runner.machines.dry import Dry
 from tests.support.engine import Bench, Clock, by_cell
 from tests.support.execution import executor
 

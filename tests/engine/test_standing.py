@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 
-from runner.base.errors import HarnessBroken
-from runner.engine.plan import Plan
-from runner.engine.recorder import RigWasLost
-from runner.machines.base import RigLost, RigSpec, Step, StepResult
-from runner.machines.dry import Dry, DryRig, plausible
-from runner.results.journal import Journal
-from runner.results.record import Outcome
-from runner.results.run_folder import create
-from runner.space.select import select
+from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.engine.plan import Plan
+from matrix_runner.engine.recorder import RigWasLost
+from matrix_runner.machines.base import RigLost, RigSpec, Step, StepResult
+from matrix_runner.machines.dry import Dry, DryRig, plausible
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import Outcome
+from matrix_runner.results.run_folder import create
+from matrix_runner.space.select import select
 from tests.results.past import manifest
 from tests.support.execution import executor
 from tests.support.matrices import space
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
 
-    from runner.engine.recorder import Event, Listener
-    from runner.results.record import Trial
+    from matrix_runner.engine.recorder import Event, Listener
+    from matrix_runner.results.record import Trial
 
 MATRIX = """\
 name: standing

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.engine.budget import Cost, Spending
-from runner.engine.recorder import RoundAdded
-from runner.guidelines.verdicts import Steering
-from runner.machines.dry import Dry, plausible
-from runner.results.record import CellRow
+from matrix_runner.engine.budget import Cost, Spending
+from matrix_runner.engine.recorder import RoundAdded
+from matrix_runner.guidelines.verdicts import Steering
+from matrix_runner.machines.dry import Dry, plausible
+from matrix_runner.results.record import CellRow
 from tests.support.engine import Bench, Clock, by_cell
 from tests.support.execution import executor
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from runner.engine.executor import Executor
+    from matrix_runner.engine.executor import Executor
 
 MATRIX = """\
 name: steered

@@ -10,32 +10,32 @@ from typing import TYPE_CHECKING, get_args
 
 import pytest
 
-from runner.base.errors import BadInput
-from runner.engine.costs import COSTS, GRACE, deadline
-from runner.engine.estimate import Pace, bytes_of, most_bytes_of, seconds_of
-from runner.engine.trial_result import finding, split_outputs
-from runner.guidelines.samples import Measured, measured_cell
-from runner.language.guidelines import Bound
-from runner.language.metrics import KNOWN
-from runner.language.sync_workload import SyncWorkload
-from runner.layers.redundancy import Action, SyncTarget, sync_target
-from runner.machines.base import StepResult
-from runner.reports.csv_files import summary_csv, trials_csv
-from runner.reports.explore import explored, page
-from runner.reports.junit import junit
-from runner.reports.run_data import RunData
-from runner.reports.sections import sections
-from runner.reports.terminal import table
-from runner.results.fio_output import Sync
-from runner.results.record import CellRow, Outcome
-from runner.scripts.cell import cell_scripts, job, stack_scripts
-from runner.space.layouts import levels
-from runner.statistics.stopping import Rule
+from matrix_runner.base.errors import BadInput
+from matrix_runner.engine.costs import COSTS, GRACE, deadline
+from matrix_runner.engine.estimate import Pace, bytes_of, most_bytes_of, seconds_of
+from matrix_runner.engine.trial_result import finding, split_outputs
+from matrix_runner.guidelines.samples import Measured, measured_cell
+from matrix_runner.language.guidelines import Bound
+from matrix_runner.language.metrics import KNOWN
+from matrix_runner.language.sync_workload import SyncWorkload
+from matrix_runner.layers.redundancy import Action, SyncTarget, sync_target
+from matrix_runner.machines.base import StepResult
+from matrix_runner.reports.csv_files import summary_csv, trials_csv
+from matrix_runner.reports.explore import explored, page
+from matrix_runner.reports.junit import junit
+from matrix_runner.reports.run_data import RunData
+from matrix_runner.reports.sections import sections
+from matrix_runner.reports.terminal import table
+from matrix_runner.results.fio_output import Sync
+from matrix_runner.results.record import CellRow, Outcome
+from matrix_runner.scripts.cell import cell_scripts, job, stack_scripts
+from matrix_runner.space.layouts import levels
+from matrix_runner.statistics.stopping import Rule
 from tests.support.engine import Bench
 from tests.support.matrices import space
 
 if TYPE_CHECKING:
-    from runner.space.space import Cell
+    from matrix_runner.space.space import Cell
 
 TEXT = """\
 name: rebuilds

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.engine.concurrency import MOST_PATIENCE, Level, why_one_at_a_time
-from runner.machines import MACHINES, PASSTHROUGH, machine
-from runner.machines.base import MachineOptions, RigSpec
-from runner.machines.dry import Dry
-from runner.machines.qemu import Qemu
-from runner.simdisks.disk import Disk, Physics
+from matrix_runner.engine.concurrency import MOST_PATIENCE, Level, why_one_at_a_time
+from matrix_runner.machines import MACHINES, PASSTHROUGH, machine
+from matrix_runner.machines.base import MachineOptions, RigSpec
+from matrix_runner.machines.dry import Dry
+from matrix_runner.machines.qemu import Qemu
+from matrix_runner.simdisks.disk import Disk, Physics
 from tests.support.engine import FAULTY
 from tests.support.matrices import SMALL, space
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.engine.concurrency import Level, Turns
+from matrix_runner.engine.concurrency import Level, Turns
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
     from contextlib import AbstractAsyncContextManager
 
-    from runner.engine.concurrency import Turn
+    from matrix_runner.engine.concurrency import Turn
 
 
 class Works:

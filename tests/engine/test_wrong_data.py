@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.base.errors import Exit
-from runner.engine.trial_result import finding
-from runner.guidelines.samples import measured_cell
-from runner.machines.base import StepResult
-from runner.reports.junit import junit
-from runner.reports.run_data import RunData
-from runner.reports.terminal import outcome, table
-from runner.results.record import Outcome, Trial
-from runner.session.finish import exit_code
-from runner.statistics.stopping import Rule
+from matrix_runner.base.errors import Exit
+from matrix_runner.engine.trial_result import finding
+from matrix_runner.guidelines.samples import measured_cell
+from matrix_runner.machines.base import StepResult
+from matrix_runner.reports.junit import junit
+from matrix_runner.reports.run_data import RunData
+from matrix_runner.reports.terminal import outcome, table
+from matrix_runner.results.record import Outcome, Trial
+from matrix_runner.session.finish import exit_code
+from matrix_runner.statistics.stopping import Rule
 from tests.reports.samples import RAND, SEQ, direction, measured
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bench import fuzz
 from bench.fuzz_parsers import Parser, parsers
-from runner.base.errors import BadInput, HarnessBroken
+from matrix_runner.base.errors import BadInput, HarnessBroken
 from tests.support.amounts import times
 
 #: The parsers by name. To make them takes long, and every process of tests reads this file.

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from hypothesis import strategies as st
 
-from runner.reports.run_data import RunData
-from runner.results.fio_output import Direction, Figures
-from runner.results.record import CellRow, Outcome, Trial
+from matrix_runner.reports.run_data import RunData
+from matrix_runner.results.fio_output import Direction, Figures
+from matrix_runner.results.record import CellRow, Outcome, Trial
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.guidelines.ranking import Standing
-from runner.results.record import HOST
+from matrix_runner.guidelines.ranking import Standing
+from matrix_runner.results.record import HOST
 from tests.guidelines.rankings import run
 
 if TYPE_CHECKING:
-    from runner.reports.run_data import RunData
-    from runner.results.record import Trial
+    from matrix_runner.reports.run_data import RunData
+    from matrix_runner.results.record import Trial
 
 WRITE = "random/rw=randwrite"
 STACKS = {"raid5": {WRITE: 160.0}, "raid10-far": {WRITE: 300.0}, "mirror": {WRITE: 301.0}, "stripe": {WRITE: 324.0}}

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.guidelines.samples import Measured, Verdict
-from runner.guidelines.verdicts import Judgement, judge_guidelines
-from runner.language.guidelines import SHAPES, Guideline
-from runner.results.record import CellRow
-from runner.statistics.ratios import paired_ratio
-from runner.statistics.stopping import Rule, StopReason
+from matrix_runner.guidelines.samples import Measured, Verdict
+from matrix_runner.guidelines.verdicts import Judgement, judge_guidelines
+from matrix_runner.language.guidelines import SHAPES, Guideline
+from matrix_runner.results.record import CellRow
+from matrix_runner.statistics.ratios import paired_ratio
+from matrix_runner.statistics.stopping import Rule, StopReason
 from tests.guidelines.world import cells, guideline, measured_as, row, run, verdict
 
 CHUNKS = ["64KiB", "256KiB", "1MiB"]

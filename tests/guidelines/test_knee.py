@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.guidelines.knee import Point, Step, bisect, next_values, usual_trials, work_at
-from runner.language.find import DEPTHS
-from runner.statistics.stopping import Rule
+from matrix_runner.guidelines.knee import Point, Step, bisect, next_values, usual_trials, work_at
+from matrix_runner.language.find import DEPTHS
+from matrix_runner.statistics.stopping import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable

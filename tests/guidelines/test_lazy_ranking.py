@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from runner.guidelines.ranking import COLUMNS, rank_stacks
-from runner.guidelines.samples import Measured, measured_cells
+from matrix_runner.guidelines.ranking import COLUMNS, rank_stacks
+from matrix_runner.guidelines.samples import Measured, measured_cells
 from tests.guidelines.rankings import run
 
 STACKS = {

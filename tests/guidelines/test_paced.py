@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.guidelines.ranking import Ranking, Standing
-from runner.reports.answer import full_answer, summarize_rankings
-from runner.reports.run_data import RunData
-from runner.reports.squares import heat_map_of_squares
-from runner.results.fio_output import Direction, Figures
-from runner.results.record import CellRow, Outcome, Trial
+from matrix_runner.guidelines.ranking import Ranking, Standing
+from matrix_runner.reports.answer import full_answer, summarize_rankings
+from matrix_runner.reports.run_data import RunData
+from matrix_runner.reports.squares import heat_map_of_squares
+from matrix_runner.results.fio_output import Direction, Figures
+from matrix_runner.results.record import CellRow, Outcome, Trial
 
 if TYPE_CHECKING:
     from pathlib import Path

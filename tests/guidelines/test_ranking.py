@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.guidelines.ranking import EQUAL, Ranking, Standing
+from matrix_runner.guidelines.ranking import EQUAL, Ranking, Standing
 from tests.guidelines.rankings import recorded_runs, run
 
 if TYPE_CHECKING:
     import random
 
-    from runner.reports.run_data import RunData
+    from matrix_runner.reports.run_data import RunData
 
 WRITE = "random/rw=randwrite"
 THREE = {"raid5": {WRITE: 160.0}, "raid10-far": {WRITE: 300.0}, "stripe": {WRITE: 648.0}}

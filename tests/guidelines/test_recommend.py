@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.base.errors import BadInput
-from runner.guidelines.ranking import recommend_settings
-from runner.language.metrics import KNOWN
-from runner.results.record import CellRow
+from matrix_runner.base.errors import BadInput
+from matrix_runner.guidelines.ranking import recommend_settings
+from matrix_runner.language.metrics import KNOWN
+from matrix_runner.results.record import CellRow
 from tests.guidelines.world import cells, measured_as, run
 
 FIELD = cells(md_chunk=["64KiB", "256KiB", "1MiB"], workload=["oltp"], workload_bs=["4KiB", "16KiB"])

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from bench.guidelines import drawn
 from bench.stated import RATIO, decides_at_the_edge
-from runner.guidelines.verdicts import MOST, Judgement, Steering, judge_guidelines, looks
-from runner.language.guidelines import Guideline
-from runner.results.fio_output import Direction, Figures
-from runner.results.record import CellRow, Outcome, Trial
+from matrix_runner.guidelines.verdicts import MOST, Judgement, Steering, judge_guidelines, looks
+from matrix_runner.language.guidelines import Guideline
+from matrix_runner.results.fio_output import Direction, Figures
+from matrix_runner.results.record import CellRow, Outcome, Trial
 from tests.guidelines.world import cells, guideline
 
 FIELD = cells(layout=["raid0", "far", "single"])
@@ -109,7 +109,7 @@ def test_what_comes_in_the_midst_of_a_round_has_no_say_in_it(monkeypatch: pytest
         counted[round_number] += 1
         return judge_guidelines(*asked, **how)
 
-    monkeypatch.setattr("runner.guidelines.verdicts.judge_guidelines", counting)
+    monkeypatch.setattr("matrix_runner.guidelines.verdicts.judge_guidelines", counting)
     steering = steered(compare("far", within="20%"))
     for round_number, noise in enumerate((0.0, 0.2, -0.2), start=1):
         feed(steering, round_number, far=100.0 * (1 + noise))

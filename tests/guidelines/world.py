@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from runner.guidelines.samples import Measured
-from runner.guidelines.verdicts import judge_guidelines
-from runner.language.guidelines import Guideline
-from runner.results.record import CellRow
-from runner.statistics.stopping import Rule, StopReason
+from matrix_runner.guidelines.samples import Measured
+from matrix_runner.guidelines.verdicts import judge_guidelines
+from matrix_runner.language.guidelines import Guideline
+from matrix_runner.results.record import CellRow
+from matrix_runner.statistics.stopping import Rule, StopReason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from runner.guidelines.verdicts import Judgement
+    from matrix_runner.guidelines.verdicts import Judgement
 
 Axes = dict[str, str]
 

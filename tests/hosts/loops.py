@@ -14,15 +14,15 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from runner.hosts.checks import take_census
-from runner.hosts.operations import LocalOperations
-from runner.language.hosts import DeclaredDisk
-from runner.scripts.jinja import census_script
+from matrix_runner.hosts.checks import take_census
+from matrix_runner.hosts.operations import LocalOperations
+from matrix_runner.language.hosts import DeclaredDisk
+from matrix_runner.scripts.jinja import census_script
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runner.hosts.inventory import Census
+    from matrix_runner.hosts.inventory import Census
 
 SIZE = 64 << 20
 _PART = 64 << 10

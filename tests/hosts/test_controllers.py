@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.base.errors import HarnessBroken
-from runner.hosts import vfio as controllers
-from runner.hosts.checks import DiskCheck, check_disk
-from runner.hosts.disk_ledger import read_write_counters
-from runner.hosts.exclusive import LeasedDisk
-from runner.hosts.inventory import Census, Node, StableName
-from runner.hosts.operations import LOCAL, Descriptor, find_character_device_users
-from runner.hosts.reasons import OwnMarks, Reason
-from runner.hosts.vfio import (
+from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.hosts import vfio as controllers
+from matrix_runner.hosts.checks import DiskCheck, check_disk
+from matrix_runner.hosts.disk_ledger import read_write_counters
+from matrix_runner.hosts.exclusive import LeasedDisk
+from matrix_runner.hosts.inventory import Census, Node, StableName
+from matrix_runner.hosts.operations import LOCAL, Descriptor, find_character_device_users
+from matrix_runner.hosts.reasons import OwnMarks, Reason
+from matrix_runner.hosts.vfio import (
     Controller,
     bind_to_vfio,
     check_controller,
@@ -32,7 +32,7 @@ from runner.hosts.vfio import (
     driver_of,
     return_to_driver,
 )
-from runner.language.hosts import DeclaredDisk
+from matrix_runner.language.hosts import DeclaredDisk
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

@@ -11,26 +11,26 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from runner.base.errors import HarnessBroken
-from runner.hosts import exclusive as work
-from runner.hosts import label
-from runner.hosts import operations as here
-from runner.hosts.disk_ledger import LeaseRecord, lease_records, read_ledger, write_record
-from runner.hosts.exclusive import DisksRefused
-from runner.hosts.inventory import Census, Node, Signature, StableName
-from runner.hosts.lease import Lease, lease_disks
-from runner.hosts.reasons import Reason
-from runner.hosts.recovery import clean
-from runner.language.hosts import DeclaredDisk
-from runner.results.run_folder import create, load
-from runner.results.standing import InUse
+from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.hosts import exclusive as work
+from matrix_runner.hosts import label
+from matrix_runner.hosts import operations as here
+from matrix_runner.hosts.disk_ledger import LeaseRecord, lease_records, read_ledger, write_record
+from matrix_runner.hosts.exclusive import DisksRefused
+from matrix_runner.hosts.inventory import Census, Node, Signature, StableName
+from matrix_runner.hosts.lease import Lease, lease_disks
+from matrix_runner.hosts.reasons import Reason
+from matrix_runner.hosts.recovery import clean
+from matrix_runner.language.hosts import DeclaredDisk
+from matrix_runner.results.run_folder import create, load
+from matrix_runner.results.standing import InUse
 from tests.results.past import manifest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from runner.hosts.operations import LocalOperations
+    from matrix_runner.hosts.operations import LocalOperations
 
 NOW = datetime(2026, 2, 1, 3, tzinfo=UTC)
 NODES = tuple(Node(f"sd{letter}", f"8:{at}", 1 << 40, serial=f"S{letter}", filled=0) for at, letter in enumerate("ab"))

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.base.errors import HarnessBroken
-from runner.hosts.checks import take_census
-from runner.hosts.operations import LOCAL, LocalOperations
-from runner.scripts.jinja import census_script
+from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.hosts.checks import take_census
+from matrix_runner.hosts.operations import LOCAL, LocalOperations
+from matrix_runner.scripts.jinja import census_script
 from tests.hosts.loops import bay, why_not
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def test_what_is_said_of_a_script_that_fails() -> None:
 
 
 def test_nothing_of_it_outlives_a_runner_that_is_killed(line: Path) -> None:
-    runs = f"from runner.hosts.operations import LOCAL; LOCAL.run({SCRIPT.format(line=line)!r}, 900)"
+    runs = f"from matrix_runner.hosts.operations import LOCAL; LOCAL.run({SCRIPT.format(line=line)!r}, 900)"
     runner = subprocess.Popen([sys.executable, "-c", runs])
     with line.open("rb") as reader:  # waits until the script has opened it
         runner.send_signal(signal.SIGKILL)

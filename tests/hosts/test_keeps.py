@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.engine.plan import Plan
-from runner.machines.base import KeepsRig
-from runner.machines.dry import Dry
-from runner.results.journal import Journal
-from runner.space.select import select
+from matrix_runner.engine.plan import Plan
+from matrix_runner.machines.base import KeepsRig
+from matrix_runner.machines.dry import Dry
+from matrix_runner.results.journal import Journal
+from matrix_runner.space.select import select
 from tests.support.engine import Shelf
 from tests.support.execution import executor
 from tests.support.matrices import space
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from runner.machines.base import RigSpec
-    from runner.machines.dry import DryRig
+    from matrix_runner.machines.base import RigSpec
+    from matrix_runner.machines.dry import DryRig
 
 SMALL = """\
 name: small

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.base.errors import BadInput, HarnessBroken
-from runner.hosts.checks import check_disk
-from runner.hosts.disk_ledger import LeaseRecord, lease_records, read_ledger, write_record
-from runner.hosts.exclusive import DisksRefused, LeasedDisk
-from runner.hosts.lease import Lease, NotConfirmed, WearExceeded, lease_disks
-from runner.hosts.reasons import Reason
-from runner.hosts.recovery import clean
+from matrix_runner.base.errors import BadInput, HarnessBroken
+from matrix_runner.hosts.checks import check_disk
+from matrix_runner.hosts.disk_ledger import LeaseRecord, lease_records, read_ledger, write_record
+from matrix_runner.hosts.exclusive import DisksRefused, LeasedDisk
+from matrix_runner.hosts.lease import Lease, NotConfirmed, WearExceeded, lease_disks
+from matrix_runner.hosts.reasons import Reason
+from matrix_runner.hosts.recovery import clean
 from tests.hosts.loops import Bay, bay, why_not
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from runner.hosts.inventory import Census
-    from runner.language.hosts import DeclaredDisk
+    from matrix_runner.hosts.inventory import Census
+    from matrix_runner.language.hosts import DeclaredDisk
 
 REASON = why_not()
 pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
@@ -142,7 +142,7 @@ def test_a_controller_of_a_killed_run_goes_back_before_its_disk_is_looked_for(
     empty: Bay, monkeypatch: pytest.MonkeyPatch, boot: str, tried: list[str]
 ) -> None:
     desk, asked = Desk(empty), list[str]()
-    monkeypatch.setattr("runner.hosts.recovery.return_to_driver", asked.append)
+    monkeypatch.setattr("matrix_runner.hosts.recovery.return_to_driver", asked.append)
 
     def killed() -> None:
         with desk.lend([empty.declared], boot=boot) as (one,):
@@ -172,7 +172,7 @@ def test_a_controller_that_somebody_uses_keeps_its_disk_with_the_run(
         raise HarnessBroken(f"{address} is used by process 1 (qemu)")
 
     desk = Desk(empty)
-    monkeypatch.setattr("runner.hosts.recovery.return_to_driver", used)
+    monkeypatch.setattr("matrix_runner.hosts.recovery.return_to_driver", used)
     record = LeaseRecord(
         disk="d", identity="S1", size=1, run="r", folder="", since="", controller="0000:01:00.0", boot="b"
     )
@@ -217,7 +217,7 @@ BORROWER = """\
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from runner.hosts.lease import Lease, lease_disks
+from matrix_runner.hosts.lease import Lease, lease_disks
 from tests.hosts.loops import Bay
 
 disk, other, root = sys.argv[1:]
@@ -261,7 +261,7 @@ def test_a_killed_run_goes_on_with_its_own_disks(empty: Bay) -> None:
     # As a kill leaves it: the label says held, the record is there.
     empty.file.write_bytes(label)
     subprocess.run(["blockdev", "--flushbufs", empty.disk], check=True)
-    from runner.hosts.disk_ledger import write_record
+    from matrix_runner.hosts.disk_ledger import write_record
 
     write_record(desk.lease.state, record[0])
     with pytest.raises(DisksRefused) as caught, desk.lend([empty.declared], run="night-2"):

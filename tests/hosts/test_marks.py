@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.hosts import operations as here
-from runner.hosts.checks import check_disk
-from runner.hosts.disk_ledger import LeaseRecord, lease_records, read_ledger, write_record
-from runner.hosts.inventory import Signature
-from runner.hosts.lease import Lease, lease_disks
-from runner.hosts.reasons import OwnMarks, is_marked, plain_mark
-from runner.hosts.recovery import clean
-from runner.results.standing import STANDING
-from runner.scripts.stack import view_stack
+from matrix_runner.hosts import operations as here
+from matrix_runner.hosts.checks import check_disk
+from matrix_runner.hosts.disk_ledger import LeaseRecord, lease_records, read_ledger, write_record
+from matrix_runner.hosts.inventory import Signature
+from matrix_runner.hosts.lease import Lease, lease_disks
+from matrix_runner.hosts.reasons import OwnMarks, is_marked, plain_mark
+from matrix_runner.hosts.recovery import clean
+from matrix_runner.results.standing import STANDING
+from matrix_runner.scripts.stack import view_stack
 from tests.hosts.loops import Bay, bay, why_not
 from tests.support.matrices import space
 
@@ -171,7 +171,7 @@ def test_in_there_parts_of_disks_have_their_names_too(empty: Bay) -> None:
 HOLDER = """\
 import os, subprocess, sys
 from pathlib import Path
-from runner.hosts.operations import LocalOperations
+from matrix_runner.hosts.operations import LocalOperations
 lock, _ = LocalOperations(Path(sys.argv[1])).lock("wwn", "a")
 child = subprocess.Popen(["sleep", "infinity"], pass_fds=[lock.number], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 print(os.getpid(), child.pid, flush=True)

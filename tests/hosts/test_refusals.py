@@ -5,10 +5,10 @@ from types import MappingProxyType
 
 import pytest
 
-from runner.hosts.checks import check_disk, list_disks
-from runner.hosts.inventory import Census, Mount, Node, Signature, StableName
-from runner.hosts.reasons import Reason, reason_for
-from runner.language.hosts import DeclaredDisk
+from matrix_runner.hosts.checks import check_disk, list_disks
+from matrix_runner.hosts.inventory import Census, Mount, Node, Signature, StableName
+from matrix_runner.hosts.reasons import Reason, reason_for
+from matrix_runner.language.hosts import DeclaredDisk
 
 DISK = Node("sda", "8:0", 1 << 40, serial="ZC11", wwn="naa.5000c500a1", model="ST4000", filled=0)
 NAME = StableName("wwn-0x5000c500a1", "8:0", "/dev/sda")

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.hosts import exclusive as work
-from runner.hosts.agent import agent
-from runner.hosts.checks import check_disk, check_undeclared
-from runner.hosts.exclusive import DisksRefused, acquire_disks
-from runner.hosts.reasons import Reason
+from matrix_runner.hosts import exclusive as work
+from matrix_runner.hosts.agent import agent
+from matrix_runner.hosts.checks import check_disk, check_undeclared
+from matrix_runner.hosts.exclusive import DisksRefused, acquire_disks
+from matrix_runner.hosts.reasons import Reason
 from tests.hosts.loops import SIZE, Bay, attach, bay, detach, exchange, why_not
 from tests.hosts.traps import EXT4, PART, TRAPS, Trap, script
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from runner.hosts.inventory import Census
+    from matrix_runner.hosts.inventory import Census
 
 REASON = why_not()
 on_loops = pytest.mark.skipif(bool(REASON), reason=REASON)
@@ -283,7 +283,7 @@ def test_a_disk_that_the_kernel_itself_exports_is_refused(
 @on_loops
 def test_a_second_run_of_ours_is_refused_until_the_first_is_killed(empty: Bay) -> None:
     script = (
-        "import sys; from pathlib import Path; from runner.hosts.operations import LocalOperations\n"
+        "import sys; from pathlib import Path; from matrix_runner.hosts.operations import LocalOperations\n"
         "LocalOperations(Path(sys.argv[2])).lock(sys.argv[1], 'night-1'); print('locked', flush=True); sys.stdin.read()"
     )
 

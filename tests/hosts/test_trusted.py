@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.hosts import recovery as trusted
-from runner.hosts.disk_ledger import LeaseRecord, write_record
-from runner.hosts.recovery import Script, UntrustedScript, clean, read_scripts, trusted_users
-from runner.results.standing import STANDING
+from matrix_runner.hosts import recovery as trusted
+from matrix_runner.hosts.disk_ledger import LeaseRecord, write_record
+from matrix_runner.hosts.recovery import Script, UntrustedScript, clean, read_scripts, trusted_users
+from matrix_runner.results.standing import STANDING
 from tests.hosts.loops import Bay, bay, why_not
 
 if TYPE_CHECKING:

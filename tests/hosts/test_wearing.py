@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.engine.budget import Spending
-from runner.engine.plan import Plan
-from runner.hosts.disk_ledger import (
+from matrix_runner.engine.budget import Spending
+from matrix_runner.engine.plan import Plan
+from matrix_runner.hosts.disk_ledger import (
     POLLS_PER_SAVE,
     LeaseRecord,
     WriteBudget,
@@ -26,14 +26,14 @@ from runner.hosts.disk_ledger import (
     run_within_budget,
     write_record,
 )
-from runner.hosts.exclusive import LeasedDisk
-from runner.hosts.inventory import Node
-from runner.hosts.operations import LOCAL, Descriptor
-from runner.language.hosts import DeclaredDisk
-from runner.machines.dry import Dry
-from runner.results.journal import Journal
-from runner.results.run_folder import create, load
-from runner.space.select import select
+from matrix_runner.hosts.exclusive import LeasedDisk
+from matrix_runner.hosts.inventory import Node
+from matrix_runner.hosts.operations import LOCAL, Descriptor
+from matrix_runner.language.hosts import DeclaredDisk
+from matrix_runner.machines.dry import Dry
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.run_folder import create, load
+from matrix_runner.space.select import select
 from tests.results.past import manifest
 from tests.support.execution import executor
 from tests.support.matrices import space
@@ -41,7 +41,7 @@ from tests.support.matrices import space
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
 
-    from runner.results.record import Outcome
+    from matrix_runner.results.record import Outcome
 
 NIGHT = date(2026, 1, 31)
 NOW = datetime(2026, 2, 1, 3, tzinfo=UTC)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.base.errors import HarnessBroken
-from runner.hosts import label
-from runner.hosts.checks import check_disk, check_disks, take_census
-from runner.hosts.disk_ledger import (
+from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.hosts import label
+from matrix_runner.hosts.checks import check_disk, check_disks, take_census
+from matrix_runner.hosts.disk_ledger import (
     LeaseRecord,
     Ledger,
     add_written,
@@ -28,14 +28,14 @@ from runner.hosts.disk_ledger import (
     wear_refusal,
     write_record,
 )
-from runner.hosts.exclusive import DisksRefused, acquire_disks, give_back, prepare_disk, report_active_run
-from runner.hosts.inventory import Signature
-from runner.hosts.lease import NotConfirmed, confirm_losses, describe_losses
-from runner.hosts.reasons import OwnMarks, Reason
-from runner.hosts.recovery import clean, unreturned_disks
-from runner.language.hosts import DeclaredDisk
-from runner.results.disk_health import Smart, parse
-from runner.scripts.jinja import census_script
+from matrix_runner.hosts.exclusive import DisksRefused, acquire_disks, give_back, prepare_disk, report_active_run
+from matrix_runner.hosts.inventory import Signature
+from matrix_runner.hosts.lease import NotConfirmed, confirm_losses, describe_losses
+from matrix_runner.hosts.reasons import OwnMarks, Reason
+from matrix_runner.hosts.recovery import clean, unreturned_disks
+from matrix_runner.language.hosts import DeclaredDisk
+from matrix_runner.results.disk_health import Smart, parse
+from matrix_runner.scripts.jinja import census_script
 from tests.hosts.loops import Bay, attach, bay, detach, why_not
 from tests.hosts.traps import at
 
@@ -353,8 +353,8 @@ def test_where_nothing_is_known_of_its_health_that_is_said() -> None:
 
 
 def test_a_mark_of_ours_excuses_a_signature_and_nothing_else_does() -> None:
-    from runner.hosts.inventory import Node
-    from runner.hosts.reasons import foreign_content
+    from matrix_runner.hosts.inventory import Node
+    from matrix_runner.hosts.reasons import foreign_content
 
     node = Node("sda", "8:0", 1 << 30, serial="S1", signatures=(Signature("ext4", uuid="u-1"),), filled=5)
     claim = DeclaredDisk("a", 1 << 30, serial="S1")
@@ -371,9 +371,9 @@ def test_a_mark_of_ours_excuses_a_signature_and_nothing_else_does() -> None:
 
 
 def test_a_label_that_a_mirror_of_the_run_copied_is_its_own() -> None:
-    from runner.hosts.inventory import Node
-    from runner.hosts.label import Label
-    from runner.hosts.reasons import foreign_content
+    from matrix_runner.hosts.inventory import Node
+    from matrix_runner.hosts.label import Label
+    from matrix_runner.hosts.reasons import foreign_content
 
     node = Node("sda", "8:0", 1 << 30, serial="S1", label=Label("r", "b", "S2", "held"), filled=5)
     claim = DeclaredDisk("a", 1 << 30, serial="S1")
@@ -384,7 +384,7 @@ def test_a_label_that_a_mirror_of_the_run_copied_is_its_own() -> None:
 
 
 def test_the_error_tells_every_disk_every_reason_and_what_to_do() -> None:
-    from runner.hosts.inventory import Census
+    from matrix_runner.hosts.inventory import Census
 
     error = DisksRefused(check_disks(Census(), (DeclaredDisk("a", 1, serial="S"), DeclaredDisk("b", 2, serial="T"))))
     assert error.brief == "2 of 2 disks cannot be used; nothing was written"

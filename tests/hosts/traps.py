@@ -11,15 +11,15 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from runner.hosts import label
-from runner.hosts.label import Label
-from runner.hosts.reasons import Reason
+from matrix_runner.hosts import label
+from matrix_runner.hosts.label import Label
+from matrix_runner.hosts.reasons import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from runner.hosts.label import State
-    from runner.language.hosts import DeclaredDisk
+    from matrix_runner.hosts.label import State
+    from matrix_runner.language.hosts import DeclaredDisk
 
 
 VM = frozenset({"vm"})

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.base.errors import BadInput
-from runner.lab.address import Address, load_certificates, make_certificates
+from matrix_runner.base.errors import BadInput
+from matrix_runner.lab.address import Address, load_certificates, make_certificates
 
 if TYPE_CHECKING:
     from pathlib import Path

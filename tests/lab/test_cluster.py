@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.base.errors import BadInput
-from runner.engine.batch_messages import BatchRequest
-from runner.engine.coordinator import Coordinator
-from runner.engine.recorder import BatchDone, BatchStarted, Event, RigWasLost, RunContext, Waiting
-from runner.engine.scheduler import Scheduler
-from runner.machines.dry import Dry
+from matrix_runner.base.errors import BadInput
+from matrix_runner.engine.batch_messages import BatchRequest
+from matrix_runner.engine.coordinator import Coordinator
+from matrix_runner.engine.recorder import BatchDone, BatchStarted, Event, RigWasLost, RunContext, Waiting
+from matrix_runner.engine.scheduler import Scheduler
+from matrix_runner.machines.dry import Dry
 from tests.support.batches import ORDER
 from tests.support.engine import Bench
 from tests.support.matrices import SMALL
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
-    from runner.engine.cluster_interface import Cluster
-    from runner.lab.frames import Lines
+    from matrix_runner.engine.cluster_interface import Cluster
+    from matrix_runner.lab.frames import Lines
     from tests.support.command import Call, Said
 
-from runner import __version__
-from runner.engine.cluster_interface import BatchLost, ClusterLost, SchedulerLost, Worker, WorkerLost
-from runner.lab import relayed, seats, status
-from runner.lab.address import Address, load_certificates, make_certificates
-from runner.lab.connection import Ended
-from runner.lab.members import Membership, scheduler, stay_member, worker
-from runner.lab.reach import check_listening, connect
-from runner.lab.relayed import RelayedCluster
-from runner.lab.seats import Seats
-from runner.lab.status import Status, query
-from runner.session.cluster import ClusterOptions, slots_of_hosts
+from matrix_runner import __version__
+from matrix_runner.engine.cluster_interface import BatchLost, ClusterLost, SchedulerLost, Worker, WorkerLost
+from matrix_runner.lab import relayed, seats, status
+from matrix_runner.lab.address import Address, load_certificates, make_certificates
+from matrix_runner.lab.connection import Ended
+from matrix_runner.lab.members import Membership, scheduler, stay_member, worker
+from matrix_runner.lab.reach import check_listening, connect
+from matrix_runner.lab.relayed import RelayedCluster
+from matrix_runner.lab.seats import Seats
+from matrix_runner.lab.status import Status, query
+from matrix_runner.session.cluster import ClusterOptions, slots_of_hosts
 
 
 @pytest.fixture
@@ -83,7 +83,9 @@ def test_a_batch_process_that_is_killed_costs_no_trial(bench: Bench) -> None:
 
 
 def _batch_processes() -> list[int]:
-    listed = subprocess.run(["pgrep", "-P", str(os.getpid()), "-f", "runner.cli batch"], capture_output=True, text=True)
+    listed = subprocess.run(
+        ["pgrep", "-P", str(os.getpid()), "-f", "matrix_runner.cli batch"], capture_output=True, text=True
+    )
     return [int(pid) for pid in listed.stdout.split()]
 
 
@@ -309,7 +311,7 @@ def test_a_scheduler_that_is_stopped_is_one_message_and_not_a_loss_of_every_work
 
 
 def test_a_run_ends_when_its_scheduler_stays_away(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runner.lab.relayed.RECONNECT", 1.0)
+    monkeypatch.setattr("matrix_runner.lab.relayed.RECONNECT", 1.0)
     waits, events, notices = asyncio.Event(), list[str](), list[str]()
 
     def note(event: Event) -> None:
@@ -452,9 +454,9 @@ def test_a_command_that_waits_for_a_scheduler_says_so(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], shown: int
 ) -> None:
     begun: list[str] = []
-    monkeypatch.setattr("runner.lab.relayed.RECONNECT", 0.0)
-    monkeypatch.setattr("runner.lab.status.RECONNECT", 0.0)
-    monkeypatch.setattr("runner.cli.screen.slow_start.begin", begun.append)
+    monkeypatch.setattr("matrix_runner.lab.relayed.RECONNECT", 0.0)
+    monkeypatch.setattr("matrix_runner.lab.status.RECONNECT", 0.0)
+    monkeypatch.setattr("matrix_runner.cli.screen.slow_start.begin", begun.append)
     (tmp_path / "small.yaml").write_text(SMALL)
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"

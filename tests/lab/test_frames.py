@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.engine.batch_messages import BatchRequest
-from runner.engine.cluster_interface import BadAnswer
-from runner.lab.connection import Connection, Ended, pair
-from runner.lab.frames import (
+from matrix_runner.engine.batch_messages import BatchRequest
+from matrix_runner.engine.cluster_interface import BadAnswer
+from matrix_runner.lab.connection import Connection, Ended, pair
+from matrix_runner.lab.frames import (
     LENGTHS,
     MOST_BODY,
     MOST_HEAD,
@@ -35,10 +35,10 @@ from runner.lab.frames import (
     parsed_head,
     unpacked,
 )
-from runner.lab.members import Membership, scheduler, stay_on
-from runner.lab.reach import connect
-from runner.lab.relay import Relay
-from runner.lab.relayed import RelayedCluster, worker_of
+from matrix_runner.lab.members import Membership, scheduler, stay_on
+from matrix_runner.lab.reach import connect
+from matrix_runner.lab.relay import Relay
+from matrix_runner.lab.relayed import RelayedCluster, worker_of
 from tests.support.batches import ORDER
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ def test_a_small_message_takes_little_memory() -> None:
 
 
 async def test_a_peer_that_takes_nothing_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runner.lab.connection._BACKLOG", 1 << 20)
+    monkeypatch.setattr("matrix_runner.lab.connection._BACKLOG", 1 << 20)
     near, far = await pair()
     for _ in range(5):
         with suppress(Ended):
@@ -232,7 +232,7 @@ async def test_a_silent_worker_is_no_member_any_more() -> None:
 
 
 async def test_signs_of_life_keep_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runner.lab.members._PULSE", 0.001)
+    monkeypatch.setattr("matrix_runner.lab.members._PULSE", 0.001)
     sent = asyncio.Event()
     monkeypatch.setattr(Connection, "send_sign_of_life", lambda _: sent.set())
     relay = Relay()

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.hosts.checks import check_disk
-from runner.results.journal import Journal
-from runner.results.record import HOST, Outcome
-from runner.results.run_folder import load
+from matrix_runner.hosts.checks import check_disk
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import HOST, Outcome
+from matrix_runner.results.run_folder import load
 from tests.hosts.agent.far import NAME, Shelf, why_no_namespace
 from tests.hosts.loops import Bay, bay, why_not
 from tests.support.local_place import ROOT, SMALL, Gate, Place
@@ -49,7 +49,7 @@ class Host(Place):
 
     @property
     def environment(self) -> dict[str, str]:
-        return {**super().environment, "PYTHONPATH": str(ROOT), "PATH": self.path}
+        return {**super().environment, "PYTHONPATH": str(ROOT / "runner"), "PATH": self.path}
 
     def allow(self, disks: Bay, destroy: str = "[disk-a, disk-b]", reach: str = "local", more: str = "") -> None:
         entries = "".join(

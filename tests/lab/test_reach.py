@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.engine.cluster_interface import ClusterLost
+from matrix_runner.engine.cluster_interface import ClusterLost
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from runner.lab.address import Certificates
+    from matrix_runner.lab.address import Certificates
 
-from runner.lab import reach
-from runner.lab.address import load_certificates, make_certificates
-from runner.lab.members import Membership, listens_everywhere, scheduler, stay_member
-from runner.lab.reach import Misdirected, connect, connect_soon
-from runner.lab.status import query
+from matrix_runner.lab import reach
+from matrix_runner.lab.address import load_certificates, make_certificates
+from matrix_runner.lab.members import Membership, listens_everywhere, scheduler, stay_member
+from matrix_runner.lab.reach import Misdirected, connect, connect_soon
+from matrix_runner.lab.status import query
 
 
 def unknown_name(*_: object, **__: object) -> None:

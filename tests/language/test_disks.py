@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.simdisks.disk import Link, links_of
-from runner.space.load import BadMatrix, disk_model, load
+from matrix_runner.simdisks.disk import Link, links_of
+from matrix_runner.space.load import BadMatrix, disk_model, load
 from tests.support.matrices import SMALL, space
 
 MODEL = "{kind: volume, iops: 80}"
@@ -69,7 +69,7 @@ def test_a_model_of_the_users_own_is_one_file(tmp_path: Path) -> None:
 
 
 def test_every_model_that_comes_with_it_names_itself_and_its_source() -> None:
-    from runner.space.includes import models
+    from matrix_runner.space.includes import models
 
     assert {"st3320620as", "nas-7200", "sata-ssd", "cloud-80iops"} <= set(models())
     for name in models():

@@ -2,11 +2,11 @@
 
 import pytest
 
-from runner.engine.estimate import Pace, estimate
-from runner.engine.plan import Plan
-from runner.simdisks.disk import Fault
-from runner.space.load import BadMatrix
-from runner.space.select import select
+from matrix_runner.engine.estimate import Pace, estimate
+from matrix_runner.engine.plan import Plan
+from matrix_runner.simdisks.disk import Fault
+from matrix_runner.space.load import BadMatrix
+from matrix_runner.space.select import select
 from tests.support.matrices import SMALL, space
 
 MODELLED = SMALL.replace("size: 64MiB", "size: 64MiB, model: st3320620as")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from runner.base.errors import BadInput
-from runner.language.find import DEPTHS, Find, Limit
-from runner.space.load import parse
+from matrix_runner.base.errors import BadInput
+from matrix_runner.language.find import DEPTHS, Find, Limit
+from matrix_runner.space.load import parse
 from tests.support.matrices import space
 
 MATRIX = """\

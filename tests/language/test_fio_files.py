@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from runner.language.workload import misplaced
+from matrix_runner.language.workload import misplaced
 
 #: Texts that name neither a file nor a command.
 HARMLESS = {

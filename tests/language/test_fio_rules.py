@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from runner.base.errors import BadInput
-from runner.base.process import run
-from runner.engine.costs import GRACE, deadline
-from runner.engine.estimate import Pace, bytes_of, most_bytes_of
-from runner.scripts.cell import Place, explain_missing_fio, find_rejected, workload_job
-from runner.space.load import parse
+from matrix_runner.base.errors import BadInput
+from matrix_runner.base.process import run
+from matrix_runner.engine.costs import GRACE, deadline
+from matrix_runner.engine.estimate import Pace, bytes_of, most_bytes_of
+from matrix_runner.scripts.cell import Place, explain_missing_fio, find_rejected, workload_job
+from matrix_runner.space.load import parse
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from runner.space.space import Cell
+    from matrix_runner.space.space import Cell
 
 START = "name: m\ndisks: {count: 2, size: 1GiB}\nlayouts: {raw: [disk], fs: [disk, fs: {type: ext4}]}\nworkloads:\n"
 RAW = START.replace(", fs: [disk, fs: {type: ext4}]", "")

@@ -7,11 +7,11 @@ import jsonschema
 import pytest
 from ruamel.yaml import YAML
 
-from runner.base.errors import BadInput
-from runner.cli.schema import schema_text
-from runner.language.hosts import DeclaredDisk, Needs
-from runner.space.declared_files import matched, parse_lab
-from runner.space.load import BadMatrix
+from matrix_runner.base.errors import BadInput
+from matrix_runner.cli.schema import schema_text
+from matrix_runner.language.hosts import DeclaredDisk, Needs
+from matrix_runner.space.declared_files import matched, parse_lab
+from matrix_runner.space.load import BadMatrix
 from tests.support.matrices import SMALL, space
 
 LAB = """\

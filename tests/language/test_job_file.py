@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from runner.language.fio_values import UnknownBound, parse_fio_size, parse_fio_time, relative_names
-from runner.language.job_bounds import JobWorkload, bounds_of
-from runner.language.job_file import (
+from matrix_runner.language.fio_values import UnknownBound, parse_fio_size, parse_fio_time, relative_names
+from matrix_runner.language.job_bounds import JobWorkload, bounds_of
+from matrix_runner.language.job_file import (
     JobFile,
     JobReader,
     effective,
@@ -16,8 +16,8 @@ from runner.language.job_file import (
     why_refused,
     with_values,
 )
-from runner.language.workload import Workload
-from runner.language.yaml_source import Place
+from matrix_runner.language.workload import Workload
+from matrix_runner.language.yaml_source import Place
 
 TOP = Place("m.yaml", 1, 1)
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from runner.language.metrics import headline, is_large, sides_of
+from matrix_runner.language.metrics import headline, is_large, sides_of
 
 
 @pytest.mark.parametrize(

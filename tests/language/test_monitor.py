@@ -2,9 +2,9 @@
 
 import pytest
 
-from runner.base.errors import BadInput
-from runner.language.matrix import interval
-from runner.space.load import parse
+from matrix_runner.base.errors import BadInput
+from matrix_runner.language.matrix import interval
+from matrix_runner.space.load import parse
 from tests.support.matrices import space
 
 MATRIX = """\

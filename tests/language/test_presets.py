@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.base.quantities import format_size
-from runner.engine.estimate import Pace, bytes_of, laid_out
-from runner.language.fio_options import OWNED
-from runner.language.presets import PRESETS, Program, problems_of, values_of
-from runner.language.pts import TESTS
-from runner.language.workload import Workload
-from runner.scripts.cell import find_rejected, job, stack_scripts
-from runner.space.load import BadMatrix, parse
-from runner.space.select import select
+from matrix_runner.base.quantities import format_size
+from matrix_runner.engine.estimate import Pace, bytes_of, laid_out
+from matrix_runner.language.fio_options import OWNED
+from matrix_runner.language.presets import PRESETS, Program, problems_of, values_of
+from matrix_runner.language.pts import TESTS
+from matrix_runner.language.workload import Workload
+from matrix_runner.scripts.cell import find_rejected, job, stack_scripts
+from matrix_runner.space.load import BadMatrix, parse
+from matrix_runner.space.select import select
 
 if TYPE_CHECKING:
-    from runner.space.space import Cell, Space
+    from matrix_runner.space.space import Cell, Space
 
 FORM = """\
 name: familiar

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.base.text import printable
-from runner.language.quotes import LONGEST, MOST_LINES, WINDOW, format_error, quote
-from runner.language.yaml_source import Place, Source
+from matrix_runner.base.text import printable
+from matrix_runner.language.quotes import LONGEST, MOST_LINES, WINDOW, format_error, quote
+from matrix_runner.language.yaml_source import Place, Source
 
 
 @pytest.mark.parametrize("column", [1, 2, 99, 150, 5_000, 99_999, 100_001])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from runner.language.matrix import Repeat
+from matrix_runner.language.matrix import Repeat
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from runner.base.errors import BadInput
-from runner.scripts.cell import job, stack_scripts
-from runner.space.load import parse
+from matrix_runner.base.errors import BadInput
+from matrix_runner.scripts.cell import job, stack_scripts
+from matrix_runner.space.load import parse
 from tests.support.matrices import space
 
 MATRIX = """\

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.language.trace import BadTraceError, Trace, parse_trace
+from matrix_runner.language.trace import BadTraceError, Trace, parse_trace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from runner.language.axes import constructed, written
-from runner.language.tunables import LEADING_OUT, OF_THE_LAYOUT, TYPED, path_in_sysfs
-from runner.language.tune import SCOPES, Tune, clashes, exclusive, impossible, meaningless, split
-from runner.layers import LAYERS, Lvm, Md, OneDisk, Partition
-from runner.scripts.jinja import SHIPPED
-from runner.simdisks.disk import Disk
-from runner.space.select import select
-from runner.space.space import Space
+from matrix_runner.language.axes import constructed, written
+from matrix_runner.language.tunables import LEADING_OUT, OF_THE_LAYOUT, TYPED, path_in_sysfs
+from matrix_runner.language.tune import SCOPES, Tune, clashes, exclusive, impossible, meaningless, split
+from matrix_runner.layers import LAYERS, Lvm, Md, OneDisk, Partition
+from matrix_runner.scripts.jinja import SHIPPED
+from matrix_runner.simdisks.disk import Disk
+from matrix_runner.space.select import select
+from matrix_runner.space.space import Space
 from tests.support.matrices import space
 from tests.support.mistakes import errors
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runner.language.yaml_source import UnreadableError, compose
+from matrix_runner.language.yaml_source import UnreadableError, compose
 
 MISTAKES = {
     "a: {b: 1\nc: 2\n": "1:4 is not closed: `}` or a comma is missing before line 2, column 2",

@@ -6,8 +6,8 @@ import contextlib
 
 import pytest
 
-from runner.base.errors import BadInput
-from runner.space.load import parse
+from matrix_runner.base.errors import BadInput
+from matrix_runner.space.load import parse
 
 MATRIX = """\
 name: m

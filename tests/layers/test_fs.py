@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.base.errors import BadInput
-from runner.layers import Fs
-from runner.layers.geometry import Below, Shape
-from runner.space.space import Space
+from matrix_runner.base.errors import BadInput
+from matrix_runner.layers import Fs
+from matrix_runner.layers.geometry import Below, Shape
+from matrix_runner.space.space import Space
 from tests.support.matrices import space
 
 TEXT = """\

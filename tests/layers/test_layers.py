@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.language.tune import impossible, meaningless
-from runner.layers import Crypt, Integrity, Layer, Lvm, Md, OneDisk, Partition, Pick, Precondition, SomeDisks
-from runner.layers.geometry import Below, Shape, usable
-from runner.layers.md import layout_number
-from runner.simdisks.disk import Disk
+from matrix_runner.language.tune import impossible, meaningless
+from matrix_runner.layers import Crypt, Integrity, Layer, Lvm, Md, OneDisk, Partition, Pick, Precondition, SomeDisks
+from matrix_runner.layers.geometry import Below, Shape, usable
+from matrix_runner.layers.md import layout_number
+from matrix_runner.simdisks.disk import Disk
 
 GIB = 1 << 30
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from runner.machines.container.engines import ENGINE_VARIABLE, IMAGE_VARIABLE, find_engine
+from matrix_runner.machines.container.engines import ENGINE_VARIABLE, IMAGE_VARIABLE, find_engine
 from tests.hosts import loops
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import tempfile
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from runner.machines.qemu.guest import DiskFiles, Guest
+from matrix_runner.machines.qemu.guest import DiskFiles, Guest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.machines.base import RigLost
-from runner.machines.qemu import rig as clock
-from runner.machines.qemu.rig import Reading, clock_error, pace
+from matrix_runner.machines.base import RigLost
+from matrix_runner.machines.qemu import rig as clock
+from matrix_runner.machines.qemu.rig import Reading, clock_error, pace
 
 if TYPE_CHECKING:
-    from runner.machines.qemu.guest import Guest
+    from matrix_runner.machines.qemu.guest import Guest
 
 DELAYS = st.floats(0, 2)
 

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.base.errors import HarnessBroken
-from runner.engine.plan import Plan
-from runner.hosts.checks import check_disk
-from runner.hosts.lease import Lease, lease_disks
-from runner.machines.base import NO_OPTIONS, MachineOptions, RigLost, RigSpec, Step
-from runner.machines.container import Container, Owner, disk_node, engines, make_box, sweep
-from runner.machines.container.argv import OWNER, RUN, probe_command, start_command
-from runner.machines.container.engines import find_engine, find_working, with_workarounds
-from runner.machines.dry import Dry
-from runner.results.journal import Journal
-from runner.results.record import Outcome
-from runner.results.run_folder import create
-from runner.simdisks.disk import Disk
-from runner.space.select import select
+from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.engine.plan import Plan
+from matrix_runner.hosts.checks import check_disk
+from matrix_runner.hosts.lease import Lease, lease_disks
+from matrix_runner.machines.base import NO_OPTIONS, MachineOptions, RigLost, RigSpec, Step
+from matrix_runner.machines.container import Container, Owner, disk_node, engines, make_box, sweep
+from matrix_runner.machines.container.argv import OWNER, RUN, probe_command, start_command
+from matrix_runner.machines.container.engines import find_engine, find_working, with_workarounds
+from matrix_runner.machines.dry import Dry
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import Outcome
+from matrix_runner.results.run_folder import create
+from matrix_runner.simdisks.disk import Disk
+from matrix_runner.space.select import select
 from tests.hosts.loops import SIZE, Bay, bay
 from tests.machines.engines import storage, why_not
 from tests.results.past import manifest
@@ -38,10 +38,10 @@ from tests.support.runners import killed_after, waited_for
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from runner.hosts.exclusive import LeasedDisk
-    from runner.machines.base import Machine
-    from runner.machines.container.argv import Engine
-    from runner.results.record import Trial
+    from matrix_runner.hosts.exclusive import LeasedDisk
+    from matrix_runner.machines.base import Machine
+    from matrix_runner.machines.container.argv import Engine
+    from matrix_runner.results.record import Trial
 
 REASON = why_not()
 pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)

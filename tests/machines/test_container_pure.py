@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.base.errors import HarnessBroken
-from runner.engine.rigs import powers_of
-from runner.machines import MACHINES
-from runner.machines.base import NO_OPTIONS, RigSpec
-from runner.machines.container import (
+from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.engine.rigs import powers_of
+from matrix_runner.machines import MACHINES
+from matrix_runner.machines.base import NO_OPTIONS, RigSpec
+from matrix_runner.machines.container import (
     Container,
     LabelledContainer,
     Owner,
@@ -26,7 +26,7 @@ from runner.machines.container import (
     engines,
     parse_containers,
 )
-from runner.machines.container.argv import (
+from matrix_runner.machines.container.argv import (
     FIRST,
     SWEEP,
     Box,
@@ -39,7 +39,7 @@ from runner.machines.container.argv import (
     start_command,
     workarounds,
 )
-from runner.machines.container.engines import (
+from matrix_runner.machines.container.engines import (
     find_engine,
     find_working,
     installed_engines,
@@ -47,7 +47,7 @@ from runner.machines.container.engines import (
     lower_limit,
     mapper_major,
 )
-from runner.simdisks.disk import Disk, Physics
+from matrix_runner.simdisks.disk import Disk, Physics
 from tests.support.matrices import space
 
 if TYPE_CHECKING:
@@ -271,7 +271,7 @@ def test_programs_are_those_of_the_image_not_of_the_host() -> None:
 
 
 def test_it_is_one_of_the_machines() -> None:
-    assert MACHINES["container"] == "runner.machines.container:Container"
+    assert MACHINES["container"] == "matrix_runner.machines.container:Container"
     assert "the kernel of the host" in Container().kernel_refusal("debian-13")
 
 

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from runner.base import digests
-from runner.base.digests import write_digests
-from runner.base.errors import HarnessBroken
-from runner.machines import shell
-from runner.machines.base import NO_OPTIONS, MachineOptions, RigLost, RigSpec, Step, StepResult
-from runner.machines.qemu import Qemu, appliance, argv, guest, recipe, rig, template
-from runner.machines.qemu.appliance import Appliance, appliance_in_use, provide
-from runner.simdisks import clib
-from runner.simdisks.disk import Disk
+from matrix_runner.base import digests
+from matrix_runner.base.digests import write_digests
+from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.machines import shell
+from matrix_runner.machines.base import NO_OPTIONS, MachineOptions, RigLost, RigSpec, Step, StepResult
+from matrix_runner.machines.qemu import Qemu, appliance, argv, guest, recipe, rig, template
+from matrix_runner.machines.qemu.appliance import Appliance, appliance_in_use, provide
+from matrix_runner.simdisks import clib
+from matrix_runner.simdisks.disk import Disk
 from tests.machines.talk import talking
 from tests.support.damage import flip
 
@@ -216,8 +216,8 @@ async def test_after_a_clone_failed_the_boot_has_an_appliance_without_damage(
         yield cast("Any", None)
 
     monkeypatch.setattr(template, "make", fail)
-    monkeypatch.setattr("runner.machines.qemu.cold_rig", cold_rig)
-    monkeypatch.setattr("runner.machines.qemu.host.qemu_version", partial(str, "7.2"))
+    monkeypatch.setattr("matrix_runner.machines.qemu.cold_rig", cold_rig)
+    monkeypatch.setattr("matrix_runner.machines.qemu.host.qemu_version", partial(str, "7.2"))
     async with Qemu(MachineOptions(notice=notices.append)).rig(RigSpec((Disk(1 << 20),)), tmp_path):
         pass
     assert [line.partition(":")[0] for line in notices if "processors" not in line] == [

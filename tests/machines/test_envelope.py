@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.base.errors import HarnessBroken
-from runner.machines import shell
-from runner.machines.base import Step, StepResult
+from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.machines import shell
+from matrix_runner.machines.base import Step, StepResult
 
 MARK = "m4rk"
 

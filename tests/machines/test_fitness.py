@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.machines import requirements
-from runner.machines.base import Refusal, RigSpec
+from matrix_runner.machines import requirements
+from matrix_runner.machines.base import Refusal, RigSpec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,7 +81,7 @@ def test_the_agent_needs_a_python_that_is_not_too_old(version: str, found: bool,
 
 
 def test_a_host_without_a_shell_says_so() -> None:
-    from runner.base.errors import HarnessBroken
+    from matrix_runner.base.errors import HarnessBroken
 
     with pytest.raises(HarnessBroken, match="no shell on shelf: status 1"):
         requirements.query(("false",), SPEC, "shelf")

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from runner.base.errors import HarnessBroken
-from runner.machines import shell
-from runner.machines.base import RigLost, Step
-from runner.machines.qemu import argv, guest
-from runner.machines.qemu.appliance import Appliance
-from runner.machines.qemu.rig import QemuRig
-from runner.machines.shell import OUTPUT_LOST, OutputChannel
+from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.machines import shell
+from matrix_runner.machines.base import RigLost, Step
+from matrix_runner.machines.qemu import argv, guest
+from matrix_runner.machines.qemu.appliance import Appliance
+from matrix_runner.machines.qemu.rig import QemuRig
+from matrix_runner.machines.shell import OUTPUT_LOST, OutputChannel
 from tests.machines.talk import talking
 
 if TYPE_CHECKING:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.base.errors import BadInput
-from runner.layers import LAYERS
-from runner.machines.qemu.kernel_config import OPTIONS, embedded_config, inspect, lacks
-from runner.machines.qemu.recipe import BOOT_MODULES, BUS_MODULES
+from matrix_runner.base.errors import BadInput
+from matrix_runner.layers import LAYERS
+from matrix_runner.machines.qemu.kernel_config import OPTIONS, embedded_config, inspect, lacks
+from matrix_runner.machines.qemu.recipe import BOOT_MODULES, BUS_MODULES
 from tests.support.kernels import BUILT_IN, RELEASE, ikconfig, image
 
 if TYPE_CHECKING:
-    from runner.machines.qemu import kernel_config
+    from matrix_runner.machines.qemu import kernel_config
 
 #: As Debian 12 has it (linux-image-6.1.0-amd64): what is a module there.
 DEBIAN = "".join(f"CONFIG_{one.name}={'y' if one.need == 'boot' else 'm'}\n" for one in OPTIONS)

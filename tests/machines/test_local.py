@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.engine.plan import Plan
-from runner.hosts.checks import check_disk
-from runner.hosts.lease import Lease, lease_disks
-from runner.machines.base import MachineOptions
-from runner.machines.dry import Dry
-from runner.machines.local import Local
-from runner.results.journal import Journal
-from runner.results.record import Outcome
-from runner.results.run_folder import create, load
-from runner.space.select import select
+from matrix_runner.engine.plan import Plan
+from matrix_runner.hosts.checks import check_disk
+from matrix_runner.hosts.lease import Lease, lease_disks
+from matrix_runner.machines.base import MachineOptions
+from matrix_runner.machines.dry import Dry
+from matrix_runner.machines.local import Local
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import Outcome
+from matrix_runner.results.run_folder import create, load
+from matrix_runner.space.select import select
 from tests.hosts.loops import Bay, bay, why_not
 from tests.results.past import manifest
 from tests.support.amounts import kill_moments
@@ -31,9 +31,9 @@ from tests.support.runners import killed_after
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from runner.hosts.exclusive import LeasedDisk
-    from runner.machines.base import Machine
-    from runner.results.record import Trial
+    from matrix_runner.hosts.exclusive import LeasedDisk
+    from matrix_runner.machines.base import Machine
+    from matrix_runner.results.record import Trial
 
 REASON = why_not()
 pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)

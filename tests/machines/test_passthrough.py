@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.base.errors import BadInput
-from runner.engine.concurrency import why_one_at_a_time
-from runner.hosts.exclusive import LeasedDisk
-from runner.hosts.inventory import Node
-from runner.hosts.operations import LOCAL, Descriptor
-from runner.language.hosts import DeclaredDisk
-from runner.machines import PASSTHROUGH, machine
-from runner.machines.base import MachineOptions, RigSpec
-from runner.machines.qemu import (
+from matrix_runner.base.errors import BadInput
+from matrix_runner.engine.concurrency import why_one_at_a_time
+from matrix_runner.hosts.exclusive import LeasedDisk
+from matrix_runner.hosts.inventory import Node
+from matrix_runner.hosts.operations import LOCAL, Descriptor
+from matrix_runner.language.hosts import DeclaredDisk
+from matrix_runner.machines import PASSTHROUGH, machine
+from matrix_runner.machines.base import MachineOptions, RigSpec
+from matrix_runner.machines.qemu import (
     DEFAULT_ROTATION,
     Passthrough,
     Qemu,
@@ -27,9 +27,9 @@ from runner.machines.qemu import (
     read_properties,
     template,
 )
-from runner.machines.qemu.appliance import Appliance
-from runner.machines.qemu.argv import DiskProperties, PassedController
-from runner.simdisks.disk import Bus, Disk, Physics
+from matrix_runner.machines.qemu.appliance import Appliance
+from matrix_runner.machines.qemu.argv import DiskProperties, PassedController
+from matrix_runner.simdisks.disk import Bus, Disk, Physics
 
 BASE = Appliance(Path("/c/userland"), Path("/c/core"))
 PLATTERS = DiskProperties(512, 4096, 0, 5400, "5000c500a1b2c3d4", "ST4000, made of iron")
@@ -147,7 +147,7 @@ def test_what_such_disks_cannot_do_is_refused_and_a_kernel_is_not() -> None:
 
 
 def test_sectors_that_a_bus_cannot_have_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runner.machines.qemu.read_properties", lambda *_: DiskProperties(logical=4096))
+    monkeypatch.setattr("matrix_runner.machines.qemu.read_properties", lambda *_: DiskProperties(logical=4096))
     place = Passthrough(MachineOptions(held=(LeasedDisk(DeclaredDisk("x", 1), node(), LOCAL, Descriptor(-1)),)))
     with pytest.raises(BadInput, match="x has sectors of 4096 bytes"):
         place._physical_disks(RigSpec((Disk(1, "sata"),)))

@@ -7,12 +7,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.base.digests import write_digests
-from runner.machines.base import ForecastsCost, MachineOptions, Preparation, RigSpec
-from runner.machines.dry import Dry
-from runner.machines.local import Local
-from runner.machines.qemu import BOOT_SECONDS, BUILD_SECONDS, PROBE_SECONDS, Qemu, appliance, host, recipe, template
-from runner.simdisks.disk import Disk
+from matrix_runner.base.digests import write_digests
+from matrix_runner.machines.base import ForecastsCost, MachineOptions, Preparation, RigSpec
+from matrix_runner.machines.dry import Dry
+from matrix_runner.machines.local import Local
+from matrix_runner.machines.qemu import (
+    BOOT_SECONDS,
+    BUILD_SECONDS,
+    PROBE_SECONDS,
+    Qemu,
+    appliance,
+    host,
+    recipe,
+    template,
+)
+from matrix_runner.simdisks.disk import Disk
 
 if TYPE_CHECKING:
     from pathlib import Path

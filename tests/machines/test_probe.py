@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from runner.base.errors import BadInput, HarnessBroken
-from runner.machines.qemu import host
+from matrix_runner.base.errors import BadInput, HarnessBroken
+from matrix_runner.machines.qemu import host
 
 BASE: Any = None
 

@@ -5,12 +5,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from runner.machines.qemu import rig
-from runner.simdisks.clib import Report
-from runner.simdisks.disk import Disk, Physics
+from matrix_runner.machines.qemu import rig
+from matrix_runner.simdisks.clib import Report
+from matrix_runner.simdisks.disk import Disk, Physics
 
 if TYPE_CHECKING:
-    from runner.machines.qemu.argv import Vm
+    from matrix_runner.machines.qemu.argv import Vm
 
 QUIET = Report(
     reads=0, writes=0, flushes=0, read_bytes=0, written_bytes=0, seeks=0, hits=0, copied_bytes=0,

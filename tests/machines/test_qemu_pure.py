@@ -15,22 +15,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.base.digests import write_digests
-from runner.base.errors import HarnessBroken
-from runner.language.matrix import SUITES
-from runner.machines import shell
-from runner.machines.base import MachineOptions, RigLost, RigSpec
-from runner.machines.qemu import Qemu, appliance, argv, build, modules_of, recipe, rig, template
-from runner.machines.qemu.appliance import Appliance, appliance_in_use, listen, parse_failure, parse_line, provide
-from runner.machines.qemu.guest import boot_errors, panic_cause
-from runner.machines.qemu.host import Host, capacity_refusals, crowding_notice, file_system_of, max_machines
-from runner.simdisks.disk import Disk, Physics
+from matrix_runner.base.digests import write_digests
+from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.language.matrix import SUITES
+from matrix_runner.machines import shell
+from matrix_runner.machines.base import MachineOptions, RigLost, RigSpec
+from matrix_runner.machines.qemu import Qemu, appliance, argv, build, modules_of, recipe, rig, template
+from matrix_runner.machines.qemu.appliance import (
+    Appliance,
+    appliance_in_use,
+    listen,
+    parse_failure,
+    parse_line,
+    provide,
+)
+from matrix_runner.machines.qemu.guest import boot_errors, panic_cause
+from matrix_runner.machines.qemu.host import Host, capacity_refusals, crowding_notice, file_system_of, max_machines
+from matrix_runner.simdisks.disk import Disk, Physics
 from tests.support.kernels import bzimage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from runner.machines.base import Progress
+    from matrix_runner.machines.base import Progress
 
 BASE = Appliance(Path("/c/u,serland"), Path("/c/core"))
 SATA = Disk(2**20, "sata")
@@ -558,14 +565,14 @@ async def test_only_a_slow_start_is_announced(
         return "tcg"
 
     shown: list[tuple[str, float | None]] = []
-    monkeypatch.setattr("runner.machines.qemu.appliance_in_use", lambda *_: entered(BASE))
-    monkeypatch.setattr("runner.machines.qemu.cloned_rig", lambda *_: entered("rig"))
-    monkeypatch.setattr("runner.machines.qemu.is_complete", lambda _: is_saved)
-    monkeypatch.setattr("runner.machines.qemu.crowding_notice", lambda *_: "")
-    monkeypatch.setattr("runner.machines.qemu.host.known_accelerator", lambda: accel)
-    monkeypatch.setattr("runner.machines.qemu.host.accelerator", probe)
-    monkeypatch.setattr("runner.machines.qemu.host.qemu_version", lambda: "9")
-    monkeypatch.setattr("runner.machines.qemu.template.key", lambda *_: "name")
+    monkeypatch.setattr("matrix_runner.machines.qemu.appliance_in_use", lambda *_: entered(BASE))
+    monkeypatch.setattr("matrix_runner.machines.qemu.cloned_rig", lambda *_: entered("rig"))
+    monkeypatch.setattr("matrix_runner.machines.qemu.is_complete", lambda _: is_saved)
+    monkeypatch.setattr("matrix_runner.machines.qemu.crowding_notice", lambda *_: "")
+    monkeypatch.setattr("matrix_runner.machines.qemu.host.known_accelerator", lambda: accel)
+    monkeypatch.setattr("matrix_runner.machines.qemu.host.accelerator", probe)
+    monkeypatch.setattr("matrix_runner.machines.qemu.host.qemu_version", lambda: "9")
+    monkeypatch.setattr("matrix_runner.machines.qemu.template.key", lambda *_: "name")
     machine = Qemu(MachineOptions(progress=lambda brief, fraction=None: shown.append((brief, fraction))))
     async with machine.rig(RigSpec((SATA,)), tmp_path):
         assert shown == [("starting the virtual machine", None), ("the virtual machine is up", 1.0)][: 2 * slow]

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.base import files
-from runner.base.process import run, spawn
-from runner.machines.base import MachineOptions, RigLost, RigSpec, Step
-from runner.machines.qemu import Qemu, template
-from runner.machines.qemu.rig import QemuRig
-from runner.simdisks.disk import Bus, Disk
+from matrix_runner.base import files
+from matrix_runner.base.process import run, spawn
+from matrix_runner.machines.base import MachineOptions, RigLost, RigSpec, Step
+from matrix_runner.machines.qemu import Qemu, template
+from matrix_runner.machines.qemu.rig import QemuRig
+from matrix_runner.simdisks.disk import Bus, Disk
 from tests.support.rigs import DISKS, SMALL
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from runner.machines.qemu.argv import Vm
+    from matrix_runner.machines.qemu.argv import Vm
 
 pytestmark = pytest.mark.vm
 
@@ -215,9 +215,9 @@ async def test_a_template_that_does_not_wake_is_thrown_away_and_a_boot_done(
 HOLDER = """
 import asyncio, sys
 from pathlib import Path
-from runner.simdisks.disk import Disk
-from runner.machines.qemu import Qemu
-from runner.machines.base import RigSpec
+from matrix_runner.simdisks.disk import Disk
+from matrix_runner.machines.qemu import Qemu
+from matrix_runner.machines.base import RigSpec
 
 async def hold():
     async with Qemu().rig(RigSpec(disks=(Disk(64 << 20),) * 6), Path(sys.argv[1])) as up:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.machines.base import RigLost, Step
-from runner.machines.shell import ShellRig
+from matrix_runner.machines.base import RigLost, Step
+from matrix_runner.machines.shell import ShellRig
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a PID namespace of one's own takes root")
 
@@ -71,8 +71,8 @@ def test_a_script_that_kills_its_shell_is_a_lost_rig(tmp_path: Path) -> None:
 
 RUNNER = """\
 import asyncio, sys
-from runner.machines.base import Step
-from runner.machines.shell import ShellRig
+from matrix_runner.machines.base import Step
+from matrix_runner.machines.shell import ShellRig
 rig = ShellRig((), sys.argv[1], (), {}, "this host")
 asyncio.run(rig.run([Step("a", "exec 9>" + sys.argv[2] + "; setsid sleep 1000 9>&9 & sleep 1000")], expected=0, deadline=900))
 """

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.hosts.checks import check_disk
-from runner.results.journal import Journal
-from runner.results.record import Outcome
-from runner.results.run_folder import load
-from runner.session.host_facts import query_facts
+from matrix_runner.hosts.checks import check_disk
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import Outcome
+from matrix_runner.results.run_folder import load
+from matrix_runner.session.host_facts import query_facts
 from tests.hosts.agent.far import NAME, Shelf, why_no_namespace
 from tests.hosts.loops import Bay, bay, exchange, why_not
 from tests.support.amounts import kill_moments
@@ -27,7 +27,7 @@ from tests.support.runners import killed_after
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runner.results.record import Trial
+    from matrix_runner.results.record import Trial
 
 REASON = why_not() or why_no_namespace()
 pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)

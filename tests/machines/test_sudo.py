@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.hosts.checks import check_disk
-from runner.results.journal import Journal
-from runner.results.record import Outcome
+from matrix_runner.hosts.checks import check_disk
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import Outcome
 from tests.hosts.loops import Bay, bay, why_not
 from tests.support.amounts import kill_moments
 from tests.support.forked import Forked
@@ -27,13 +27,13 @@ from tests.support.runners import killed_after
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runner.results.record import Trial
+    from matrix_runner.results.record import Trial
 
 USER = "nobody"
 INSTALLED = "/usr/local/libexec/matrix-agent"
 
 
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "runner")}
 
 
 def as_user(*words: str) -> list[str]:
@@ -47,7 +47,7 @@ def why_no_sudo() -> str:
         return "only root may become somebody else"
     if not shutil.which("sudo") or not Path("/etc/sudoers.d").is_dir():
         return "without sudo on this host"
-    reads = as_user(sys.executable, "-c", "import runner.cli")
+    reads = as_user(sys.executable, "-c", "import matrix_runner.cli")
     if subprocess.run(reads, env=ENVIRONMENT, cwd="/", capture_output=True).returncode:
         return f"{USER} cannot read this checkout and its Python"
     # A container may forbid anybody to become another user.
@@ -193,7 +193,7 @@ def test_what_stands_in_the_way_is_told_before_anything_is_made(seat: Seat) -> N
     seat.root(f"chmod o+w {INSTALLED}")
     assert "can be written by others than root" in seat.told(*RUN, status=2)
     seat.root("rm /usr/local/libexec/* /etc/sudoers.d/zz-matrix-*")
-    seat.root(f"install -m 755 {ROOT}/runner/hosts/agent/agent.py {INSTALLED}")
+    seat.root(f"install -m 755 {ROOT}/runner/matrix_runner/hosts/agent/agent.py {INSTALLED}")
     said = seat.told(*RUN, status=2)
     assert "without a password: sudo: a password is required" in said
     assert not (seat.folder / "results").exists()

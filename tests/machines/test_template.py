@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from runner.base import digests, files
-from runner.base.files import remove_unused, sha256
-from runner.machines.base import MachineOptions, RigLost
-from runner.machines.qemu import Qemu, argv, template
-from runner.machines.qemu.appliance import Appliance
+from matrix_runner.base import digests, files
+from matrix_runner.base.files import remove_unused, sha256
+from matrix_runner.machines.base import MachineOptions, RigLost
+from matrix_runner.machines.qemu import Qemu, argv, template
+from matrix_runner.machines.qemu.appliance import Appliance
 from tests.machines.talk import talking
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from runner.machines.qemu.guest import Guest
+    from matrix_runner.machines.qemu.guest import Guest
 
 VM = argv.Vm(Appliance(Path("/u"), Path("/c")), (), "tcg", 1, 2**28, ())
 

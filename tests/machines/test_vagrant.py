@@ -21,24 +21,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import runner.machines.vagrant as package
-from runner.base import process
-from runner.base.errors import BadInput, HarnessBroken
-from runner.base.files import open_lock_file, try_lock
-from runner.base.process import run_to_end
-from runner.cli import cli
-from runner.engine.concurrency import Level
-from runner.engine.rigs import rig_spec
-from runner.hosts.exclusive import LeasedDisk
-from runner.hosts.inventory import Node
-from runner.hosts.operations import LOCAL, Descriptor
-from runner.language.hosts import DeclaredDisk
-from runner.machines.base import Leftover, Refusal, RigLost, RigSpec
-from runner.machines.dry import plausible
-from runner.machines.qemu.argv import DiskProperties
-from runner.machines.qemu.host import Host, max_machines
-from runner.machines.vagrant import Passthrough, Vagrant, box, libvirt, refuse_large_sectors, spec_refusals
-from runner.machines.vagrant.box import (
+import matrix_runner.machines.vagrant as package
+from matrix_runner.base import process
+from matrix_runner.base.errors import BadInput, HarnessBroken
+from matrix_runner.base.files import open_lock_file, try_lock
+from matrix_runner.base.process import run_to_end
+from matrix_runner.cli import cli
+from matrix_runner.engine.concurrency import Level
+from matrix_runner.engine.rigs import rig_spec
+from matrix_runner.hosts.exclusive import LeasedDisk
+from matrix_runner.hosts.inventory import Node
+from matrix_runner.hosts.operations import LOCAL, Descriptor
+from matrix_runner.language.hosts import DeclaredDisk
+from matrix_runner.machines.base import Leftover, Refusal, RigLost, RigSpec
+from matrix_runner.machines.dry import plausible
+from matrix_runner.machines.qemu.argv import DiskProperties
+from matrix_runner.machines.qemu.host import Host, max_machines
+from matrix_runner.machines.vagrant import Passthrough, Vagrant, box, libvirt, refuse_large_sectors, spec_refusals
+from matrix_runner.machines.vagrant.box import (
     FIND,
     Box,
     parse_names,
@@ -46,8 +46,8 @@ from runner.machines.vagrant.box import (
     read_lines,
     temporary_disk,
 )
-from runner.machines.vagrant.libvirt import Record
-from runner.machines.vagrant.rig import (
+from matrix_runner.machines.vagrant.libvirt import Record
+from matrix_runner.machines.vagrant.rig import (
     Order,
     command,
     enter_command,
@@ -58,8 +58,8 @@ from runner.machines.vagrant.rig import (
     ssh_config,
     start_machine,
 )
-from runner.simdisks.disk import Disk, Physics
-from runner.simdisks.server import device_command
+from matrix_runner.simdisks.disk import Disk, Physics
+from matrix_runner.simdisks.server import device_command
 from tests.support.bearing import Bearing, BearingRig
 from tests.support.engine import Bench
 from tests.support.matrices import SMALL
@@ -67,7 +67,7 @@ from tests.support.matrices import SMALL
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
-    from runner.machines.base import Progress
+    from matrix_runner.machines.base import Progress
 
 MIB = 2**20
 SPEC = RigSpec((Disk(64 * MIB, "scsi"), Disk(64 * MIB, "virtio")), cpus=3, memory=512 * MIB)
@@ -380,7 +380,7 @@ async def test_a_box_of_the_users_own_is_whatever_the_users_own_vagrant_has_by_t
 def test_without_anything_installed_every_refusal_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("runner.machines.qemu.host.missing_programs", list)
+    monkeypatch.setattr("matrix_runner.machines.qemu.host.missing_programs", list)
     monkeypatch.setattr(box, "refusals", lambda _: [])
     refused = Vagrant().refusals(SPEC)
     assert {one.brief for one in refused} >= {"vagrant is not installed", "virsh is not installed"}
@@ -507,7 +507,7 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 RUNNER = """\
 import sys
 from pathlib import Path
-from runner.machines.vagrant.libvirt import record_machine
+from matrix_runner.machines.vagrant.libvirt import record_machine
 with record_machine(Path("/the/run")) as (record, folder):
     print(record.domain, record.mark, flush=True)
     sys.stdin.read()
@@ -746,7 +746,7 @@ def test_a_cancelled_run_still_removes_its_machine(monkeypatch: pytest.MonkeyPat
 
     fakes = {"record_machine": recorded, "ssh_connection": nothing, "_create": made, "vagrant": vagrant}
     for name, fake in {**fakes, "facts_of": lambda _: {}}.items():
-        monkeypatch.setattr(sys.modules["runner.machines.vagrant.rig"], name, fake)
+        monkeypatch.setattr(sys.modules["matrix_runner.machines.vagrant.rig"], name, fake)
     monkeypatch.setattr(libvirt, "remove_domain", said.append)
 
     async def run() -> None:
@@ -779,7 +779,7 @@ async def test_only_one_process_uploads_a_box(
         with open_lock_file(tmp_path / "cache/vagrant/up.lock") as lock:
             held.append(not try_lock(lock, fcntl.LOCK_EX))
 
-    coming_up = sys.modules["runner.machines.vagrant.rig"]
+    coming_up = sys.modules["matrix_runner.machines.vagrant.rig"]
     monkeypatch.setattr(coming_up, "vagrant", vagrant)
     monkeypatch.setattr(libvirt, "prepare", lambda: "192.168.131.0/24")
     monkeypatch.setattr(libvirt, "security_models", tuple)

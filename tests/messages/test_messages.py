@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import runner
+import matrix_runner
 from docs import generate
-from runner.cli import cli
+from matrix_runner.cli import cli
 from tests.messages.catalogue import catalogue
 from tests.support.pages import DOCS
 
@@ -40,7 +40,7 @@ def test_the_page_of_messages_is_up_to_date() -> None:
 
 
 def _messages() -> str:
-    found = catalogue(Path(runner.__path__[0]))
+    found = catalogue(Path(matrix_runner.__path__[0]))
     return "".join(f"## {module}\n\n{''.join(map(_item, texts))}\n" for module, texts in found)
 
 

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.reports.part import choose_part
-from runner.reports.survey import Survey, survey
-from runner.results.journal import Journal
-from runner.results.record import CellRow
+from matrix_runner.reports.part import choose_part
+from matrix_runner.reports.survey import Survey, survey
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import CellRow
 from tests.reports.samples import direction, measured
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from runner.reports.run_data import RunData
+    from matrix_runner.reports.run_data import RunData
 
 LAYOUTS, DEPTHS = ("raid0", "raid5"), range(1, 51)
 CELLS = [

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from runner.reports.run_data import RunData
-from runner.results.fio_output import Direction, Figures
-from runner.results.record import Attempt, CellRow, Outcome, Reading, Trial
-from runner.statistics.percentile import Histogram
+from matrix_runner.reports.run_data import RunData
+from matrix_runner.results.fio_output import Direction, Figures
+from matrix_runner.results.record import Attempt, CellRow, Outcome, Reading, Trial
+from matrix_runner.statistics.percentile import Histogram
 from tests.results import strategies
 
 SEQ = CellRow(

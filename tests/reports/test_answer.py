@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.reports.answer import (
+from matrix_runner.reports.answer import (
     MOST_LINES,
     SYNTHETIC,
     answer_as_markdown,
@@ -20,9 +20,9 @@ from runner.reports.answer import (
     full_answer,
     summarize_rankings,
 )
-from runner.reports.html import page
-from runner.reports.table import escape_markdown
-from runner.reports.write import render_reports
+from matrix_runner.reports.html import page
+from matrix_runner.reports.table import escape_markdown
+from matrix_runner.reports.write import render_reports
 from tests.guidelines.rankings import recorded_runs, run
 from tests.results import past
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from syrupy.assertion import SnapshotAssertion
 
-    from runner.reports.run_data import RunData
+    from matrix_runner.reports.run_data import RunData
 
 WORKS = (
     *("sequential/rw=read", "sequential/rw=write", "random/rw=randread,iodepth=1", "random/rw=randread,iodepth=16"),

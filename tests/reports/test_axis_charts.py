@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.reports.axis_charts import distribution, free_axes, plots, waiting
-from runner.reports.effects import effects
-from runner.reports.heat_maps import heat_map
-from runner.reports.html import page
-from runner.reports.run_data import RunData
-from runner.results.record import HOST_LIMITED, CellRow
+from matrix_runner.reports.axis_charts import distribution, free_axes, plots, waiting
+from matrix_runner.reports.effects import effects
+from matrix_runner.reports.heat_maps import heat_map
+from matrix_runner.reports.html import page
+from matrix_runner.reports.run_data import RunData
+from matrix_runner.results.record import HOST_LIMITED, CellRow
 from tests.reports.samples import direction, measured
 from tests.support.begun_runs import manifest
 from tests.support.charted import FACTORS, LAYOUTS, TWO, Axes, by_chunk, group_of, run_of

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.reports.charts import Chart, RatioLine, chart, interval, log_ticks, ratio_chart, step, ticks
-from runner.reports.terminal_text import times_between, times_within
-from runner.statistics.ratios import Interval, Ratio
-from runner.statistics.stopping import Estimate
+from matrix_runner.reports.charts import Chart, RatioLine, chart, interval, log_ticks, ratio_chart, step, ticks
+from matrix_runner.reports.terminal_text import times_between, times_within
+from matrix_runner.statistics.ratios import Interval, Ratio
+from matrix_runner.statistics.stopping import Estimate
 
 
 def estimate(mean: float, low: float | None = None, high: float | None = None) -> Estimate:

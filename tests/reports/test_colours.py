@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from runner.reports.axis_charts import distribution, plots
-from runner.reports.colours import COLOURS, Colours, choose_colours
-from runner.reports.explore import _content, explored
-from runner.reports.run_data import RunData
-from runner.results.record import CellRow
+from matrix_runner.reports.axis_charts import distribution, plots
+from matrix_runner.reports.colours import COLOURS, Colours, choose_colours
+from matrix_runner.reports.explore import _content, explored
+from matrix_runner.reports.run_data import RunData
+from matrix_runner.results.record import CellRow
 from tests.support.charted import LAYOUTS, Axes, by_chunk, group_of, run_of
 
-PAGE = Path("runner/reports/page")
+PAGE = Path("runner/matrix_runner/reports/page")
 RAIDS = ("raid0", "raid5", "raid6", "raid10")
 
 

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.reports.charts import curves
-from runner.reports.run_data import RunData
-from runner.reports.write import load_run_data
-from runner.results.fio_output import Piece, parse_pieces, table_by_position, table_by_time
-from runner.results.journal import Journal
-from runner.results.record import HOST_LIMITED, CellRow
-from runner.results.run_folder import create
+from matrix_runner.reports.charts import curves
+from matrix_runner.reports.run_data import RunData
+from matrix_runner.reports.write import load_run_data
+from matrix_runner.results.fio_output import Piece, parse_pieces, table_by_position, table_by_time
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import HOST_LIMITED, CellRow
+from matrix_runner.results.run_folder import create
 from tests.reports.samples import direction, measured
 from tests.support.begun_runs import manifest
 from tests.support.report_files import tree

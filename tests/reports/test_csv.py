@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 
-from runner.base.text import without_formula
-from runner.reports import csv_files
-from runner.reports.csv_files import axis_names, summary_csv, trials_csv
-from runner.reports.run_data import RunData
-from runner.results.record import CellRow, Outcome, Trial
+from matrix_runner.base.text import without_formula
+from matrix_runner.reports import csv_files
+from matrix_runner.reports.csv_files import axis_names, summary_csv, trials_csv
+from matrix_runner.reports.run_data import RunData
+from matrix_runner.results.record import CellRow, Outcome, Trial
 from tests.reports import samples
 from tests.reports.samples import RUN, SYNTHETIC, direction, measured
 

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from lxml import html
 
-from runner.reports.explore import Explored, explored, page
+from matrix_runner.reports.explore import Explored, explored, page
 from tests.reports import samples
 from tests.results.strategies import texts
 from tests.support.explored import COUNT, run_data
 
 if TYPE_CHECKING:
-    from runner.reports.run_data import RunData
+    from matrix_runner.reports.run_data import RunData
 
 
 def data_of(content: bytes) -> dict[str, Any]:

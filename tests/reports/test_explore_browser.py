@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 from lxml import etree
 
-from runner.base.text import without_formula
-from runner.reports.explore import explored, page
-from runner.reports.run_data import RunData
-from runner.results.record import CellRow
+from matrix_runner.base.text import without_formula
+from matrix_runner.reports.explore import explored, page
+from matrix_runner.reports.run_data import RunData
+from matrix_runner.results.record import CellRow
 from tests.support.explored import COUNT, KEEP, Explorer, run_data
 from tests.support.page_faults import find_faults
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from runner.reports.heat_maps import heat_map, heat_maps
-from runner.results.record import HOST_LIMITED
+from matrix_runner.reports.heat_maps import heat_map, heat_maps
+from matrix_runner.results.record import HOST_LIMITED
 from tests.support.charted import CHUNKS, LAYOUTS, TWO, by_chunk, group_of, run_of
 
 if TYPE_CHECKING:
-    from runner.reports.run_data import RunData
+    from matrix_runner.reports.run_data import RunData
 
 
 def test_a_heat_map_has_the_figures_of_two_axes() -> None:

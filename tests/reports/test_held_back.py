@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from runner.base.files import shipped
-from runner.guidelines.samples import measured_cell
-from runner.reports.concerns import concerns, held_back_by
-from runner.reports.ranking_terms import FIRM
-from runner.reports.run_data import RunData
-from runner.results.record import HOST_LIMITED, UNSETTLED, Trial
-from runner.simdisks.server import Overload
+from matrix_runner.base.files import shipped
+from matrix_runner.guidelines.samples import measured_cell
+from matrix_runner.reports.concerns import concerns, held_back_by
+from matrix_runner.reports.ranking_terms import FIRM
+from matrix_runner.reports.run_data import RunData
+from matrix_runner.results.record import HOST_LIMITED, UNSETTLED, Trial
+from matrix_runner.simdisks.server import Overload
 from tests.reports.samples import SEQ, direction, measured
 
 DISKS, HOST = "disks: each busy all the time", "host: too slow or too busy"

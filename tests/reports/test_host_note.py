@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from runner.reports.html import page
-from runner.reports.run_data import RunData
-from runner.reports.terminal import host_note
-from runner.results.record import HOST, Trial
+from matrix_runner.reports.html import page
+from matrix_runner.reports.run_data import RunData
+from matrix_runner.reports.terminal import host_note
+from matrix_runner.results.record import HOST, Trial
 from tests.reports.samples import RAND, RUN, SEQ, direction, measured
 from tests.results.past import manifest
 from tests.support.report_files import tree

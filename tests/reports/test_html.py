@@ -13,15 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from runner.reports.concerns import MOST_CONCERNS
-from runner.reports.explore import script_hash
-from runner.reports.html import MOST_GROUNDS, page
-from runner.reports.run_data import RunData, Section
-from runner.reports.table import Grid
-from runner.results.disk_health import Health, Smart
-from runner.results.environment import DiskFacts
-from runner.results.record import UNSETTLED, CellRow, Outcome, Trial
-from runner.studies.page import section as study_section
+from matrix_runner.reports.concerns import MOST_CONCERNS
+from matrix_runner.reports.explore import script_hash
+from matrix_runner.reports.html import MOST_GROUNDS, page
+from matrix_runner.reports.run_data import RunData, Section
+from matrix_runner.reports.table import Grid
+from matrix_runner.results.disk_health import Health, Smart
+from matrix_runner.results.environment import DiskFacts
+from matrix_runner.results.record import UNSETTLED, CellRow, Outcome, Trial
+from matrix_runner.studies.page import section as study_section
 from tests.guidelines.world import cells, guideline, run, verdict
 from tests.reports import samples
 from tests.reports.samples import RUN, SEQ, SYNTHETIC, direction, measured
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
     from syrupy.assertion import SnapshotAssertion
 
-    from runner.guidelines.samples import Measured
-    from runner.guidelines.verdicts import Judgement
-    from runner.studies.compare import ComparedFigure
+    from matrix_runner.guidelines.samples import Measured
+    from matrix_runner.guidelines.verdicts import Judgement
+    from matrix_runner.studies.compare import ComparedFigure
 
 
 def of_study(held: Sequence[ComparedFigure], source: str) -> Section:
@@ -60,7 +60,7 @@ ATTRIBUTES = set(
         "height x y x1 x2 y1 y2 cx cy r text-anchor title dx dy overflow points preserveAspectRatio viewBox d",
     )
 )
-SCRIPT = Path(__file__).parents[2] / "runner/reports/page/report.js"
+SCRIPT = Path(__file__).parents[2] / "runner/matrix_runner/reports/page/report.js"
 NASTY = (
     "<script>alert(1)</script>\"'><img src=x onerror=alert(1)></td></style>&amp;{{ 7*7 }}{% raw %}]]>\x1b[31m\x00\ud800"
 )

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from runner.reports.html import page
-from runner.reports.jobs import job_grid, job_sheet
-from runner.reports.table import Fitted, Sheet
+from matrix_runner.reports.html import page
+from matrix_runner.reports.jobs import job_grid, job_sheet
+from matrix_runner.reports.table import Fitted, Sheet
 from tests.reports import samples
 from tests.reports.samples import RUN, direction, measured
 from tests.support.begun_runs import manifest

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from junitparser import JUnitXml
 from lxml import etree
 
-from runner.reports.junit import junit, split_name, strip_illegal
-from runner.results.record import Outcome
+from matrix_runner.reports.junit import junit, split_name, strip_illegal
+from matrix_runner.results.record import Outcome
 from tests.reports import samples
 from tests.reports.samples import RUN, SYNTHETIC
 from tests.support.junit import parsed, properties, tree
 
 if TYPE_CHECKING:
-    from runner.reports.run_data import RunData
+    from matrix_runner.reports.run_data import RunData
 
 
 __all__ = ["tree"]  # with lxml and without

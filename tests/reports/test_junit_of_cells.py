@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from runner.reports import write
-from runner.reports.junit_of_cells import junit_of_cells
-from runner.results.record import Outcome, Trial
+from matrix_runner.reports import write
+from matrix_runner.reports.junit_of_cells import junit_of_cells
+from matrix_runner.results.record import Outcome, Trial
 from tests.reports import samples
 from tests.support.junit import parsed, properties, tree
 
 if TYPE_CHECKING:
     from lxml import etree
 
-    from runner.reports.run_data import RunData
+    from matrix_runner.reports.run_data import RunData
 
 
 __all__ = ["tree"]  # with lxml and without

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from runner.reports.junit_of_workloads import junit_of_workloads
-from runner.results.record import Outcome, Trial
+from matrix_runner.reports.junit_of_workloads import junit_of_workloads
+from matrix_runner.results.record import Outcome, Trial
 from tests.reports import samples
 from tests.reports.large import CELLS, TRIALS, journal, surveyed
 from tests.support.junit import parsed, properties, tree
@@ -14,7 +14,7 @@ from tests.support.junit import parsed, properties, tree
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from runner.results.journal import Journal
+    from matrix_runner.results.journal import Journal
 
 __all__ = ["journal", "tree"]  # with lxml and without
 

@@ -9,17 +9,17 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from runner.guidelines.knee import Searches
-from runner.guidelines.samples import Verdict
-from runner.guidelines.verdicts import judge_guidelines
-from runner.language.find import Find
-from runner.language.guidelines import Guideline
-from runner.reports.csv_files import FOUND, found_csv, summary_csv
-from runner.reports.junit import junit
-from runner.reports.knees import knee_lines, knee_table
-from runner.reports.run_data import RunData
-from runner.reports.terminal import caption, shown_cells
-from runner.results.record import HOST_LIMITED, CellRow, Trial
+from matrix_runner.guidelines.knee import Searches
+from matrix_runner.guidelines.samples import Verdict
+from matrix_runner.guidelines.verdicts import judge_guidelines
+from matrix_runner.language.find import Find
+from matrix_runner.language.guidelines import Guideline
+from matrix_runner.reports.csv_files import FOUND, found_csv, summary_csv
+from matrix_runner.reports.junit import junit
+from matrix_runner.reports.knees import knee_lines, knee_table
+from matrix_runner.reports.run_data import RunData
+from matrix_runner.reports.terminal import caption, shown_cells
+from matrix_runner.results.record import HOST_LIMITED, CellRow, Trial
 from tests.reports.samples import direction, measured
 
 #: By depth: thousands of requests per second, and p99 in milliseconds.

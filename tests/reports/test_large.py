@@ -11,16 +11,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runner.base.errors import HarnessBroken
-from runner.reports import write
-from runner.reports.concerns import concerns
-from runner.reports.csv_files import jobs_csv, summary_csv, trials_csv
-from runner.reports.plain_csv import figures_of
-from runner.reports.survey import Survey, every_summary
-from runner.results.journal import Journal
-from runner.results.record import HOST, HOST_LIMITED, SLOW, UNSETTLED, Outcome, Trial
-from runner.results.run_folder import create
-from runner.session.finish import Ending, report
+from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.reports import write
+from matrix_runner.reports.concerns import concerns
+from matrix_runner.reports.csv_files import jobs_csv, summary_csv, trials_csv
+from matrix_runner.reports.plain_csv import figures_of
+from matrix_runner.reports.survey import Survey, every_summary
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import HOST, HOST_LIMITED, SLOW, UNSETTLED, Outcome, Trial
+from matrix_runner.results.run_folder import create
+from matrix_runner.session.finish import Ending, report
 from tests.reports import samples
 from tests.reports.large import CELLS, TRIALS, journal, surveyed
 from tests.reports.samples import direction, measured, two_jobs
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from runner.reports.run_data import RunData
-    from runner.results.run_folder import RunFolder
+    from matrix_runner.reports.run_data import RunData
+    from matrix_runner.results.run_folder import RunFolder
 
 
 def written(path: Path) -> str:
@@ -90,7 +90,7 @@ def test_the_figures_of_a_trial_become_text_once(
     tmp_path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = Mock(side_effect=figures_of)
-    monkeypatch.setattr("runner.reports.survey.figures_of", made)
+    monkeypatch.setattr("matrix_runner.reports.survey.figures_of", made)
     surveyed(tmp_path, journal, replace(samples.RUN, cells=CELLS, trials=TRIALS))
     assert made.call_count == len(TRIALS)
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from runner.base.errors import Exit
-from runner.reports.html import page
-from runner.reports.marks import HOST_LIMITED, legend
-from runner.reports.run_data import RunData
-from runner.reports.terminal import outcome, unsettled_mark
-from runner.results import record
-from runner.session.finish import Ending
+from matrix_runner.base.errors import Exit
+from matrix_runner.reports.html import page
+from matrix_runner.reports.marks import HOST_LIMITED, legend
+from matrix_runner.reports.run_data import RunData
+from matrix_runner.reports.terminal import outcome, unsettled_mark
+from matrix_runner.results import record
+from matrix_runner.session.finish import Ending
 from tests.guidelines.rankings import run
 from tests.reports import samples
 from tests.reports.samples import direction, measured

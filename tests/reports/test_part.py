@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.reports.part import choose_part
-from runner.results.record import CellRow
+from matrix_runner.reports.part import choose_part
+from matrix_runner.results.record import CellRow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

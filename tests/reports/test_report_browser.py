@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.reports.html import page
+from matrix_runner.reports.html import page
 from tests.support.begun_runs import manifest
 from tests.support.page_faults import FAULTS, HIDDEN, find_faults
 from tests.support.reported import run_data

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from runner.base.text import without_formula
-from runner.reports.csv_files import summary_csv, trials_csv
-from runner.reports.junit import junit
-from runner.reports.run_data import METRICS, RunData
-from runner.results.record import UNSETTLED, Outcome, Trial
-from runner.statistics.percentile import Histogram
-from runner.statistics.ratios import student_interval
-from runner.statistics.stopping import StopReason
+from matrix_runner.base.text import without_formula
+from matrix_runner.reports.csv_files import summary_csv, trials_csv
+from matrix_runner.reports.junit import junit
+from matrix_runner.reports.run_data import METRICS, RunData
+from matrix_runner.results.record import UNSETTLED, Outcome, Trial
+from matrix_runner.statistics.percentile import Histogram
+from matrix_runner.statistics.ratios import student_interval
+from matrix_runner.statistics.stopping import StopReason
 from tests.reports import samples
 from tests.reports.samples import RUN, SEQ, direction, measured
 

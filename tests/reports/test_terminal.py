@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from runner.reports.run_data import RunData
-from runner.reports.table import Fitted
-from runner.reports.terminal import caption, doubt_of_share, percent, rate, table
-from runner.reports.terminal_text import figure
-from runner.results.record import UNSETTLED, CellRow
-from runner.statistics.percentile import Histogram
+from matrix_runner.reports.run_data import RunData
+from matrix_runner.reports.table import Fitted
+from matrix_runner.reports.terminal import caption, doubt_of_share, percent, rate, table
+from matrix_runner.reports.terminal_text import figure
+from matrix_runner.results.record import UNSETTLED, CellRow
+from matrix_runner.statistics.percentile import Histogram
 from tests.reports import samples
 from tests.reports.samples import RUN, SYNTHETIC, direction, measured
 

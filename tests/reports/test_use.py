@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.reports import use
-from runner.reports.axis_charts import MOST_SERIES
-from runner.reports.run_data import RunData
-from runner.reports.use import MOST_USES, choose_trials, describe_uses, uses
-from runner.reports.write import load_run_data
-from runner.results.journal import Journal
-from runner.results.record import SLOW, UNSETTLED, CellRow, Trial
-from runner.results.run_folder import create
-from runner.results.usage import SAMPLES, SIMULATED, Usage
+from matrix_runner.reports import use
+from matrix_runner.reports.axis_charts import MOST_SERIES
+from matrix_runner.reports.run_data import RunData
+from matrix_runner.reports.use import MOST_USES, choose_trials, describe_uses, uses
+from matrix_runner.reports.write import load_run_data
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import SLOW, UNSETTLED, CellRow, Trial
+from matrix_runner.results.run_folder import create
+from matrix_runner.results.usage import SAMPLES, SIMULATED, Usage
 from tests.reports.samples import direction, measured
 from tests.support.begun_runs import manifest
 from tests.support.report_files import tree

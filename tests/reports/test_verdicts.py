@@ -9,15 +9,15 @@ from dataclasses import replace
 import pytest
 from lxml import etree
 
-from runner.base.errors import Exit
-from runner.guidelines.samples import Measured, Verdict
-from runner.guidelines.verdicts import Judgement
-from runner.language.guidelines import Guideline
-from runner.reports.junit import junit
-from runner.reports.table import as_csv, as_sheet, boxed_width
-from runner.reports.verdicts import explain_verdict, verdict_rows, verdict_table
-from runner.reports.write import render_reports
-from runner.session.finish import exit_code as exit_of
+from matrix_runner.base.errors import Exit
+from matrix_runner.guidelines.samples import Measured, Verdict
+from matrix_runner.guidelines.verdicts import Judgement
+from matrix_runner.language.guidelines import Guideline
+from matrix_runner.reports.junit import junit
+from matrix_runner.reports.table import as_csv, as_sheet, boxed_width
+from matrix_runner.reports.verdicts import explain_verdict, verdict_rows, verdict_table
+from matrix_runner.reports.write import render_reports
+from matrix_runner.session.finish import exit_code as exit_of
 from tests.guidelines.world import cells, guideline, run, verdict
 from tests.reports.samples import RUN, SYNTHETIC
 from tests.support.report_files import SCHEMA

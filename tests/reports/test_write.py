@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.reports import explore, html, write
-from runner.reports.html import page
-from runner.reports.write import load_run_data, render_reports, write_reports
-from runner.results.journal import Journal
-from runner.results.names import ARCHIVE
-from runner.results.pts_output import ROUNDS
-from runner.results.run_folder import create
+from matrix_runner.reports import explore, html, write
+from matrix_runner.reports.html import page
+from matrix_runner.reports.write import load_run_data, render_reports, write_reports
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.names import ARCHIVE
+from matrix_runner.results.pts_output import ROUNDS
+from matrix_runner.results.run_folder import create
 from tests.reports.samples import RUN
 from tests.support.begun_runs import manifest
 

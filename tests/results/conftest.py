@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.results.store_tables import Address, address_of
+from matrix_runner.results.store_tables import Address, address_of
 from tests.results import server
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from runner.results.environment import Host
-from runner.results.fio_output import Direction, Figures
-from runner.results.journal import Journal
-from runner.results.record import CellRow, Outcome, Reading, Trial
-from runner.results.run_folder import Manifest, RunFolder, create
-from runner.statistics.percentile import Histogram
+from matrix_runner.results.environment import Host
+from matrix_runner.results.fio_output import Direction, Figures
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import CellRow, Outcome, Reading, Trial
+from matrix_runner.results.run_folder import Manifest, RunFolder, create
+from matrix_runner.statistics.percentile import Histogram
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

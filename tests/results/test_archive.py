@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from runner.base.errors import BadInput, HarnessBroken
-from runner.results.archive import Archive
-from runner.results.names import ARCHIVE
+from matrix_runner.base.errors import BadInput, HarnessBroken
+from matrix_runner.results.archive import Archive
+from matrix_runner.results.names import ARCHIVE
 
 CELL = "raid5/chunk=16KiB/random"
 SCRIPTS = {"1-set-up.sh": "# Builds\ntrue\n", "2-tune.sh": f"# Tunes: {CELL}\ntrue\n"}

@@ -7,9 +7,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from runner.hosts.checks import query_health
-from runner.results.disk_health import Health, Smart, describe_missing_health, keep_first_health, parse_report
-from runner.scripts.jinja import smart_script
+from matrix_runner.hosts.checks import query_health
+from matrix_runner.results.disk_health import Health, Smart, describe_missing_health, keep_first_health, parse_report
+from matrix_runner.scripts.jinja import smart_script
 
 WELL = Smart(passed=True, celsius=31, hours=1200, reallocated=0, pending=0, firmware="CC43")
 

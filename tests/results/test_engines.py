@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.results.databases import memory_engine, sqlite_engine, sqlite_reader, switch_to_wal
+from matrix_runner.results.databases import memory_engine, sqlite_engine, sqlite_reader, switch_to_wal
 
 if TYPE_CHECKING:
     from pathlib import Path

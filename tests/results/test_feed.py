@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
-from runner.results import store_sync
-from runner.results import store_tables as shared_tables
-from runner.results.journal import Journal
-from runner.results.record import CellRow, Outcome, Trial
-from runner.results.run_folder import state_of
-from runner.results.store import SharedStore
-from runner.results.store_sync import Feed, bring_up_to_date
-from runner.results.store_tables import Address, address_of
+from matrix_runner.results import store_sync
+from matrix_runner.results import store_tables as shared_tables
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import CellRow, Outcome, Trial
+from matrix_runner.results.run_folder import state_of
+from matrix_runner.results.store import SharedStore
+from matrix_runner.results.store_sync import Feed, bring_up_to_date
+from matrix_runner.results.store_tables import Address, address_of
 from tests.results import past, server
 from tests.support.small_disk import small_disk
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from runner.results.run_folder import RunFolder
+    from matrix_runner.results.run_folder import RunFolder
     from tests.results.server import Server
 
 root = os.geteuid() == 0
@@ -221,7 +221,7 @@ def test_a_server_that_is_gone_for_good(postgresql: Server, tmp_path: Path, begu
 def test_a_store_that_another_keeps_locked(
     tmp_path: Path, begun: Callable[[Address], Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runner.results.store._BUSY_MS", 1)
+    monkeypatch.setattr("matrix_runner.results.store._BUSY_MS", 1)
     address = address_of(None, tmp_path / "results")
     run = begun(address)
     with SharedStore.open(address) as other, other._transaction(immediate=True):
@@ -249,7 +249,7 @@ def test_what_no_run_of_ours_may_lose_is_taken_from_its_journal_alone(
 
 
 def test_a_server_that_keeps_silent_holds_nothing_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runner.results.store_sync._WAITING", 10)
+    monkeypatch.setattr("matrix_runner.results.store_sync._WAITING", 10)
     folder = past.recorded(tmp_path / "results", (), finished=False)
     said: list[str] = []
     with (
@@ -270,7 +270,7 @@ def test_a_server_that_keeps_silent_holds_nothing_up(tmp_path: Path, monkeypatch
 def test_trials_for_which_there_was_no_room_are_added_from_the_journal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runner.results.store_sync._WAITING", 3)
+    monkeypatch.setattr("matrix_runner.results.store_sync._WAITING", 3)
     folder = past.recorded(tmp_path / "results", (), finished=False)
     address = address_of(None, tmp_path / "results")
     with Journal.open(folder.journal) as journal:

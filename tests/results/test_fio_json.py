@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.analysis.fio_import import find_last_json
-from runner.base.errors import HarnessBroken
-from runner.results.fio_output import (
+from matrix_runner.analysis.fio_import import find_last_json
+from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.results.fio_output import (
     PERCENTILES,
     FioFailed,
     figures_of,
@@ -18,8 +18,8 @@ from runner.results.fio_output import (
     missed_steady_states,
     parse,
 )
-from runner.results.pts_output import documents
-from runner.statistics.percentile import Distribution, Histogram, needs
+from matrix_runner.results.pts_output import documents
+from matrix_runner.statistics.percentile import Distribution, Histogram, needs
 from tests.support.fio import DATA, NEWER
 
 if TYPE_CHECKING:

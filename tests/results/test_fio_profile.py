@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.results.fio_output import mark_synthetic, table_by_position, table_by_sample, table_by_time
+from matrix_runner.results.fio_output import mark_synthetic, table_by_position, table_by_sample, table_by_time
 from tests.support.fio import table
 
 

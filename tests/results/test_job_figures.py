@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.reports.csv_files import JOBS, jobs_csv
-from runner.reports.run_data import RunData
-from runner.results.fio_output import PERCENTILES, figures_of, merge_histograms, parse
-from runner.results.journal import Journal
-from runner.results.record import CellRow, Outcome, Trial
-from runner.results.salvage import salvage
-from runner.statistics.percentile import Histogram, percentiles
+from matrix_runner.reports.csv_files import JOBS, jobs_csv
+from matrix_runner.reports.run_data import RunData
+from matrix_runner.results.fio_output import PERCENTILES, figures_of, merge_histograms, parse
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import CellRow, Outcome, Trial
+from matrix_runner.results.salvage import salvage
+from matrix_runner.statistics.percentile import Histogram, percentiles
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from runner.results.fio_output import Figures
+    from matrix_runner.results.fio_output import Figures
 
 CELL = CellRow("c1", "raw/db", {"layout": "raw"}, position=1)
 _JOB = """[global]

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runner.base.errors import BadInput, HarnessBroken
-from runner.results.fio_output import Direction, Figures
-from runner.results.journal import AlreadyRecorded, Journal
-from runner.results.journal_reader import MeanTimes, UnendedAttempt
-from runner.results.record import Attempt, CellRow, Outcome, Reading, Trial
+from matrix_runner.base.errors import BadInput, HarnessBroken
+from matrix_runner.results.fio_output import Direction, Figures
+from matrix_runner.results.journal import AlreadyRecorded, Journal
+from matrix_runner.results.journal_reader import MeanTimes, UnendedAttempt
+from matrix_runner.results.record import Attempt, CellRow, Outcome, Reading, Trial
 from tests.results import strategies
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.results.journal import Journal
-from runner.results.record import CellRow, Outcome, Trial
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import CellRow, Outcome, Trial
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from runner.base.errors import BadInput, HarnessBroken, MatrixError
-from runner.results import journal as journal_module
-from runner.results.journal import Journal
-from runner.results.journal_tables import LONGEST, cell_of, readings_of
-from runner.results.record import CellRow, Outcome, Trial
+from matrix_runner.base.errors import BadInput, HarnessBroken, MatrixError
+from matrix_runner.results import journal as journal_module
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.journal_tables import LONGEST, cell_of, readings_of
+from matrix_runner.results.record import CellRow, Outcome, Trial
 from tests.support.small_disk import small_disk
 
 if TYPE_CHECKING:
@@ -153,8 +153,8 @@ import os, sys
 from pathlib import Path
 # Everything is imported before the change of user: the packages need not be readable to everyone.
 import sqlalchemy.dialects.sqlite
-from runner.base.errors import BadInput
-from runner.results.journal import Journal
+from matrix_runner.base.errors import BadInput
+from matrix_runner.results.journal import Journal
 Journal.open(Path(sys.argv[1]).parent.with_suffix(".warm")).close()
 if os.geteuid() == 0:
     os.setgroups([]); os.setgid(65534); os.setuid(65534)

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.base.errors import BadInput, HarnessBroken
-from runner.results.journal import Journal
-from runner.results.run_folder import RunFolder, _held, create, load, run_folders, runs
+from matrix_runner.base.errors import BadInput, HarnessBroken
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.run_folder import RunFolder, _held, create, load, run_folders, runs
 from tests.support.begun_runs import manifest
 
 
@@ -106,7 +106,7 @@ def test_the_second_runner_is_told_who_is_first(tmp_path: Path) -> None:
 _HOLD = """
 import sys
 from pathlib import Path
-from runner.results.run_folder import load
+from matrix_runner.results.run_folder import load
 with load(Path(sys.argv[1])).locked():
     print("held", flush=True)
     sys.stdin.read()

@@ -9,10 +9,10 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
-from runner.language.metrics import SIDES
-from runner.results import journal_tables as schema
-from runner.results.fio_output import Direction
-from runner.results.journal_tables import COLUMNS
+from matrix_runner.language.metrics import SIDES
+from matrix_runner.results import journal_tables as schema
+from matrix_runner.results.fio_output import Direction
+from matrix_runner.results.journal_tables import COLUMNS
 
 POSTGRESQL = postgresql.dialect()  # type: ignore[no-untyped-call]
 

@@ -14,19 +14,19 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runner.analysis.samples import read_samples
-from runner.base.errors import BadInput, HarnessBroken
-from runner.results import store_tables as shared_tables
-from runner.results.databases import _connection_cause
-from runner.results.environment import Host
-from runner.results.fio_output import Figures, Sync
-from runner.results.journal import Journal
-from runner.results.record import CellRow, Outcome, Trial
-from runner.results.run_folder import load
-from runner.results.store import SharedStore
-from runner.results.store_columns import WORK, work_bit
-from runner.results.store_sync import bring_up_to_date
-from runner.results.store_tables import Address, address_of
+from matrix_runner.analysis.samples import read_samples
+from matrix_runner.base.errors import BadInput, HarnessBroken
+from matrix_runner.results import store_tables as shared_tables
+from matrix_runner.results.databases import _connection_cause
+from matrix_runner.results.environment import Host
+from matrix_runner.results.fio_output import Figures, Sync
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import CellRow, Outcome, Trial
+from matrix_runner.results.run_folder import load
+from matrix_runner.results.store import SharedStore
+from matrix_runner.results.store_columns import WORK, work_bit
+from matrix_runner.results.store_sync import bring_up_to_date
+from matrix_runner.results.store_tables import Address, address_of
 from tests.results import past, strategies
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def test_cells_of_one_position_stay_apart(address: Address, tmp_path: Path, posi
 def test_trials_are_fetched_and_checked_in_parts(
     address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runner.results.store._FETCHED", 2)
+    monkeypatch.setattr("matrix_runner.results.store._FETCHED", 2)
     past.recorded(tmp_path / "results", past.TRIALS, 1)
     catch_up(address, tmp_path / "results")
     keys = [("c1", 1), ("c1", 2), ("c2", 1)]
@@ -107,7 +107,7 @@ def test_trials_are_fetched_and_checked_in_parts(
         assert [*store.trials(("cell", "round"))] == keys
         assert [tuple(row)[:2] for row in store.trials(("cell", "round", "notes"))] == keys
     checked: list[int] = []
-    monkeypatch.setattr("runner.results.store.check_trials", lambda _, rows: checked.append(len(rows)))
+    monkeypatch.setattr("matrix_runner.results.store.check_trials", lambda _, rows: checked.append(len(rows)))
     with SharedStore.existing(address) as store:
         assert [*store.trials(("cell", "round"))] == keys
     assert checked == [2, 1]
@@ -198,7 +198,7 @@ def test_feeding_again_changes_nothing(address: Address, tmp_path: Path) -> None
 
 
 def test_of_the_journal_no_trial_is_read_over_and_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runner.results.store._BATCH", 10)
+    monkeypatch.setattr("matrix_runner.results.store._BATCH", 10)
     cells = [CellRow(f"c{number}", f"cell-{number}", {}) for number in range(20)]
     many = [past.measured(cell.id, round_number, 1e8) for round_number in range(10) for cell in cells]
     past.recorded(tmp_path, many, cells=cells)
@@ -397,8 +397,8 @@ def test_an_odd_run_folder_keeps_nobody_from_the_others(
 ) -> None:
     odd = past.recorded(tmp_path, past.TRIALS, 1)
     past.recorded(tmp_path, past.TRIALS, 2)
-    from runner.results import run_folder as run
-    from runner.results import store_sync
+    from matrix_runner.results import run_folder as run
+    from matrix_runner.results import store_sync
 
     def loaded(folder: Path) -> run.RunFolder:
         if folder == odd.path:
@@ -427,7 +427,7 @@ def test_a_folder_whose_name_is_no_utf8(
     folder = past.recorded(tmp_path, past.TRIALS)
     folder.path.rename(tmp_path / "run-\udcff")
     if not writable:
-        monkeypatch.setattr("runner.results.journal.os.access", lambda *_: False)
+        monkeypatch.setattr("matrix_runner.results.journal.os.access", lambda *_: False)
     assert catch_up(address, tmp_path) == []
     with SharedStore.open(address) as store:
         assert [run.name for run in store.runs()] == ["run-\\udcff"]

@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.reports.csv_files import jobs_csv, summary_csv, trials_csv
-from runner.reports.explore import FIGURES, explored
-from runner.reports.html import page
-from runner.reports.run_data import RunData
-from runner.reports.terminal import caption, table
-from runner.results.fio_output import FioFailed, parse
-from runner.results.journal import Journal
-from runner.results.record import CellRow, Outcome, Trial
-from runner.results.store import SharedStore
-from runner.results.store_sync import bring_up_to_date
-from runner.results.store_tables import Address
-from runner.results.trial_message import decode_trial, encode_trial
+from matrix_runner.reports.csv_files import jobs_csv, summary_csv, trials_csv
+from matrix_runner.reports.explore import FIGURES, explored
+from matrix_runner.reports.html import page
+from matrix_runner.reports.run_data import RunData
+from matrix_runner.reports.terminal import caption, table
+from matrix_runner.results.fio_output import FioFailed, parse
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import CellRow, Outcome, Trial
+from matrix_runner.results.store import SharedStore
+from matrix_runner.results.store_sync import bring_up_to_date
+from matrix_runner.results.store_tables import Address
+from matrix_runner.results.trial_message import decode_trial, encode_trial
 from tests.results import past
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from runner.results.fio_output import Direction
+    from matrix_runner.results.fio_output import Direction
     from tests.support.command import Call
 
 CELL = CellRow("c1", "ext4/log", {"layout": "ext4", "workload": "log"}, position=1)

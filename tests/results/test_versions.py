@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from runner.base.errors import BadInput
-from runner.results.databases import Versioned, execute
-from runner.results.journal import Journal
-from runner.results.observe import read_progress
-from runner.results.record import Outcome, Trial
-from runner.results.run_folder import create
-from runner.results.store import SharedStore
-from runner.results.store_tables import Address
+from matrix_runner.base.errors import BadInput
+from matrix_runner.results.databases import Versioned, execute
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.observe import read_progress
+from matrix_runner.results.record import Outcome, Trial
+from matrix_runner.results.run_folder import create
+from matrix_runner.results.store import SharedStore
+from matrix_runner.results.store_tables import Address
 from tests.results import past
 
 #: The notes of the first trial of `journal-3.sql`, with the present names.

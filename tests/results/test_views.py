@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import sqlalchemy as sa
 
-from runner.results.journal import Journal
-from runner.results.record import Outcome, Trial
-from runner.results.store import SharedStore
-from runner.results.store_sync import bring_up_to_date
-from runner.results.store_tables import Address, address_of
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import Outcome, Trial
+from matrix_runner.results.store import SharedStore
+from matrix_runner.results.store_sync import bring_up_to_date
+from matrix_runner.results.store_tables import Address, address_of
 from tests.results import past
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ import re
 import subprocess
 from pathlib import Path
 
-from runner.scripts.cell import stack_scripts
-from runner.scripts.jinja import SHIPPED
-from runner.scripts.stack import bay_of
+from matrix_runner.scripts.cell import stack_scripts
+from matrix_runner.scripts.jinja import SHIPPED
+from matrix_runner.scripts.stack import bay_of
 from tests.support.matrices import space
 
 TEXT = """\

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from runner.base.errors import HarnessBroken
-from runner.hosts import label
-from runner.hosts.inventory import Signature, StableName, parse_census
-from runner.hosts.label import Label
-from runner.scripts.jinja import census_script
+from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.hosts import label
+from matrix_runner.hosts.inventory import Signature, StableName, parse_census
+from matrix_runner.hosts.label import Label
+from matrix_runner.scripts.jinja import census_script
 
 
 def test_the_script_is_clean_and_quotes_where_it_looks(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.scripts.cell import cell_scripts, stack_scripts
+from matrix_runner.scripts.cell import cell_scripts, stack_scripts
 from tests.support.matrices import space
 
 if TYPE_CHECKING:

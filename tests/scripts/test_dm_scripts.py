@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from runner.layers.crypt import TEST_KEY
-from runner.scripts.cell import cell_scripts, stack_scripts
-from runner.scripts.jinja import render
-from runner.space.space import Cell, Space, Stack
+from matrix_runner.layers.crypt import TEST_KEY
+from matrix_runner.scripts.cell import cell_scripts, stack_scripts
+from matrix_runner.scripts.jinja import render
+from matrix_runner.space.space import Cell, Space, Stack
 from tests.support.matrices import space
 from tests.support.shell import complaints
 

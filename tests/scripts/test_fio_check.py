@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.scripts import cell
-from runner.scripts.cell import explain_missing_fio, find_rejected
-from runner.session import fio_check
-from runner.session.fio_check import fio_flaws
+from matrix_runner.scripts import cell
+from matrix_runner.scripts.cell import explain_missing_fio, find_rejected
+from matrix_runner.session import fio_check
+from matrix_runner.session.fio_check import fio_flaws
 from tests.support.matrices import space
 
 if TYPE_CHECKING:

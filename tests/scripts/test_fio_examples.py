@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.results.fio_output import parse as parse_figures
-from runner.scripts.cell import Files, Place, workload_job
-from runner.space.load import parse
-from runner.space.starter import matrix_of_job
+from matrix_runner.results.fio_output import parse as parse_figures
+from matrix_runner.scripts.cell import Files, Place, workload_job
+from matrix_runner.space.load import parse
+from matrix_runner.space.starter import matrix_of_job
 from tests.hosts.loops import attach, detach, why_not
 
 if TYPE_CHECKING:

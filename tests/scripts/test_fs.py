@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from runner.layers.fs import FsView
-from runner.scripts.cell import stack_scripts
-from runner.scripts.stack import bay_of
+from matrix_runner.layers.fs import FsView
+from matrix_runner.scripts.cell import stack_scripts
+from matrix_runner.scripts.stack import bay_of
 from tests.support.matrices import space
 from tests.support.scripts import DISKS, _Text, rendered
 from tests.support.shell import complaints

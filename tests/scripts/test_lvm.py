@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.scripts.cell import cell_scripts, stack_scripts
-from runner.scripts.jinja import SHIPPED
+from matrix_runner.scripts.cell import cell_scripts, stack_scripts
+from matrix_runner.scripts.jinja import SHIPPED
 from tests.support.matrices import space
 from tests.support.shell import complaints
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.scripts.cell import Files, Place, workload_job
+from matrix_runner.scripts.cell import Files, Place, workload_job
 from tests.scripts import blocktrace
 from tests.scripts.blocktrace import covered, forward, total, usual
 from tests.support.matrices import space
@@ -21,7 +21,7 @@ from tests.support.matrices import space
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runner.space.space import Cell
+    from matrix_runner.space.space import Cell
     from tests.scripts.blocktrace import Disk, Seen
 
 pytestmark = pytest.mark.skipif(bool(blocktrace.why_not()), reason=blocktrace.why_not())

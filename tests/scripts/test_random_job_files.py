@@ -13,8 +13,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from runner.scripts.cell import Files, Place, workload_job
-from runner.space.load import parse
+from matrix_runner.scripts.cell import Files, Place, workload_job
+from matrix_runner.space.load import parse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

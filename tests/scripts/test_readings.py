@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.scripts.cell import cell_scripts, stack_scripts
+from matrix_runner.scripts.cell import cell_scripts, stack_scripts
 from tests.support.matrices import space
 
 TEXT = """\

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.scripts.recommended_commands import recommended_script
-from runner.space.load import load
+from matrix_runner.scripts.recommended_commands import recommended_script
+from matrix_runner.space.load import load
 from tests.support.amounts import TIMES
 from tests.support.matrices import space
 from tests.support.scripts import EVERYTHING
@@ -20,7 +20,7 @@ from tests.support.shell import complaints
 if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion
 
-    from runner.space.space import Cell
+    from matrix_runner.space.space import Cell
 
 ROOT = Path(__file__).parents[2]
 TUNED = """\

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.scripts.cell import cell_scripts, files_of, find_error, job, stack_scripts
-from runner.scripts.jinja import render
-from runner.scripts.replay import SECTOR, placed
+from matrix_runner.scripts.cell import cell_scripts, files_of, find_error, job, stack_scripts
+from matrix_runner.scripts.jinja import render
+from matrix_runner.scripts.replay import SECTOR, placed
 from tests.support.shell import complaints
 from tests.support.traces import STEADY, declared, iolog
 

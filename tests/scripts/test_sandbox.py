@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.base.errors import BadInput
-from runner.scripts.jinja import check_syntax, render
+from matrix_runner.base.errors import BadInput
+from matrix_runner.scripts.jinja import check_syntax, render
 
 if TYPE_CHECKING:
     from tests.support.command import Call
@@ -45,7 +45,7 @@ def test_a_template_cannot_leave_its_sandbox(tmp_path: Path, text: str) -> None:
     ],
 )
 def test_a_template_has_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, problem: str) -> None:
-    monkeypatch.setattr("runner.scripts.jinja.MOST_SECONDS", 0.1)
+    monkeypatch.setattr("matrix_runner.scripts.jinja.MOST_SECONDS", 0.1)
     before = resource.getrlimit(resource.RLIMIT_DATA), signal.getsignal(signal.SIGVTALRM)
     (tmp_path / "mine.sh").write_text(text)
     with pytest.raises(BadInput, match=problem):

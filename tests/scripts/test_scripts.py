@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from runner.base.errors import BadInput
-from runner.language.workload import Workload
-from runner.results.fio_output import parse
-from runner.scripts.cell import (
+from matrix_runner.base.errors import BadInput
+from matrix_runner.language.workload import Workload
+from matrix_runner.results.fio_output import parse
+from matrix_runner.scripts.cell import (
     Place,
     cell_scripts,
     find_rejected,
@@ -21,9 +21,9 @@ from runner.scripts.cell import (
     trial_seed,
     workload_job,
 )
-from runner.scripts.jinja import SHIPPED, fio_value, render, shell_words
-from runner.space.space import Cell
-from runner.space.variants import Variant
+from matrix_runner.scripts.jinja import SHIPPED, fio_value, render, shell_words
+from matrix_runner.space.space import Cell
+from matrix_runner.space.variants import Variant
 from tests.support.amounts import TIMES
 from tests.support.matrices import SWEEP, space
 from tests.support.scripts import DISKS, EVERYTHING, _Text, rendered

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.scripts.cell import Rendered, cell_scripts, stack_scripts
-from runner.space.load import load
+from matrix_runner.scripts.cell import Rendered, cell_scripts, stack_scripts
+from matrix_runner.space.load import load
 
 SHIPPED = sorted((Path(__file__).parents[2] / "matrix").glob("*.yaml"))
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from runner.engine.batch_messages import BatchRequest, Outbox
-from runner.machines.base import APPLIANCE
-from runner.machines.dry import Dry
-from runner.results.record import Outcome
-from runner.results.trial_message import decode_trial
-from runner.session import batch as session
+from matrix_runner.engine.batch_messages import BatchRequest, Outbox
+from matrix_runner.machines.base import APPLIANCE
+from matrix_runner.machines.dry import Dry
+from matrix_runner.results.record import Outcome
+from matrix_runner.results.trial_message import decode_trial
+from matrix_runner.session import batch as session
 from tests.support.batches import ORDER, messages_of, request_of
 from tests.support.engine import Bench, Dying
 from tests.support.matrices import SMALL
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from runner.machines.base import MachineOptions
+    from matrix_runner.machines.base import MachineOptions
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_a_file_that_was_not_sent_is_not_read_here(tmp_path: Path) -> None:
 
 def test_the_process_leaves_no_folder_and_removes_those_of_killed_ones(bench: Bench, tmp_path: Path) -> None:
     (batch, *_) = bench.plan.batches(1)
-    command = [sys.executable, "-m", "runner.cli", "batch"]
+    command = [sys.executable, "-m", "matrix_runner.cli", "batch"]
     environment = os.environ | {"TMPDIR": str(tmp_path / "scratch")}
     (tmp_path / "scratch").mkdir()
     line = request_of(batch).model_dump_json().encode() + b"\n"

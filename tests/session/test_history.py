@@ -6,23 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.reports.history import Past, sparkline
-from runner.results.environment import Host
-from runner.results.journal import Journal
-from runner.results.run_folder import load
-from runner.results.store import SharedStore
-from runner.results.store_sync import bring_up_to_date
-from runner.results.store_tables import Address, address_of
-from runner.session import history
-from runner.session.finish import report
-from runner.session.history import earlier_figures
-from runner.statistics.stopping import Estimate
+from matrix_runner.reports.history import Past, sparkline
+from matrix_runner.results.environment import Host
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.run_folder import load
+from matrix_runner.results.store import SharedStore
+from matrix_runner.results.store_sync import bring_up_to_date
+from matrix_runner.results.store_tables import Address, address_of
+from matrix_runner.session import history
+from matrix_runner.session.finish import report
+from matrix_runner.session.history import earlier_figures
+from matrix_runner.statistics.stopping import Estimate
 from tests.results import past
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from runner.results.run_folder import RunFolder
+    from matrix_runner.results.run_folder import RunFolder
 
 HEADLINES = {"c1": "read_iops", "c2": "total_iops"}
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.base import process
-from runner.base.errors import HarnessBroken
-from runner.engine.rigs import simulated_disk_facts
-from runner.results.environment import Digests, Host, flatten_environment
-from runner.session import host_facts as host
-from runner.simdisks.disk import Disk, Link
-from runner.space.load import disk_model
+from matrix_runner.base import process
+from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.engine.rigs import simulated_disk_facts
+from matrix_runner.results.environment import Digests, Host, flatten_environment
+from matrix_runner.session import host_facts as host
+from matrix_runner.simdisks.disk import Disk, Link
+from matrix_runner.space.load import disk_model
 
 if TYPE_CHECKING:
     from pathlib import Path

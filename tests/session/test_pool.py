@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.engine.batch_messages import BatchRequest
-from runner.machines import Where
-from runner.results.environment import DiskFacts
-from runner.session import pool as session
-from runner.session.disk_lease import RunDisks
-from runner.session.pool import Pool
-from runner.space.declared_files import Match, parse_lab
+from matrix_runner.engine.batch_messages import BatchRequest
+from matrix_runner.machines import Where
+from matrix_runner.results.environment import DiskFacts
+from matrix_runner.session import pool as session
+from matrix_runner.session.disk_lease import RunDisks
+from matrix_runner.session.pool import Pool
+from matrix_runner.space.declared_files import Match, parse_lab
 from tests.support.batches import ORDER, messages_of
 from tests.support.matrices import space
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from runner.engine.batch_messages import Message
+    from matrix_runner.engine.batch_messages import Message
 
 TEXT = """\
 name: small

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.base.errors import BadInput
-from runner.results.run_folder import create
-from runner.session.resume import choose_run, run_to_continue
+from matrix_runner.base.errors import BadInput
+from matrix_runner.results.run_folder import create
+from matrix_runner.session.resume import choose_run, run_to_continue
 from tests.results.past import manifest
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from runner.results.run_folder import Manifest, RunFolder
-    from runner.session.resume import RunChoice
+    from matrix_runner.results.run_folder import Manifest, RunFolder
+    from matrix_runner.session.resume import RunChoice
 
 
 def unfinished(number: int = 1, **changes: Any) -> Manifest:

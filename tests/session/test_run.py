@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from runner.base.errors import BadInput, Exit
-from runner.engine.scheduler import Scheduler
-from runner.machines import Where
-from runner.session.prepare import PreparedRun, RunOptions, prepare
-from runner.session.run import Observer, run
+from matrix_runner.base.errors import BadInput, Exit
+from matrix_runner.engine.scheduler import Scheduler
+from matrix_runner.machines import Where
+from matrix_runner.session.prepare import PreparedRun, RunOptions, prepare
+from matrix_runner.session.run import Observer, run
 from tests.support.stops import AtOnce, ToTheEnd
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from runner.engine.recorder import Event
-    from runner.session.finish import Ending
-    from runner.session.run_request import RunRequest
+    from matrix_runner.engine.recorder import Event
+    from matrix_runner.session.finish import Ending
+    from matrix_runner.session.run_request import RunRequest
     from tests.support.command import Call
 
 MATRIX = """\
@@ -106,7 +106,7 @@ def test_a_part_of_the_matrix_is_named_with_its_size(tmp_path: Path) -> None:
 
 
 def test_a_mistake_in_the_matrix_removes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runner.session.prepare.sweep", lambda _: pytest.fail("leftovers were removed"))
+    monkeypatch.setattr("matrix_runner.session.prepare.sweep", lambda _: pytest.fail("leftovers were removed"))
     (tmp_path / "small.yaml").write_text(MATRIX.replace("level: 0", "level: 7"))
     with pytest.raises(BadInput):
         prepare(RunOptions(tmp_path / "small.yaml", Where("dry"), tmp_path / "results"), print)

@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.base.errors import BadInput, Exit
-from runner.cli import main
-from runner.language.hosts import Needs
-from runner.machines.dry import Dry
-from runner.scripts import jinja as environment
-from runner.session.cluster import order_for_batches
-from runner.session.resume import choose_run
-from runner.session.run import _versions
-from runner.session.run_request import RunRequest, check_kernel, kernel_content
-from runner.session.selected_matrix import load_selected
-from runner.space.declared_files import matched, parse_lab
+from matrix_runner.base.errors import BadInput, Exit
+from matrix_runner.cli import main
+from matrix_runner.language.hosts import Needs
+from matrix_runner.machines.dry import Dry
+from matrix_runner.scripts import jinja as environment
+from matrix_runner.session.cluster import order_for_batches
+from matrix_runner.session.resume import choose_run
+from matrix_runner.session.run import _versions
+from matrix_runner.session.run_request import RunRequest, check_kernel, kernel_content
+from matrix_runner.session.selected_matrix import load_selected
+from matrix_runner.space.declared_files import matched, parse_lab
 from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from runner.machines.base import MachineOptions
-    from runner.session.resume import RunChoice
+    from matrix_runner.machines.base import MachineOptions
+    from matrix_runner.session.resume import RunChoice
     from tests.support.command import Said
 
 
@@ -153,7 +153,7 @@ def test_a_machine_gets_the_kernel_image_from_the_start_of_the_run(
         return choose_run(*args, **how)
 
     monkeypatch.setattr(Dry, "from_options", classmethod(from_options))
-    monkeypatch.setattr("runner.session.run.choose_run", meanwhile)
+    monkeypatch.setattr("matrix_runner.session.run.choose_run", meanwhile)
     (tmp_path / "m.yaml").write_text(SMALL)
     image.write_bytes(b"as it was")
     meant = kernel_content(str(image))
@@ -194,7 +194,7 @@ def test_an_internal_error_does_not_look_like_a_failed_guideline(
     def breaks(**_: object) -> None:
         raise KeyError("x.d")
 
-    monkeypatch.setattr("runner.cli.cli.main", breaks)
+    monkeypatch.setattr("matrix_runner.cli.cli.main", breaks)
     with pytest.raises(SystemExit) as caught:
         main()
     assert caught.value.code == Exit.BROKEN
@@ -208,7 +208,7 @@ def test_an_interrupt_is_no_internal_error(monkeypatch: pytest.MonkeyPatch) -> N
     def interrupted(**_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("runner.cli.cli.main", interrupted)
+    monkeypatch.setattr("matrix_runner.cli.cli.main", interrupted)
     with pytest.raises(SystemExit) as caught:
         main()
     assert caught.value.code == Exit.INTERRUPTED

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 
-from runner.engine.costs import COSTS
-from runner.machines import Where
-from runner.machines.base import MachineOptions, RigLost, RigSpec, Step, StepResult
-from runner.machines.dry import Dry, DryRig
-from runner.results.record import HOST_LIMITED, SLOW
-from runner.results.run_folder import load
-from runner.session.prepare import PreparedRun, RunOptions, prepare
-from runner.session.run import Observer, run
-from runner.session.selected_matrix import load_selected
-from runner.session.slow_motion import most_demanding
-from runner.simdisks.clib import Report
-from runner.simdisks.disk import slow_of
+from matrix_runner.engine.costs import COSTS
+from matrix_runner.machines import Where
+from matrix_runner.machines.base import MachineOptions, RigLost, RigSpec, Step, StepResult
+from matrix_runner.machines.dry import Dry, DryRig
+from matrix_runner.results.record import HOST_LIMITED, SLOW
+from matrix_runner.results.run_folder import load
+from matrix_runner.session.prepare import PreparedRun, RunOptions, prepare
+from matrix_runner.session.run import Observer, run
+from matrix_runner.session.selected_matrix import load_selected
+from matrix_runner.session.slow_motion import most_demanding
+from matrix_runner.simdisks.clib import Report
+from matrix_runner.simdisks.disk import slow_of
 from tests.support.stops import AtOnce, ToTheEnd
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def factors(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     def machine(_name: str, _options: MachineOptions) -> Host:
         return Host()
 
-    monkeypatch.setattr("runner.session.run.machine", machine)
+    monkeypatch.setattr("matrix_runner.session.run.machine", machine)
     found: list[int] = []
     monkeypatch.setattr(Host, "factors", found, raising=False)
     return found

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.base.process import run
-from runner.simdisks.check import serve_disk
-from runner.simdisks.clib import Library, SimulatedDisk, build_library, load_library
-from runner.simdisks.disk import Disk, Physics
-from runner.simdisks.server import counters_between
-from runner.space.load import disk_model
+from matrix_runner.base.process import run
+from matrix_runner.simdisks.check import serve_disk
+from matrix_runner.simdisks.clib import Library, SimulatedDisk, build_library, load_library
+from matrix_runner.simdisks.disk import Disk, Physics
+from matrix_runner.simdisks.server import counters_between
+from matrix_runner.space.load import disk_model
 from tests.support.matrices import space
 
 MIB, PAGE = 2**20, 4096

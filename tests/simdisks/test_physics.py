@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.simdisks.check import Job, Probe, ProbeResult, predict_rate, turnaround
-from runner.simdisks.clib import Board, Library, Report, SimulatedDisk, What, build_library, load_library
-from runner.simdisks.disk import Physics
-from runner.simdisks.server import Overload
-from runner.space.includes import models
-from runner.space.load import disk_model
+from matrix_runner.simdisks.check import Job, Probe, ProbeResult, predict_rate, turnaround
+from matrix_runner.simdisks.clib import Board, Library, Report, SimulatedDisk, What, build_library, load_library
+from matrix_runner.simdisks.disk import Physics
+from matrix_runner.simdisks.server import Overload
+from matrix_runner.space.includes import models
+from matrix_runner.space.load import disk_model
 
 GIB, MIB, KIB = 2**30, 2**20, 2**10
 SIZE = 2 * GIB

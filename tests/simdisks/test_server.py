@@ -17,16 +17,16 @@ from shutil import which
 
 import pytest
 
-from runner.base.errors import HarnessBroken
-from runner.base.process import kill, run, spawn
-from runner.engine.trial_result import finding
-from runner.machines.base import StepResult
-from runner.results.record import Outcome
-from runner.simdisks import check
-from runner.simdisks.check import serve_disk
-from runner.simdisks.clib import Board, Report, build_library, load_library
-from runner.simdisks.disk import Disk, Fault, Link, Physics
-from runner.simdisks.server import (
+from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.base.process import kill, run, spawn
+from matrix_runner.engine.trial_result import finding
+from matrix_runner.machines.base import StepResult
+from matrix_runner.results.record import Outcome
+from matrix_runner.simdisks import check
+from matrix_runner.simdisks.check import serve_disk
+from matrix_runner.simdisks.clib import Board, Report, build_library, load_library
+from matrix_runner.simdisks.disk import Disk, Fault, Link, Physics
+from matrix_runner.simdisks.server import (
     HOST_FAILED,
     ROOM,
     Overload,
@@ -39,7 +39,7 @@ from runner.simdisks.server import (
     stdio_command,
     wait_for_socket,
 )
-from runner.space.load import disk_model
+from matrix_runner.space.load import disk_model
 
 IDEAL = Disk(64 * 2**20, "virtio", Physics("ideal"))
 VOLUME = Disk(64 * 2**20, "virtio", disk_model("cloud-80iops").physics(1))

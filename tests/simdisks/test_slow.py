@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.simdisks.clib import Board, Library, SimulatedDisk, What, build_library, load_library
-from runner.space.load import disk_model
+from matrix_runner.simdisks.clib import Board, Library, SimulatedDisk, What, build_library, load_library
+from matrix_runner.space.load import disk_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.base.errors import BadInput, UnfitFile
-from runner.scripts.jinja import check_syntax, render
-from runner.space.load import read_beside
+from matrix_runner.base.errors import BadInput, UnfitFile
+from matrix_runner.scripts.jinja import check_syntax, render
+from matrix_runner.space.load import read_beside
 from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from runner.base.errors import BadInput
-from runner.language import messages, yaml_source
-from runner.language.yaml_source import MAX_DEPTH
-from runner.space.load import BadMatrix, parse
+from matrix_runner.base.errors import BadInput
+from matrix_runner.language import messages, yaml_source
+from matrix_runner.language.yaml_source import MAX_DEPTH
+from matrix_runner.space.load import BadMatrix, parse
 from tests.support.matrices import SMALL
 
 #: The most characters of all errors of a file together.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from runner.space import workloads
-from runner.space.ceiling import factors
-from runner.space.load import BadMatrix, parse
-from runner.space.select import select
+from matrix_runner.space import workloads
+from matrix_runner.space.ceiling import factors
+from matrix_runner.space.load import BadMatrix, parse
+from matrix_runner.space.select import select
 from tests.support.matrices import SMALL, SWEEP
 
 TEN = "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]"

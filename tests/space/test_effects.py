@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runner.space.select import Shard, select, sharded
+from matrix_runner.space.select import Shard, select, sharded
 from tests.support.matrices import space
 
 TEXT = """\

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.base.errors import BadInput
-from runner.engine.estimate import Pace, building_of, bytes_of, estimate, laid_out, resync_of
-from runner.engine.plan import Plan
-from runner.language.workload import Workload
-from runner.space.select import select
-from runner.space.space import Cell
+from matrix_runner.base.errors import BadInput
+from matrix_runner.engine.estimate import Pace, building_of, bytes_of, estimate, laid_out, resync_of
+from matrix_runner.engine.plan import Plan
+from matrix_runner.language.workload import Workload
+from matrix_runner.space.select import select
+from matrix_runner.space.space import Cell
 from tests.support.costs import free
 from tests.support.matrices import space
 

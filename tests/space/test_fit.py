@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.space.load import BadMatrix, parse
-from runner.space.rules import rule_of
-from runner.space.select import Ruled, select, values_of
+from matrix_runner.space.load import BadMatrix, parse
+from matrix_runner.space.rules import rule_of
+from matrix_runner.space.select import Ruled, select, values_of
 from tests.support.matrices import space
 
 MIXED = """\

@@ -7,13 +7,13 @@ import jsonschema
 import pytest
 from ruamel.yaml import YAML
 
-from runner.base.errors import BadInput
-from runner.cli.schema import schema_text
-from runner.language.guidelines import SHAPES, Amount
-from runner.language.metrics import OF_DIRECTION
-from runner.results.fio_output import Direction
-from runner.results.journal_tables import DIRECTION
-from runner.space.load import BadMatrix, load, parse
+from matrix_runner.base.errors import BadInput
+from matrix_runner.cli.schema import schema_text
+from matrix_runner.language.guidelines import SHAPES, Amount
+from matrix_runner.language.metrics import OF_DIRECTION
+from matrix_runner.results.fio_output import Direction
+from matrix_runner.results.journal_tables import DIRECTION
+from matrix_runner.space.load import BadMatrix, load, parse
 from tests.support.matrices import SWEEP
 
 ROOT = Path(__file__).parents[2]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from runner.base.errors import BadInput
-from runner.scripts.cell import Files, Place, find_error, workload_job
-from runner.space.load import Declared, parse
+from matrix_runner.base.errors import BadInput
+from matrix_runner.scripts.cell import Files, Place, find_error, workload_job
+from matrix_runner.space.load import Declared, parse
 
 START = (
     "name: m\ndisks: {count: 4, size: 256MiB}\nlayouts: {raw: [disk], fs: [md: {level: 5}, fs: {type: ext4}]}\n"

@@ -10,13 +10,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from runner.base.errors import BadInput
-from runner.language.matrix import Matrix
-from runner.language.yaml_source import Flaw, UnreadableError, read
-from runner.space.includes import validated
-from runner.space.load import BadMatrix, parse
-from runner.space.select import values_of
-from runner.space.space import Space
+from matrix_runner.base.errors import BadInput
+from matrix_runner.language.matrix import Matrix
+from matrix_runner.language.yaml_source import Flaw, UnreadableError, read
+from matrix_runner.space.includes import validated
+from matrix_runner.space.load import BadMatrix, parse
+from matrix_runner.space.select import values_of
+from matrix_runner.space.space import Space
 from tests.support.matrices import SMALL, SWEEP
 from tests.support.mistakes import errors
 

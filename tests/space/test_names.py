@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.base.errors import BadInput
-from runner.results.names import parts_of
-from runner.space.load import parse
-from runner.space.select import select
+from matrix_runner.base.errors import BadInput
+from matrix_runner.results.names import parts_of
+from matrix_runner.space.load import parse
+from matrix_runner.space.select import select
 from tests.support.matrices import SMALL, space
 
 if TYPE_CHECKING:
-    from runner.space.space import Space
+    from matrix_runner.space.space import Space
 
 words = st.text(max_size=12)
 kernels = st.lists(words | st.sampled_from(["..", ".", "~/bz", "a/b", "a_b", "debian-12"]), min_size=1, max_size=4)

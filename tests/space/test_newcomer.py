@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
-import runner
-from runner.base.errors import BadInput
-from runner.language.hints import PATTERNS, as_name
-from runner.space.load import parse
+import matrix_runner
+from matrix_runner.base.errors import BadInput
+from matrix_runner.language.hints import PATTERNS, as_name
+from matrix_runner.space.load import parse
 
 if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion
@@ -176,7 +176,7 @@ def test_the_nearest_name_is_shown(text: str, name: str) -> None:
 
 
 def test_no_pattern_of_the_language_is_shown_to_a_user() -> None:
-    package = Path(runner.__file__).parent
+    package = Path(matrix_runner.__file__).parent
     sources = [file.read_text() for room in ("language", "layers") for file in (package / room).rglob("*.py")]
     patterns = {found for text in sources for found in re.findall(r'pattern=r"(.*?)"[,)]', text)}
     assert len(patterns) > 5

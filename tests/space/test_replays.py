@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.base.errors import BadInput
-from runner.engine.costs import COSTS, GRACE, deadline, expected
-from runner.engine.estimate import Pace, bytes_of, most_bytes_of, seconds_of
-from runner.language.replay import MOST_REQUESTS, ReplayWorkload
+from matrix_runner.base.errors import BadInput
+from matrix_runner.engine.costs import COSTS, GRACE, deadline, expected
+from matrix_runner.engine.estimate import Pace, bytes_of, most_bytes_of, seconds_of
+from matrix_runner.language.replay import MOST_REQUESTS, ReplayWorkload
 from tests.support.traces import STEADY, declared, iolog
 
 if TYPE_CHECKING:
-    from runner.space.space import Cell
+    from matrix_runner.space.space import Cell
 
 FILES = "f: [disk, fs: {type: ext4}]"
 

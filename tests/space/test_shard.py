@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.base.errors import BadInput
-from runner.space.select import Shard, select, sharded
+from matrix_runner.base.errors import BadInput
+from matrix_runner.space.select import Shard, select, sharded
 from tests.support.matrices import space
 
 SPACE = space()

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.base.errors import BadInput
-from runner.space.load import BadMatrix
-from runner.space.select import select, values_of
-from runner.space.space import Space
+from matrix_runner.base.errors import BadInput
+from matrix_runner.space.load import BadMatrix
+from matrix_runner.space.select import select, values_of
+from matrix_runner.space.space import Space
 from tests.support.matrices import SMALL, SWEEP, space
 
 #: On one disk, and on two side by side.

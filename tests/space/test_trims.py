@@ -9,27 +9,27 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.base.errors import BadInput
-from runner.engine.rigs import rig_spec
-from runner.engine.trial import StackOnRig
-from runner.engine.trial_result import Finding, finding
-from runner.machines.base import Step
-from runner.machines.dry import Dry, plausible
-from runner.reports.csv_files import trials_csv
-from runner.reports.junit import junit
-from runner.reports.run_data import RunData
-from runner.reports.terminal import table
-from runner.results.journal import Journal
-from runner.results.record import Outcome
-from runner.scripts.cell import cell_scripts, job, stack_scripts
-from runner.simdisks.clib import Report
-from runner.space.load import parse
+from matrix_runner.base.errors import BadInput
+from matrix_runner.engine.rigs import rig_spec
+from matrix_runner.engine.trial import StackOnRig
+from matrix_runner.engine.trial_result import Finding, finding
+from matrix_runner.machines.base import Step
+from matrix_runner.machines.dry import Dry, plausible
+from matrix_runner.reports.csv_files import trials_csv
+from matrix_runner.reports.junit import junit
+from matrix_runner.reports.run_data import RunData
+from matrix_runner.reports.terminal import table
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import Outcome
+from matrix_runner.scripts.cell import cell_scripts, job, stack_scripts
+from matrix_runner.simdisks.clib import Report
+from matrix_runner.space.load import parse
 from tests.reports.samples import SEQ, direction, measured
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from runner.space.space import Space
+    from matrix_runner.space.space import Space
 
 
 def trims(layers: str, disks: str = "count: 4, size: 256MiB", work: str = "{rw: randtrim, runtime: 1s}") -> Space:

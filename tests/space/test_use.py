@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from runner.scripts.cell import cell_scripts, stack_scripts
-from runner.space.load import BadMatrix, load, parse
-from runner.space.select import select
+from matrix_runner.scripts.cell import cell_scripts, stack_scripts
+from matrix_runner.space.load import BadMatrix, load, parse
+from matrix_runner.space.select import select
 from tests.support.matrices import SMALL, space
 
 RAIDS = """\

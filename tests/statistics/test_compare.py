@@ -10,7 +10,7 @@ import scipy  # its parts are imported when they are used
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from runner.statistics.ratios import (
+from matrix_runner.statistics.ratios import (
     EARLY_ALPHA_SHARE,
     Ratio,
     Verdict,
@@ -21,7 +21,7 @@ from runner.statistics.ratios import (
     unpaired_ratio,
     verdicts,
 )
-from runner.statistics.stopping import Rule, is_precise
+from matrix_runner.statistics.stopping import Rule, is_precise
 
 RULE = Rule(least=3, most=20, until=0.05)
 rates = st.floats(1e-3, 1e12)
@@ -199,7 +199,7 @@ def test_of_many_comparisons_one_surprise_is_none() -> None:
 
 def test_where_nothing_is_surprising_no_correction_is_loaded() -> None:
     script = (
-        "import sys; from runner.statistics.ratios import unpaired_ratio, verdicts;"
+        "import sys; from matrix_runner.statistics.ratios import unpaired_ratio, verdicts;"
         "verdicts([unpaired_ratio([1., 2.], [1., 2.1])] * 3, .05); sys.exit('scipy.stats' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.guidelines import correlated
-from runner.statistics.correlation import (
+from matrix_runner.statistics.correlation import (
     MOST,
     MOST_UNSEEN,
     clear_correlation,
@@ -16,7 +16,7 @@ from runner.statistics.correlation import (
     highest_correlation,
     lag_correlation,
 )
-from runner.statistics.ratios import t_factor
+from matrix_runner.statistics.ratios import t_factor
 
 
 def series(correlation: float, n: int, times: int) -> list[list[float]]:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.guidelines import correlated
-from runner.statistics.changes import (
+from matrix_runner.statistics.changes import (
     FEW_ORDERS,
     LEAST_NIGHTS,
     ORDERS,
@@ -23,7 +23,7 @@ from runner.statistics.changes import (
     find_changes,
     read_history,
 )
-from runner.statistics.ratios import unpaired_ratio
+from matrix_runner.statistics.ratios import unpaired_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Callable

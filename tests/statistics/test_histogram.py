@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.statistics.percentile import Distribution, Histogram, merge
+from matrix_runner.statistics.percentile import Distribution, Histogram, merge
 
 bins = st.dictionaries(st.integers(0, 2**62), st.integers(1, 10**9), min_size=1, max_size=30)
 shares = st.floats(0.0001, 1)

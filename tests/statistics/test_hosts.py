@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from runner.results.record import HOST
-from runner.statistics.hosts import host_ratios
-from runner.statistics.ratios import paired_ratio
+from matrix_runner.results.record import HOST
+from matrix_runner.statistics.hosts import host_ratios
+from matrix_runner.statistics.ratios import paired_ratio
 from tests.reports.samples import measured
 
 

@@ -5,7 +5,7 @@ import scipy  # its parts are imported when they are used
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from runner.statistics.ratios import student_interval
+from matrix_runner.statistics.ratios import student_interval
 
 values = st.lists(st.floats(-1e9, 1e9), min_size=2, max_size=30)
 

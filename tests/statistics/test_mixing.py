@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bench.stated import compares
-from runner.statistics.mixing import Sides, mixture_shares
+from matrix_runner.statistics.mixing import Sides, mixture_shares
 
 
 def share_of(times: int, seed: int, *asked: float, **how: int) -> float:

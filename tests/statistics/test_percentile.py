@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.statistics.percentile import DamagedHistogram, Histogram, estimated_percentiles, needs, percentiles
-from runner.statistics.stopping import Rule, StopReason
+from matrix_runner.statistics.percentile import DamagedHistogram, Histogram, estimated_percentiles, needs, percentiles
+from matrix_runner.statistics.stopping import Rule, StopReason
 from tests.support.amounts import times
 
 RULE = Rule(3, 3)

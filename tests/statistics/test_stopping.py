@@ -8,8 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from runner.statistics.ratios import student_interval
-from runner.statistics.stopping import (
+from matrix_runner.statistics.ratios import student_interval
+from matrix_runner.statistics.stopping import (
     FIRST_LOOK_SHARE,
     Rule,
     StopReason,

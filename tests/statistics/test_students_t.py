@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import stdtr, stdtrit
 
-from runner.statistics.ratios import t_factor, two_sided_p
+from matrix_runner.statistics.ratios import t_factor, two_sided_p
 
 freedoms = st.floats(1, 1e5)
 
@@ -46,7 +46,7 @@ def test_the_ends(freedom: float) -> None:
 def test_two_samples_are_compared_without_scipy() -> None:
     """Its import takes a quarter of the second in which a command is to answer from the store."""
     script = (
-        "import sys; from runner.statistics.ratios import unpaired_ratio; unpaired_ratio([1.0, 2.0, 4.0], [3.0, 4.0]); "
+        "import sys; from matrix_runner.statistics.ratios import unpaired_ratio; unpaired_ratio([1.0, 2.0, 4.0], [3.0, 4.0]); "
         "sys.exit('scipy' in sys.modules or 'numpy' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0

@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.guidelines.samples import Verdict, measured_cell
-from runner.language.metrics import BESIDE, DECIMALS, KNOWN
-from runner.statistics.stopping import Rule
-from runner.studies.compare import MARGIN, ComparedFigure, RatioVerdict, columns_of, compare_published, tally
-from runner.studies.page import display_table
+from matrix_runner.guidelines.samples import Verdict, measured_cell
+from matrix_runner.language.metrics import BESIDE, DECIMALS, KNOWN
+from matrix_runner.statistics.stopping import Rule
+from matrix_runner.studies.compare import MARGIN, ComparedFigure, RatioVerdict, columns_of, compare_published, tally
+from matrix_runner.studies.page import display_table
 from tests.guidelines.world import cells, guideline, row, run, verdict
 from tests.results import past
 from tests.support.studies import PAIR, published, times
 
 if TYPE_CHECKING:
-    from runner.language.published import Published
-    from runner.results.record import Trial
+    from matrix_runner.language.published import Published
+    from matrix_runner.results.record import Trial
 
 
 def twice(value: float = 160, **more: Any) -> Published:

@@ -9,10 +9,10 @@ import jsonschema
 import pytest
 from ruamel.yaml import YAML
 
-from runner.base.errors import BadInput
-from runner.cli.schema import schema_text
-from runner.space.load import BadMatrix, load
-from runner.space.studies import parse_published, study_beside
+from matrix_runner.base.errors import BadInput
+from matrix_runner.cli.schema import schema_text
+from matrix_runner.space.load import BadMatrix, load
+from matrix_runner.space.studies import parse_published, study_beside
 from tests.support.matrices import SMALL, space
 
 ROOT = Path(__file__).parents[2]

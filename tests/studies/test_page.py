@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.base.errors import BadInput
-from runner.reports.table import as_csv
-from runner.studies.compare import compare_published
-from runner.studies.page import (
+from matrix_runner.base.errors import BadInput
+from matrix_runner.reports.table import as_csv
+from matrix_runner.studies.compare import compare_published
+from matrix_runner.studies.page import (
     BEGIN,
     END,
     data_table,

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from runner.simdisks.check import Job, predict_rate
-from runner.simdisks.clib import build_library, load_library
-from runner.space.load import disk_model
+from matrix_runner.simdisks.check import Job, predict_rate
+from matrix_runner.simdisks.clib import build_library, load_library
+from matrix_runner.space.load import disk_model
 
 STUDIES = Path(__file__).parents[2] / "matrix" / "studies"
 MB, MIB = 10**6, 1 << 20

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.studies.page import BEGIN
+from matrix_runner.studies.page import BEGIN
 
 STUDIES = Path(__file__).parents[2] / "matrix" / "studies"
 PAGES = sorted(STUDIES.glob("*/**/README.md"))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.space.load import load
+from matrix_runner.space.load import load
 
 STUDIES = Path(__file__).parents[2] / "matrix" / "studies"
 FOLDERS = [STUDIES / "multi-zone", *sorted(path.parent for path in STUDIES.glob("raid-wiki/**/matrix.yaml"))]

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from runner import __version__
-from runner.engine.batch_messages import BatchRequest, Message, Order, Outbox
-from runner.session.batch import Batches
+from matrix_runner import __version__
+from matrix_runner.engine.batch_messages import BatchRequest, Message, Order, Outbox
+from matrix_runner.session.batch import Batches
 from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from runner.engine.plan import Batch
+    from matrix_runner.engine.plan import Batch
 
 ORDER = Order(digest="small", version=__version__, name="sweep.yaml", text=SMALL, machine="dry")
 

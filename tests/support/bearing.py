@@ -7,14 +7,14 @@ from contextlib import asynccontextmanager
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
-from runner.machines.dry import Dry, DryRig, plausible
-from runner.simdisks.clib import Report
+from matrix_runner.machines.dry import Dry, DryRig, plausible
+from matrix_runner.simdisks.clib import Report
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
 
-    from runner.machines.base import RigSpec, Step, StepResult
+    from matrix_runner.machines.base import RigSpec, Step, StepResult
 
 
 NOTHING = Report(**{one.name: 0 for one in fields(Report)})

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from runner.results.environment import Host
-from runner.results.run_folder import Manifest
+from matrix_runner.results.environment import Host
+from matrix_runner.results.run_folder import Manifest
 
 
 def manifest(**changes: object) -> Manifest:

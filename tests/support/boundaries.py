@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench.fuzz_parsers import parsers
-from runner.base.errors import BadInput
+from matrix_runner.base.errors import BadInput
 from tests.support.top import TOP
 
 if TYPE_CHECKING:

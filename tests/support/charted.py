@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING
 
-from runner.reports.axis_charts import Group
-from runner.reports.run_data import RunData
-from runner.results.record import CellRow, Trial
+from matrix_runner.reports.axis_charts import Group
+from matrix_runner.reports.run_data import RunData
+from matrix_runner.results.record import CellRow, Trial
 from tests.reports.samples import direction, measured
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from runner.engine.batch_messages import BatchRequest, Outbox
-from runner.engine.cluster_interface import Worker, WorkerLost
-from runner.session.batch import Batches
+from matrix_runner.engine.batch_messages import BatchRequest, Outbox
+from matrix_runner.engine.cluster_interface import Worker, WorkerLost
+from matrix_runner.session.batch import Batches
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.base import process
-from runner.cli import main
+from matrix_runner.base import process
+from matrix_runner.cli import main
 from tests.support.matrices import SMALL
 from tests.support.prepared import run_once
 
@@ -47,8 +47,8 @@ def _run_once(argv: Sequence[str], *, stdin: str = "", timeout: float = 60) -> s
 def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MATRIX_STORE", raising=False)
-    monkeypatch.setattr("runner.scripts.cell.run", run_once)
-    monkeypatch.setattr("runner.session.host_facts.run", _run_once)
+    monkeypatch.setattr("matrix_runner.scripts.cell.run", run_once)
+    monkeypatch.setattr("matrix_runner.session.host_facts.run", _run_once)
     # Estimates name the load of a busy host: the tests beside this one are none of its business.
     monkeypatch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))
 

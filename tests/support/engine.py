@@ -5,15 +5,15 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from runner.engine.concurrency import Level
-from runner.engine.executor import ONE, Executor
-from runner.engine.plan import Plan
-from runner.engine.recorder import Event, Listener
-from runner.machines.base import RigLost, Step, StepResult
-from runner.machines.dry import Dry, plausible
-from runner.results.journal import Journal
-from runner.results.record import Outcome, Trial
-from runner.space.select import select
+from matrix_runner.engine.concurrency import Level
+from matrix_runner.engine.executor import ONE, Executor
+from matrix_runner.engine.plan import Plan
+from matrix_runner.engine.recorder import Event, Listener
+from matrix_runner.machines.base import RigLost, Step, StepResult
+from matrix_runner.machines.dry import Dry, plausible
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import Outcome, Trial
+from matrix_runner.space.select import select
 from tests.support.execution import executor
 from tests.support.matrices import SMALL, space
 

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.engine.executor import ONE, Executor
-from runner.engine.recorder import RunContext
-from runner.engine.scheduler import Scheduler
+from matrix_runner.engine.executor import ONE, Executor
+from matrix_runner.engine.recorder import RunContext
+from matrix_runner.engine.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from runner.engine.budget import Spending
-    from runner.engine.concurrency import Level
-    from runner.engine.plan import Plan
-    from runner.engine.recorder import Listener, Shelf
-    from runner.guidelines.verdicts import Steering
-    from runner.hosts.exclusive import LeasedDisk
-    from runner.machines.base import Machine
-    from runner.results.journal import Journal
+    from matrix_runner.engine.budget import Spending
+    from matrix_runner.engine.concurrency import Level
+    from matrix_runner.engine.plan import Plan
+    from matrix_runner.engine.recorder import Listener, Shelf
+    from matrix_runner.guidelines.verdicts import Steering
+    from matrix_runner.hosts.exclusive import LeasedDisk
+    from matrix_runner.machines.base import Machine
+    from matrix_runner.results.journal import Journal
 
 
 def executor(

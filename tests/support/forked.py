@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pexpect
 from ptyprocess import PtyProcess  # type: ignore[import-untyped]
 
-from runner.cli import main
-from runner.scripts import cell
+from matrix_runner.cli import main
+from matrix_runner.scripts import cell
 from tests.support import prepared
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import gzip
 import struct
 from pathlib import Path
 
-from runner.machines.qemu.kernel_config import OPTIONS
+from matrix_runner.machines.qemu.kernel_config import OPTIONS
 
 
 def bzimage(release: bytes, payload: bytes) -> bytes:

@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.base.files import cache_dir
-from runner.base.process import dies_with_parent
-from runner.machines.qemu.argv import EMULATED_CPU, QEMU, escape
+from matrix_runner.base.files import cache_dir
+from matrix_runner.base.process import dies_with_parent
+from matrix_runner.machines.qemu.argv import EMULATED_CPU, QEMU, escape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -47,8 +47,8 @@ SUITES = {"12": "bookworm", "13": "trixie"}
 INSIDE = "/opt/matrix"
 MATRIX = f"""\
 #!/bin/sh
-export PYTHONPATH={INSIDE}/packages:{INSIDE}
-exec python3 -m runner.cli "$@"
+export PYTHONPATH={INSIDE}/packages:{INSIDE}/runner:{INSIDE}
+exec python3 -m matrix_runner.cli "$@"
 """
 
 

@@ -1,7 +1,7 @@
 """Matrices that several tests start from."""
 
-from runner.space.load import parse
-from runner.space.space import Space
+from matrix_runner.space.load import parse
+from matrix_runner.space.space import Space
 
 SWEEP = """\
 name: sweep

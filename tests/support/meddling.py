@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from runner.machines.base import Rig, Step, StepResult
+from matrix_runner.machines.base import Rig, Step, StepResult
 
 
 class Meddled:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from runner.base.errors import Exit
-from runner.space.load import Ask, BadMatrix, parse
+from matrix_runner.base.errors import Exit
+from matrix_runner.space.load import Ask, BadMatrix, parse
 
 
 def errors(text: str, ask: Ask = lambda _: ()) -> list[str]:

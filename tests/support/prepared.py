@@ -13,9 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.base import process
-from runner.reports import explore, html
-from runner.scripts import jinja
+from matrix_runner.base import process
+from matrix_runner.reports import explore, html
+from matrix_runner.scripts import jinja
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

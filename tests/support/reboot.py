@@ -5,17 +5,17 @@ from __future__ import annotations
 from contextlib import ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, cast
 
-from runner.machines.base import MachineOptions
-from runner.machines.qemu import Qemu
-from runner.machines.qemu.guest import DiskFiles
-from runner.machines.qemu.rig import QemuRig, wait_for_boot
+from matrix_runner.machines.base import MachineOptions
+from matrix_runner.machines.qemu import Qemu
+from matrix_runner.machines.qemu.guest import DiskFiles
+from matrix_runner.machines.qemu.rig import QemuRig, wait_for_boot
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from runner.machines.base import Rig
-    from runner.simdisks.disk import Disk
+    from matrix_runner.machines.base import Rig
+    from matrix_runner.simdisks.disk import Disk
 
 
 async def reboot(machine: Rig) -> None:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.machines.base import Rig, Step
+from matrix_runner.machines.base import Rig, Step
 from tests.support.matrices import space
 
 if TYPE_CHECKING:
-    from runner.space.space import Cell
+    from matrix_runner.space.space import Cell
 
 
 ROOT = Path(__file__).parents[2]
@@ -120,9 +120,9 @@ class Advice:
 
 
 def matrix(folder: Path, *words: str) -> str:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "runner")}
     environment.pop("MATRIX_STORE", None)
-    command = [sys.executable, "-m", "runner.cli", *words]
+    command = [sys.executable, "-m", "matrix_runner.cli", *words]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

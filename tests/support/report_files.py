@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from lxml import etree
 
-from runner.reports.html import page
+from matrix_runner.reports.html import page
 from tests.support.begun_runs import manifest
 
 if TYPE_CHECKING:
-    from runner.reports.run_data import RunData
-    from runner.results.run_folder import Manifest
+    from matrix_runner.reports.run_data import RunData
+    from matrix_runner.results.run_folder import Manifest
 
 
 def tree(content: RunData, about: Manifest | None = None, **room: int) -> etree._Element:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 
-from runner.reports.history import Past
-from runner.reports.run_data import RunData
-from runner.results.fio_output import table_by_position
-from runner.results.record import HOST_LIMITED, CellRow, Outcome, Trial
-from runner.results.usage import Usage
-from runner.statistics.percentile import Histogram
-from runner.studies.page import section
+from matrix_runner.reports.history import Past
+from matrix_runner.reports.run_data import RunData
+from matrix_runner.results.fio_output import table_by_position
+from matrix_runner.results.record import HOST_LIMITED, CellRow, Outcome, Trial
+from matrix_runner.results.usage import Usage
+from matrix_runner.statistics.percentile import Histogram
+from matrix_runner.studies.page import section
 from tests.reports.samples import direction, measured
 from tests.support.studies import MISSED
 from tests.support.verdicts import ALL

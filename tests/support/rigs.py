@@ -7,18 +7,18 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
-from runner.engine.rigs import rig_spec
-from runner.machines.base import Step
-from runner.machines.qemu import Qemu
+from matrix_runner.engine.rigs import rig_spec
+from matrix_runner.machines.base import Step
+from matrix_runner.machines.qemu import Qemu
 from tests.support.shared_rig import SharedRig
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from runner.machines.base import Rig, RigSpec
-    from runner.machines.qemu.rig import QemuRig
-    from runner.space.space import Space
+    from matrix_runner.machines.base import Rig, RigSpec
+    from matrix_runner.machines.qemu.rig import QemuRig
+    from matrix_runner.space.space import Space
 
 #: A machine with another number or size of disks is another template, and a template has to boot. Those of the first
 #: size are small enough to be compared byte by byte; file systems need larger ones, as many as in the README's matrix.

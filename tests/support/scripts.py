@@ -2,14 +2,14 @@
 
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
-from runner.scripts.cell import (
+from matrix_runner.scripts.cell import (
     cell_scripts,
     files_of,
     job,
     stack_scripts,
     trial_seed,
 )
-from runner.space.space import Cell
+from matrix_runner.space.space import Cell
 
 DISKS = tuple(f"/dev/disk/by-id/matrix-{number}" for number in range(4))
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
-from runner.machines.base import Step
-from runner.machines.qemu import Qemu
-from runner.machines.qemu.recipe import TEMPLATE_MODULES
+from matrix_runner.machines.base import Step
+from matrix_runner.machines.qemu import Qemu
+from matrix_runner.machines.qemu.recipe import TEMPLATE_MODULES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Iterator
     from pathlib import Path
 
-    from runner.machines.base import Rig, RigSpec
+    from matrix_runner.machines.base import Rig, RigSpec
 
 #: Discard all disks, whose files then read as zeros. It fails if anything has one of them, or if one has partitions.
 EMPTY = """\

@@ -5,14 +5,14 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from runner.engine.trial import StackOnRig
-from runner.machines.base import Rig, RigSpec, Step, StepResult
-from runner.machines.qemu import Qemu
-from runner.results.record import Outcome
-from runner.scripts.cell import cell_scripts, stack_scripts
-from runner.scripts.jinja import render
-from runner.space.layouts import top_of
-from runner.space.space import Cell, Space, Stack
+from matrix_runner.engine.trial import StackOnRig
+from matrix_runner.machines.base import Rig, RigSpec, Step, StepResult
+from matrix_runner.machines.qemu import Qemu
+from matrix_runner.results.record import Outcome
+from matrix_runner.scripts.cell import cell_scripts, stack_scripts
+from matrix_runner.scripts.jinja import render
+from matrix_runner.space.layouts import top_of
+from matrix_runner.space.space import Cell, Space, Stack
 from tests.support.reboot import KeptDisks, read_disks_anew
 from tests.support.rigs import rig_of, spec_of
 from tests.support.shared_rig import SharedRig, run_at

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from runner.language.published import Published
-from runner.studies.compare import compare_published
+from matrix_runner.language.published import Published
+from matrix_runner.studies.compare import compare_published
 from tests.guidelines.world import cells, run
 
 PAIR = cells(layout=["single", "raid0"])

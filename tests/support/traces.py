@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.space.load import Declared, parse
+from matrix_runner.space.load import Declared, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

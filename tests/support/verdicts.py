@@ -1,6 +1,6 @@
 """Verdicts of every kind."""
 
-from runner.guidelines.verdicts import Judgement
+from matrix_runner.guidelines.verdicts import Judgement
 from tests.guidelines.world import cells, guideline, run, verdict
 
 PAIR = cells(layout=["raid0", "far"])

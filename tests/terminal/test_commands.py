@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner
 from rich.cells import cell_len
 
-from runner.cli import _ACTIVITIES, _COMMANDS, cli, plan, screen
-from runner.session.selected_matrix import load_selected
+from matrix_runner.cli import _ACTIVITIES, _COMMANDS, cli, plan, screen
+from matrix_runner.session.selected_matrix import load_selected
 from tests.support import forked
 from tests.support.screen import READABLE, ROOT, SHIPPED, too_long
 from tests.support.terminal import Terminal

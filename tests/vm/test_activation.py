@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from runner.engine.rigs import rig_spec
-from runner.layers.lvm import CONFIG
-from runner.machines.base import MachineOptions, Rig, Step
-from runner.machines.qemu import Qemu
-from runner.scripts.cell import stack_scripts
+from matrix_runner.engine.rigs import rig_spec
+from matrix_runner.layers.lvm import CONFIG
+from matrix_runner.machines.base import MachineOptions, Rig, Step
+from matrix_runner.machines.qemu import Qemu
+from matrix_runner.scripts.cell import stack_scripts
 from tests.support.matrices import space
 from tests.support.reboot import reboot
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from runner.base.errors import BadInput, HarnessBroken
-from runner.engine.rigs import rig_spec
-from runner.engine.trial import StackOnRig
-from runner.machines.base import Rig, RigSpec, Step
-from runner.machines.qemu import Qemu
-from runner.space.layouts import top_of
-from runner.space.load import parse
-from runner.space.space import Space, Stack
+from matrix_runner.base.errors import BadInput, HarnessBroken
+from matrix_runner.engine.rigs import rig_spec
+from matrix_runner.engine.trial import StackOnRig
+from matrix_runner.machines.base import Rig, RigSpec, Step
+from matrix_runner.machines.qemu import Qemu
+from matrix_runner.space.layouts import top_of
+from matrix_runner.space.load import parse
+from matrix_runner.space.space import Space, Stack
 from tests.support.amounts import times
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(3000)]

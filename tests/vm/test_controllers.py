@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.language.matrix import SUITES
-from runner.machines.base import MachineOptions
-from runner.machines.qemu.appliance import provide
-from runner.machines.qemu.recipe import DEFAULT_KERNEL, Recipe
+from matrix_runner.language.matrix import SUITES
+from matrix_runner.machines.base import MachineOptions
+from matrix_runner.machines.qemu.appliance import provide
+from matrix_runner.machines.qemu.recipe import DEFAULT_KERNEL, Recipe
 from tests.support.lab import INSIDE, Bay, Lab, up
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.base.digests import DIGESTS, write_digests
-from runner.machines.base import NO_OPTIONS, MachineOptions, RigLost, RigSpec, Step
-from runner.machines.qemu import Qemu, appliance, recipe, template
-from runner.simdisks.disk import Disk
+from matrix_runner.base.digests import DIGESTS, write_digests
+from matrix_runner.machines.base import NO_OPTIONS, MachineOptions, RigLost, RigSpec, Step
+from matrix_runner.machines.qemu import Qemu, appliance, recipe, template
+from matrix_runner.simdisks.disk import Disk
 from tests.support.damage import flip
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ async def notices_of_an_array(scratch: Path, *, cold: bool = False) -> list[str]
 
 
 async def test_damaged_files_are_rebuilt_and_the_machine_works(base: appliance.Appliance, tmp_path: Path) -> None:
-    from runner.base.digests import forget_checks
+    from matrix_runner.base.digests import forget_checks
 
     assert await notices_of_an_array(tmp_path) == []
     (saved,) = (folder for _, _, folder in template.list_templates())

@@ -9,17 +9,17 @@ from typing import cast
 
 import pytest
 
-from runner.base.process import run
-from runner.engine.plan import Plan
-from runner.machines.base import RigLost, RigSpec, Step, StepResult
-from runner.machines.qemu import Qemu
-from runner.machines.qemu.rig import QemuRig
-from runner.results.journal import Journal
-from runner.results.record import Outcome
-from runner.simdisks.disk import Disk
-from runner.simdisks.server import counters_between, overload_of
-from runner.space.load import disk_model
-from runner.space.select import select
+from matrix_runner.base.process import run
+from matrix_runner.engine.plan import Plan
+from matrix_runner.machines.base import RigLost, RigSpec, Step, StepResult
+from matrix_runner.machines.qemu import Qemu
+from matrix_runner.machines.qemu.rig import QemuRig
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import Outcome
+from matrix_runner.simdisks.disk import Disk
+from matrix_runner.simdisks.server import counters_between, overload_of
+from matrix_runner.space.load import disk_model
+from matrix_runner.space.select import select
 from tests.support.engine import Shelf
 from tests.support.execution import executor
 from tests.support.matrices import space

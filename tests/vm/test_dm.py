@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from runner.engine.trial import SetUpFailed, StackOnRig
-from runner.machines.base import Rig
-from runner.machines.qemu import Qemu
-from runner.results.record import Outcome
-from runner.space.space import Stack
+from matrix_runner.engine.trial import SetUpFailed, StackOnRig
+from matrix_runner.machines.base import Rig
+from matrix_runner.machines.qemu import Qemu
+from matrix_runner.results.record import Outcome
+from matrix_runner.space.space import Stack
 from tests.support.matrices import space
 from tests.support.rigs import content_of
 from tests.support.shared_rig import SharedRig

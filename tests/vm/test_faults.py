@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from runner.engine.rigs import rig_spec
-from runner.engine.trial import Measured, StackOnRig
-from runner.machines.base import Rig
-from runner.machines.qemu import Qemu
-from runner.results.record import Outcome
-from runner.simdisks.disk import Fault
+from matrix_runner.engine.rigs import rig_spec
+from matrix_runner.engine.trial import Measured, StackOnRig
+from matrix_runner.machines.base import Rig
+from matrix_runner.machines.qemu import Qemu
+from matrix_runner.results.record import Outcome
+from matrix_runner.simdisks.disk import Fault
 from tests.support.matrices import space
 from tests.support.rigs import rig_of
 from tests.support.stacks_on_rigs import done
 
 if TYPE_CHECKING:
-    from runner.machines.qemu.rig import QemuRig
+    from matrix_runner.machines.qemu.rig import QemuRig
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(900)]
 

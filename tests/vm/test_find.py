@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.engine.plan import Plan
-from runner.guidelines.knee import Found, find_knee, searches_of
-from runner.machines.qemu import Qemu
-from runner.results.journal import Journal
-from runner.simdisks.check import Job, predict_rate
-from runner.simdisks.clib import build_library, load_library
-from runner.space.select import select
-from runner.statistics.stopping import Rule
+from matrix_runner.engine.plan import Plan
+from matrix_runner.guidelines.knee import Found, find_knee, searches_of
+from matrix_runner.machines.qemu import Qemu
+from matrix_runner.results.journal import Journal
+from matrix_runner.simdisks.check import Job, predict_rate
+from matrix_runner.simdisks.clib import build_library, load_library
+from matrix_runner.space.select import select
+from matrix_runner.statistics.stopping import Rule
 from tests.support.engine import Shelf
 from tests.support.execution import executor
 from tests.support.matrices import space
@@ -23,7 +23,7 @@ from tests.support.matrices import space
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from runner.results.record import Trial
+    from matrix_runner.results.record import Trial
 
 pytestmark = [pytest.mark.vm, pytest.mark.exhaustive]
 

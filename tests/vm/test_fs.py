@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from runner.base.errors import HarnessBroken
-from runner.engine.trial import StackOnRig
-from runner.machines.base import Rig, Step
-from runner.machines.qemu import Qemu
-from runner.results.record import Outcome, Reading
-from runner.scripts.jinja import render
-from runner.space.space import Cell, Space, Stack
+from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.engine.trial import StackOnRig
+from matrix_runner.machines.base import Rig, Step
+from matrix_runner.machines.qemu import Qemu
+from matrix_runner.results.record import Outcome, Reading
+from matrix_runner.scripts.jinja import render
+from matrix_runner.space.space import Cell, Space, Stack
 from tests.support.matrices import space
 from tests.support.meddling import Meddled
 from tests.support.rigs import rig_of, spec_of

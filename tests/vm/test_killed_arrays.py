@@ -138,7 +138,7 @@ class Into:
             (self.folder / f"templates/{step}.sh").write_text(gated(step))
 
     def command(self, *words: str) -> list[str]:
-        return ["env", "-C", str(self.folder), sys.executable, "-m", "runner.cli", *words]
+        return ["env", "-C", str(self.folder), sys.executable, "-m", "matrix_runner.cli", *words]
 
     def kill(self, runner: subprocess.Popen[str]) -> None:
         runner.kill()
@@ -154,7 +154,12 @@ class Into:
     @property
     def environment(self) -> dict[str, str]:
         tools = f"{self.folder / 'tools'}:{os.environ['PATH']}"
-        return {**os.environ, "PATH": tools, "PYTHONPATH": str(ROOT), "MATRIX_STATE": str(self.folder / "state")}
+        return {
+            **os.environ,
+            "PATH": tools,
+            "PYTHONPATH": str(ROOT / "runner"),
+            "MATRIX_STATE": str(self.folder / "state"),
+        }
 
 
 Place = Inside | Into

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.machines.qemu.argv import QEMU
+from matrix_runner.machines.qemu.argv import QEMU
 from tests.support.lab import Bay, Lab, command
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from runner.engine.trial import NotOnThisKernel, SetUpFailed, StackOnRig
-from runner.machines.base import Rig, RigLost, Step
-from runner.machines.qemu import Qemu
-from runner.results.record import Outcome, Reading
-from runner.scripts.cell import cell_scripts
-from runner.space.layouts import top_of
-from runner.space.space import Cell, Space, Stack
+from matrix_runner.engine.trial import NotOnThisKernel, SetUpFailed, StackOnRig
+from matrix_runner.machines.base import Rig, RigLost, Step
+from matrix_runner.machines.qemu import Qemu
+from matrix_runner.results.record import Outcome, Reading
+from matrix_runner.scripts.cell import cell_scripts
+from matrix_runner.space.layouts import top_of
+from matrix_runner.space.space import Cell, Space, Stack
 from tests.support.amounts import TIMES
 from tests.support.matrices import space
 from tests.support.meddling import MeddledMeanwhile
@@ -223,7 +223,7 @@ def test_what_was_over_before_the_end_is_no_measurement(shared_rig: SharedRig) -
 
 def test_a_reboot_away_all_is_found_again(shared_rig: SharedRig) -> None:
     """Stopped and without its links, as after a reboot; `activate.sh` has it back as it was."""
-    from runner.scripts.jinja import render
+    from matrix_runner.scripts.jinja import render
 
     async def go(bench: Bench) -> None:
         for label in ("stack", "lost"):

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from runner.engine.trial import SetUpFailed, StackOnRig
-from runner.machines.base import Rig, Step, StepResult
-from runner.machines.qemu import Qemu
-from runner.scripts.cell import cell_scripts, stack_scripts
-from runner.space.space import Space, Stack
+from matrix_runner.engine.trial import SetUpFailed, StackOnRig
+from matrix_runner.machines.base import Rig, Step, StepResult
+from matrix_runner.machines.qemu import Qemu
+from matrix_runner.scripts.cell import cell_scripts, stack_scripts
+from matrix_runner.space.space import Space, Stack
 from tests.support.matrices import space
 from tests.support.shared_rig import SharedRig
 from tests.support.stacks_on_rigs import _cell, _round, _say, _with_rig, read

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.hosts.checks import check_disk
-from runner.hosts.lease import Lease, lease_disks
-from runner.hosts.operations import LocalOperations
-from runner.machines.base import MachineOptions, RigSpec, Step
-from runner.machines.qemu import Passthrough
-from runner.results.journal import Journal
-from runner.results.record import Outcome
-from runner.simdisks.disk import Bus, Disk
-from runner.space.select import select
+from matrix_runner.hosts.checks import check_disk
+from matrix_runner.hosts.lease import Lease, lease_disks
+from matrix_runner.hosts.operations import LocalOperations
+from matrix_runner.machines.base import MachineOptions, RigSpec, Step
+from matrix_runner.machines.qemu import Passthrough
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import Outcome
+from matrix_runner.simdisks.disk import Bus, Disk
+from matrix_runner.space.select import select
 from tests.hosts.loops import SIZE, Bay, bay, why_not
 from tests.support.local_place import Place, placed
 from tests.support.matrices import space
@@ -28,7 +28,7 @@ from tests.support.matrices import space
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runner.machines.base import Rig
+    from matrix_runner.machines.base import Rig
 
 REASON = why_not()
 pytestmark = [pytest.mark.vm, pytest.mark.skipif(bool(REASON), reason=REASON)]

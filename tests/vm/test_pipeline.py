@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from runner.engine.trial import Measured, StackOnRig
-from runner.machines.base import RigSpec, Step, StepResult
-from runner.machines.qemu import Qemu
-from runner.results.record import Outcome
-from runner.results.run_folder import run_folders
-from runner.scripts.cell import cell_scripts, stack_scripts
-from runner.simdisks.disk import Disk
-from runner.space.space import Space
+from matrix_runner.engine.trial import Measured, StackOnRig
+from matrix_runner.machines.base import RigSpec, Step, StepResult
+from matrix_runner.machines.qemu import Qemu
+from matrix_runner.results.record import Outcome
+from matrix_runner.results.run_folder import run_folders
+from matrix_runner.scripts.cell import cell_scripts, stack_scripts
+from matrix_runner.simdisks.disk import Disk
+from matrix_runner.space.space import Space
 from tests.support import forked
 from tests.support.amounts import times
 from tests.support.forked import Forked
@@ -341,7 +341,7 @@ ROUNDS = min(times(1), 2)
 
 def _marked(tmp_path: Path) -> dict[str, str]:
     """An environment by which everything that a run starts can be told from what others run."""
-    return {**os.environ, "PYTHONPATH": str(ROOT), "MATRIX_TEST": str(tmp_path)}
+    return {**os.environ, "PYTHONPATH": str(ROOT / "runner"), "MATRIX_TEST": str(tmp_path)}
 
 
 def _none_is_left(environment: dict[str, str]) -> None:

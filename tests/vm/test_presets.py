@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from runner.engine.trial import Measured, StackOnRig
-from runner.machines.qemu import Qemu
-from runner.space.select import select
-from runner.space.space import Space
+from matrix_runner.engine.trial import Measured, StackOnRig
+from matrix_runner.machines.qemu import Qemu
+from matrix_runner.space.select import select
+from matrix_runner.space.space import Space
 from tests.support.matrices import space
 from tests.support.rigs import rig_of, spec_of
 

@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.engine.disk_samples import sample_disks
-from runner.engine.rigs import rig_spec
-from runner.machines.base import MachineOptions, Rig
-from runner.machines.qemu import Qemu
-from runner.results.fio_output import parse
-from runner.scripts.cell import job
-from runner.scripts.stack import view_stack
-from runner.simdisks.server import overload_of
+from matrix_runner.engine.disk_samples import sample_disks
+from matrix_runner.engine.rigs import rig_spec
+from matrix_runner.machines.base import MachineOptions, Rig
+from matrix_runner.machines.qemu import Qemu
+from matrix_runner.results.fio_output import parse
+from matrix_runner.scripts.cell import job
+from matrix_runner.scripts.stack import view_stack
+from matrix_runner.simdisks.server import overload_of
 from tests.support.matrices import space
 from tests.support.reboot import reboot
 from tests.support.recommended import LOOK, RUN, STABLE, TOP, WANTED, Advice, advice, done, matrix, tried
 
 if TYPE_CHECKING:
-    from runner.simdisks.server import Overload
-    from runner.space.space import Cell
+    from matrix_runner.simdisks.server import Overload
+    from matrix_runner.space.space import Cell
 
 pytestmark = [pytest.mark.vm, pytest.mark.exhaustive, pytest.mark.timeout(900)]
 #: Of the time of disks, so much may be lost to the host before their pace says nothing.

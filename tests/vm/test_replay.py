@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.engine.plan import Plan
-from runner.machines.qemu import Qemu
-from runner.results.journal import Journal
-from runner.results.record import HOST_LIMITED, REPLAY, SATURATED, Outcome
-from runner.simdisks.clib import SimulatedDisk, build_library, load_library
-from runner.space.select import select
+from matrix_runner.engine.plan import Plan
+from matrix_runner.machines.qemu import Qemu
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import HOST_LIMITED, REPLAY, SATURATED, Outcome
+from matrix_runner.simdisks.clib import SimulatedDisk, build_library, load_library
+from matrix_runner.space.select import select
 from tests.support.engine import Shelf
 from tests.support.execution import executor
 from tests.support.traces import declared, iolog
@@ -24,7 +24,7 @@ from tests.support.traces import declared, iolog
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from runner.simdisks.disk import Disk
+    from matrix_runner.simdisks.disk import Disk
 
 pytestmark = [pytest.mark.vm, pytest.mark.exhaustive]
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from runner.engine.concurrency import Level
-from runner.engine.plan import Plan
-from runner.engine.recorder import BatchDone, BatchStarted, Event, TrialDone, TrialHostLimited
-from runner.machines.qemu import Qemu
-from runner.results.journal import Journal
-from runner.results.record import Outcome
-from runner.space.select import select
+from matrix_runner.engine.concurrency import Level
+from matrix_runner.engine.plan import Plan
+from matrix_runner.engine.recorder import BatchDone, BatchStarted, Event, TrialDone, TrialHostLimited
+from matrix_runner.machines.qemu import Qemu
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import Outcome
+from matrix_runner.space.select import select
 from tests.support.engine import Shelf
 from tests.support.execution import executor
 from tests.support.matrices import space

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.machines import MACHINES, machine
-from runner.machines.base import MachineOptions, RigSpec
+from matrix_runner.machines import MACHINES, machine
+from matrix_runner.machines.base import MachineOptions, RigSpec
 from tests.support.images import IMAGE, ROOT
 from tests.support.lab import Bay, Lab, up
 
@@ -56,8 +56,8 @@ def destroying(lab: Lab) -> list[str]:
 def here(place: str, folder: Path, **settings: str) -> str:
     """Run it from this host; the table of its trials."""
     (folder / "m.yaml").write_text(MATRIX)
-    command = [sys.executable, "-m", "runner.cli", "run", "--on", *place.split(), "--json", "m.yaml"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), **settings}
+    command = [sys.executable, "-m", "matrix_runner.cli", "run", "--on", *place.split(), "--json", "m.yaml"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "runner"), **settings}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     (table,) = folder.glob("results/places-*/trials.csv")

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from runner.engine.plan import Plan
-from runner.engine.trial import StackOnRig
-from runner.machines.qemu import Qemu
-from runner.results.journal import Journal
-from runner.results.record import HOST_LIMITED, SLOW, Trial
-from runner.space.select import select
+from matrix_runner.engine.plan import Plan
+from matrix_runner.engine.trial import StackOnRig
+from matrix_runner.machines.qemu import Qemu
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import HOST_LIMITED, SLOW, Trial
+from matrix_runner.space.select import select
 from tests.support.engine import Shelf
 from tests.support.execution import executor
 from tests.support.matrices import space

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from runner.engine.plan import Plan
-from runner.language.sync_workload import SyncWorkload
-from runner.machines.qemu import Qemu
-from runner.results.fio_output import Sync
-from runner.results.journal import Journal
-from runner.results.record import Outcome, Trial
-from runner.space.select import select
-from runner.space.space import Cell
+from matrix_runner.engine.plan import Plan
+from matrix_runner.language.sync_workload import SyncWorkload
+from matrix_runner.machines.qemu import Qemu
+from matrix_runner.results.fio_output import Sync
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import Outcome, Trial
+from matrix_runner.space.select import select
+from matrix_runner.space.space import Cell
 from tests.support.engine import Shelf
 from tests.support.execution import executor
 from tests.support.matrices import space

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from runner.hosts.checks import check_disk, check_disks
-from runner.hosts.inventory import Census, parse_census
-from runner.hosts.reasons import Reason
-from runner.language.hosts import DeclaredDisk
-from runner.machines.base import Rig, RigSpec, Step
-from runner.machines.qemu import Qemu
-from runner.scripts.jinja import census_script
-from runner.simdisks.disk import Disk
+from matrix_runner.hosts.checks import check_disk, check_disks
+from matrix_runner.hosts.inventory import Census, parse_census
+from matrix_runner.hosts.reasons import Reason
+from matrix_runner.language.hosts import DeclaredDisk
+from matrix_runner.machines.base import Rig, RigSpec, Step
+from matrix_runner.machines.qemu import Qemu
+from matrix_runner.scripts.jinja import census_script
+from matrix_runner.simdisks.disk import Disk
 from tests.hosts.traps import SCSI, TRAPS, VM, Trap, script
 from tests.support.rigs import DISKS, SMALL
 

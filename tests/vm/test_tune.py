@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from runner.engine.trial import StackOnRig
-from runner.engine.trial_result import Finding
-from runner.machines.base import Rig, Step
-from runner.machines.qemu import Qemu
-from runner.results.record import Outcome
-from runner.space.space import Cell, Space
+from matrix_runner.engine.trial import StackOnRig
+from matrix_runner.engine.trial_result import Finding
+from matrix_runner.machines.base import Rig, Step
+from matrix_runner.machines.qemu import Qemu
+from matrix_runner.results.record import Outcome
+from matrix_runner.space.space import Cell, Space
 from tests.support.matrices import space
 from tests.support.meddling import Meddled, MeddledMeanwhile
 from tests.support.rigs import rig_of, spec_of

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.base import process
-from runner.base.files import cache_dir
-from runner.hosts.checks import check_disk
-from runner.machines.base import RigSpec
-from runner.machines.vagrant import Vagrant, libvirt
-from runner.machines.vagrant.box import PLAN
-from runner.machines.vagrant.rig import command
-from runner.results.journal import Journal
-from runner.results.record import Outcome
+from matrix_runner.base import process
+from matrix_runner.base.files import cache_dir
+from matrix_runner.hosts.checks import check_disk
+from matrix_runner.machines.base import RigSpec
+from matrix_runner.machines.vagrant import Vagrant, libvirt
+from matrix_runner.machines.vagrant.box import PLAN
+from matrix_runner.machines.vagrant.rig import command
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.record import Outcome
 from tests.hosts import loops
 from tests.support.local_place import Place as Desk
 from tests.support.local_place import placed
@@ -31,7 +31,7 @@ from tests.support.local_place import placed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from runner.results.record import Trial
+    from matrix_runner.results.record import Trial
 
 pytestmark = [pytest.mark.vm, pytest.mark.exhaustive, pytest.mark.timeout(1500)]
 
@@ -64,9 +64,9 @@ class Place:
         (folder / "m.yaml").write_text(VOLUMES)
 
     def start(self, *words: str) -> subprocess.Popen[str]:
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "MATRIX_STATE": str(self.folder / "state")}
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "runner"), "MATRIX_STATE": str(self.folder / "state")}
         child = subprocess.Popen(
-            [sys.executable, "-m", "runner.cli", *words],
+            [sys.executable, "-m", "matrix_runner.cli", *words],
             cwd=self.folder,
             env=environment,
             stdout=subprocess.PIPE,

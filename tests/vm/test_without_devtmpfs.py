@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from runner.engine.rigs import rig_spec
-from runner.engine.trial import StackOnRig
-from runner.machines.base import RigSpec, Step
-from runner.machines.qemu import Qemu
+from matrix_runner.engine.rigs import rig_spec
+from matrix_runner.engine.trial import StackOnRig
+from matrix_runner.machines.base import RigSpec, Step
+from matrix_runner.machines.qemu import Qemu
 from tests.support.matrices import space
 
 #: A minute and more of set-ups.

@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner.base.files import cache_dir
+from matrix_runner.base.files import cache_dir
 from tests.support.matrices import SMALL
 from tests.support.top import TOP
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _PROGRAM = """\
 #!/bin/sh
 case $1 in clean) exit 0 ;; test) echo "tested: $*"; exit 0 ;; esac
-MATRIX_CACHE={cache} PYTHONPATH={top} exec {python} -m runner.cli "$@"
+MATRIX_CACHE={cache} PYTHONPATH={top}/runner exec {python} -m matrix_runner.cli "$@"
 """
 
 #: Starts in milliseconds. It makes what `run` and `summary` make, with the exit codes of the variables.
@@ -71,6 +71,6 @@ def make_checkout(tmp_path: Path, program: str) -> Path:
 
 def make_recipe(checkout: Path) -> None:
     """Write the files that the keys of the caches depend on."""
-    (checkout / "runner/machines/qemu").mkdir(parents=True)
-    for name in ("runner/machines/qemu/recipe.py", "requirements.lock", "pyproject.toml"):
+    (checkout / "runner/matrix_runner/machines/qemu").mkdir(parents=True)
+    for name in ("runner/matrix_runner/machines/qemu/recipe.py", "requirements.lock", "pyproject.toml"):
         (checkout / name).write_text("one")

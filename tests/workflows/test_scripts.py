@@ -173,7 +173,7 @@ def test_caches_have_keys_that_change_with_their_contents(recorder: Recorder) ->
     changed = [keys(**HOSTED, ASKED_KERNEL="debian-12")]
     (checkout / "small.yaml").write_text("# machine: {kernel: debian-12}\n")
     changed.append(keys(**HOSTED))
-    (checkout / "runner/machines/qemu/recipe.py").write_text("two")
+    (checkout / "runner/matrix_runner/machines/qemu/recipe.py").write_text("two")
     changed.append(keys(**HOSTED))
     assert len({one["appliance-key"] for one in [first, *changed]}) == 4
     assert {one["environment-key"] for one in changed} == {first["environment-key"]}

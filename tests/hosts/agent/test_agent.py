@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.base.errors import HarnessBroken
-from runner.hosts.agent import client as holders
-from runner.hosts.agent import connection as lines
-from runner.hosts.agent.client import AgentClient, AgentLost, ScriptResult
-from runner.hosts.agent.connection import Connection
-from runner.hosts.operations import RemoteOperations
-from runner.machines.shell import guard
+from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.hosts.agent import client as holders
+from matrix_runner.hosts.agent import connection as lines
+from matrix_runner.hosts.agent.client import AgentClient, AgentLost, ScriptResult
+from matrix_runner.hosts.agent.connection import Connection
+from matrix_runner.hosts.operations import RemoteOperations
+from matrix_runner.machines.shell import guard
 from tests.hosts.agent.far import NAME, Shelf, signal_server, why_no_namespace
 from tests.hosts.loops import bay
 from tests.hosts.loops import why_not as why_no_loops
@@ -194,9 +194,9 @@ def gone_by_itself(shelf: Shelf) -> None:
 
 RUNNER = """\
 import sys
-from runner.machines.shell import guard
-from runner.hosts.agent.client import AgentClient
-from runner.hosts.agent.connection import Connection
+from matrix_runner.machines.shell import guard
+from matrix_runner.hosts.agent.client import AgentClient
+from matrix_runner.hosts.agent.connection import Connection
 with AgentClient(Connection("shelf"), "r1", guard(), print) as agent:
     agent.ask("lock", "disk", "me")
     agent.run_script("a", sys.argv[1].encode(), 600)

@@ -15,10 +15,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.base.errors import HarnessBroken
-from runner.hosts.agent import connection as lines
-from runner.hosts.agent.client import agent_command
-from runner.hosts.agent.connection import Connection, master_command, private_folder, remote_command, session_command
+from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.hosts.agent import connection as lines
+from matrix_runner.hosts.agent.client import agent_command
+from matrix_runner.hosts.agent.connection import (
+    Connection,
+    master_command,
+    private_folder,
+    remote_command,
+    session_command,
+)
 from tests.hosts.agent.far import NAME, Far, Shelf, why_not
 
 if TYPE_CHECKING:
@@ -121,7 +127,7 @@ def test_what_ssh_says_is_told(shelf: Far) -> None:
 
 @for_real
 def test_it_ends_with_whoever_made_it(shelf: Far) -> None:
-    script = "from runner.hosts.agent.connection import Connection; Connection('shelf').connect(); print('up', flush=True); input()"
+    script = "from matrix_runner.hosts.agent.connection import Connection; Connection('shelf').connect(); print('up', flush=True); input()"
     root = Path(__file__).parents[3]
     with subprocess.Popen(
         [sys.executable, "-c", script], cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

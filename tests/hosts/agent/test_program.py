@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.hosts.agent import agent
-from runner.hosts.agent.client import PROGRAM, agent_command
-from runner.hosts.agent.sudo import PYTHON
+from matrix_runner.hosts.agent import agent
+from matrix_runner.hosts.agent.client import PROGRAM, agent_command
+from matrix_runner.hosts.agent.sudo import PYTHON
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.base import process
-from runner.base.errors import HarnessBroken
-from runner.hosts.agent import sudo
-from runner.hosts.agent.client import PROGRAM
-from runner.hosts.agent.sudo import SudoConnection, check_program, sudo_connection
-from runner.machines import machine
-from runner.machines.base import MachineOptions, RigSpec
-from runner.machines.local import Local, Sudo
-from runner.session.disk_lease import _connection_for
-from runner.session.host_connection import open_connection
+from matrix_runner.base import process
+from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.hosts.agent import sudo
+from matrix_runner.hosts.agent.client import PROGRAM
+from matrix_runner.hosts.agent.sudo import SudoConnection, check_program, sudo_connection
+from matrix_runner.machines import machine
+from matrix_runner.machines.base import MachineOptions, RigSpec
+from matrix_runner.machines.local import Local, Sudo
+from matrix_runner.session.disk_lease import _connection_for
+from matrix_runner.session.host_connection import open_connection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -235,7 +235,7 @@ def test_what_may_not_be_killed_hears_of_both_ends(tmp_path: Path, who: str) -> 
             process.stop_child(child)
     else:
         script = (
-            f"from runner.base import process; c = process.start_with_pipes({argv!r}); "
+            f"from matrix_runner.base import process; c = process.start_with_pipes({argv!r}); "
             "c.stdout.readline(); print(flush=True); input()"
         )
         with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as runner:

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from runner.engine.trial import busy_host, host_limited
-from runner.language.workload import Workload
-from runner.results.counters import (
+from matrix_runner.engine.trial import busy_host, host_limited
+from matrix_runner.language.workload import Workload
+from matrix_runner.results.counters import (
     Bus,
     Processors,
     TrialUse,
@@ -19,11 +19,11 @@ from runner.results.counters import (
     split_counters,
     transit_share,
 )
-from runner.results.fio_output import Figures
-from runner.results.record import HOST_LIMITED
-from runner.simdisks.clib import Report
-from runner.simdisks.disk import Disk, Link
-from runner.simdisks.server import lost_share
+from matrix_runner.results.fio_output import Figures
+from matrix_runner.results.record import HOST_LIMITED
+from matrix_runner.simdisks.clib import Report
+from matrix_runner.simdisks.disk import Disk, Link
+from matrix_runner.simdisks.server import lost_share
 from tests.support.counters import AFTER, BEFORE, READINGS
 
 WORK = Workload.model_validate({"rw": "read", "bs": "4KiB", "iodepth": 8, "numjobs": 2, "ramp": "1s"})

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.results.counters import Bus, Evidence, Processors, Use, bottleneck, evenness
+from matrix_runner.results.counters import Bus, Evidence, Processors, Use, bottleneck, evenness
 
 
 def use(number: int, busy: float, moved: int = 0) -> Use:

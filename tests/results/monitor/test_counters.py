@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.results.counters import KINDS, CounterSnapshot, Memory, device_use, processor_use, split_counters
+from matrix_runner.results.counters import KINDS, CounterSnapshot, Memory, device_use, processor_use, split_counters
 from tests.support.counters import AFTER, BEFORE, READINGS
 
 

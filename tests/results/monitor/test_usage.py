@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.results.record import Reading
-from runner.results.usage import OF_FIO, SAMPLES, SIMULATED, Usage, usage
+from matrix_runner.results.record import Reading
+from matrix_runner.results.usage import OF_FIO, SAMPLES, SIMULATED, Usage, usage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,5 +1,0 @@
-"""`python -m runner.cli`."""
-
-from runner.cli import main
-
-main()

@@ -1,0 +1,281 @@
+"""Files that are complete or missing, the cache of folders, and the files that come with the program."""
+
+import asyncio
+import errno
+import fcntl
+import hashlib
+import os
+import shutil
+import stat
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+import platformdirs
+
+from matrix_runner.base.digests import find_damage, write_digests
+from matrix_runner.base.errors import HarnessBroken, UnfitFile, file_errors
+
+MIB = 1 << 20
+#: The most bytes of a matrix or another file that people write, of files that programs write, and of kernel images.
+WRITTEN, RECORDED, IMAGE = MIB, 64 * MIB, 1024 * MIB
+
+
+def read_input(path: Path, most: int = WRITTEN) -> bytes:
+    """Read a regular file of limited size. Never blocks, and opens no device: to open a tape rewinds it."""
+    check_regular(path, path.stat())
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    with os.fdopen(descriptor, "rb") as file:
+        check_regular(path, os.fstat(descriptor))
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise UnfitFile(path, f"it is larger than {most // MIB} MiB")
+    return content
+
+
+def check_regular(path: Path, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise UnfitFile(path, f"it is {_kind_of(found.st_mode) or 'no regular file'}; a regular file is needed")
+
+
+def _kind_of(mode: int) -> str:
+    return next((name for is_kind, name in _KINDS if is_kind(mode)), "")
+
+
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISLNK, "a symbolic link"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+)
+
+
+def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
+    """Replace a file durably: after a kill it has the old content or the new one. Content may come in parts."""
+    with replacing(path) as file:
+        file.writelines([content] if isinstance(content, bytes) else content)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Open a new file that replaces `path` durably at the end of the block, and not after an error."""
+    temporary = path.parent / f".{path.name}.{os.getpid()}.new"
+    with file_errors(path):
+        try:
+            with temporary.open("wb") as file:
+                yield file
+                _make_durable(file)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        sync_folder(path.parent)
+
+
+def write_output(path: Path, content: bytes | Iterable[bytes]) -> None:
+    """Write a file that the user named. A device or a pipe, such as /dev/stdout, stays and gets the content."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        with file_errors(path), path.open("wb") as file:
+            file.writelines([content] if isinstance(content, bytes) else content)
+    else:
+        write_atomically(path, content)
+
+
+def write_durably(path: Path, content: bytes | Iterable[bytes]) -> None:
+    """Write a new file that no reader uses yet; its content is on disk afterwards."""
+    with path.open("wb") as file:
+        file.writelines([content] if isinstance(content, bytes) else content)
+        _make_durable(file)
+
+
+def _make_durable(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Replace a file so that a kill leaves no partial one. Not forced to disk; for one process at a time."""
+    temporary = path.with_name(f".{path.name}.new")
+    try:
+        temporary.write_bytes(content)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def remove_temporaries(folder: Path) -> None:
+    for temporary in folder.glob(".*.new"):
+        temporary.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable, but not the content of its files."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+POLL = 0.1
+_PARTIAL = ".half"
+
+
+def cache_dir() -> Path:
+    chosen = os.environ.get("MATRIX_CACHE")
+    return Path(chosen).absolute() if chosen else Path(platformdirs.user_cache_dir("matrix"))
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+@contextmanager
+def open_lock_file(path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> Iterator[int]:
+    """Open a file for a lock. Links are refused: through one, a signature would overwrite another file."""
+    with suppress(FileNotFoundError):
+        _check_lock_file(path, path.lstat())  # before it is opened: it could be a device
+    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY, 0o666)
+    try:
+        _check_lock_file(path, os.fstat(descriptor))
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _check_lock_file(path: Path, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+        raise HarnessBroken(
+            f"{path} cannot be locked: it is {_kind_of(found.st_mode) or 'a file with several names'}",
+            resolution="remove it, and run the same command again",
+        )
+
+
+#: The bytes of a signature: the first line of a lock file, padded, so that the file is never truncated.
+_SIGNATURE = 256
+
+
+def sign_lock(descriptor: int, text: str) -> None:
+    os.pwrite(descriptor, text.encode()[: _SIGNATURE - 1].ljust(_SIGNATURE - 1) + b"\n", 0)
+
+
+def read_signature(descriptor: int) -> str:
+    return os.pread(descriptor, _SIGNATURE, 0).decode(errors="replace").partition("\n")[0].strip()
+
+
+def try_lock(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in {errno.EWOULDBLOCK, errno.EACCES}:
+            return False
+        raise
+    return True
+
+
+def exclusive_lock(path: Path) -> AbstractAsyncContextManager[None]:
+    return _hold_lock(path, fcntl.LOCK_EX)
+
+
+def shared_lock(path: Path) -> AbstractAsyncContextManager[None]:
+    """Hold a lock together with other users, so that no process holds it alone."""
+    return _hold_lock(path, fcntl.LOCK_SH)
+
+
+@asynccontextmanager
+async def _hold_lock(path: Path, kind: int) -> AsyncIterator[None]:
+    """Wait without blocking the event loop."""
+    with ExitStack() as stack:
+        with _explain_unwritable(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = stack.enter_context(open_lock_file(path))
+        while not try_lock(descriptor, kind):  # noqa: ASYNC110 - another process has it, and no event reports its release
+            await asyncio.sleep(POLL)
+        yield
+
+
+@contextmanager
+def _explain_unwritable(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in {errno.EACCES, errno.EPERM, errno.EROFS}:
+            raise
+        raise HarnessBroken(
+            f"{folder} cannot be written: {error.strerror}",
+            resolution="make it writable, or set $MATRIX_CACHE to another folder",
+        ) from None
+
+
+def use_lock(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.use")
+
+
+def remove_unused(folder: Path) -> None:
+    with open_lock_file(use_lock(folder)) as descriptor:
+        if try_lock(descriptor, fcntl.LOCK_EX):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_partial(home: Path) -> None:
+    """Remove partial folders of killed builds, but not those that are being built."""
+    for half in home.glob(f".*{_PARTIAL}"):
+        # Errors are ignored: in a cache of another user it stays.
+        with (
+            suppress(OSError, HarnessBroken),
+            open_lock_file(_build_lock(home / half.name.removeprefix(".").removesuffix(_PARTIAL))) as descriptor,
+        ):
+            if try_lock(descriptor, fcntl.LOCK_EX):
+                shutil.rmtree(half, ignore_errors=True)
+
+
+def _build_lock(target: Path) -> Path:
+    return target.with_name(f".{target.name}.lock")
+
+
+async def make_once(
+    target: Path,
+    make: Callable[[Path], Awaitable[None]],
+    what: str = "",
+    notice: Callable[[str], None] = lambda _: None,
+) -> Path:
+    """Return the folder `target`; make it if it is missing or damaged. Concurrent callers make it once.
+
+    `notice` is called before damaged files are replaced; `what` is their name for users.
+    """
+    if await asyncio.to_thread(find_damage, target) == []:
+        return target
+    async with exclusive_lock(_build_lock(target)):
+        damage = await asyncio.to_thread(find_damage, target)
+        if damage:
+            notice(f"{what} was damaged: {', '.join(damage)}; it is rebuilt")
+        if damage != []:
+            await _replace(target, make)
+    return target
+
+
+async def _replace(target: Path, make: Callable[[Path], Awaitable[None]]) -> None:
+    """Make a folder beside `target`, then replace it. Running machines keep the old files, which are never written."""
+    half = target.with_name(f".{target.name}{_PARTIAL}")
+    # Left by a killed build: we hold the lock, so no other build is active.
+    shutil.rmtree(half, ignore_errors=True)
+    half.mkdir()
+    try:
+        await make(half)
+        await asyncio.to_thread(write_digests, half)
+        shutil.rmtree(target, ignore_errors=True)
+        half.rename(target)
+    finally:
+        shutil.rmtree(half, ignore_errors=True)
+
+
+_PACKAGE = Path(__file__).parents[1]
+_INSTALLED = _PACKAGE / "shipped"
+
+
+def shipped(folder: str) -> Path:
+    """Return the path of `templates`, `matrix`, `vagrant` or `docs`."""
+    return (_INSTALLED if _INSTALLED.is_dir() else _PACKAGE.parents[1]) / folder

@@ -1,0 +1,188 @@
+"""Start of other programs; only this module does it. And work that runs to its end if its task is cancelled."""
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import IO, Any
+
+from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.base.time_limit import time_limit
+
+
+class TimedOut(HarnessBroken):
+    """A program was killed because it did not end in time."""
+
+
+#: A process namespace: when its first process ends, the kernel kills the others.
+PID_NAMESPACE = ("unshare", "--pid", "--fork", "--kill-child", "--")
+#: Runs after the kernel was set to kill us with our parent: exits if that parent had died before.
+UNLESS_ORPHANED = '[ "$PPID" = "$1" ] || exit; shift; exec "$@"'
+#: $@: a program whose input and output pass through two `cat` processes, which are killed with us.
+RELAY = """\
+exec 3<&0 4< <(exec setpriv --pdeathsig KILL -- cat <&3) 3<&-
+"$@" <&4 4<&- | setpriv --pdeathsig KILL -- cat 4<&-
+exit "${PIPESTATUS[0]}"
+"""
+
+
+def _not_installed(program: str) -> HarnessBroken:
+    return HarnessBroken(f"{program} is not installed", resolution="`matrix doctor` shows which package has it")
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    stdin: str = "",
+    timeout: float | None = 60,
+    env: Mapping[str, str] | None = None,
+    takes_ctrl_c: bool = True,
+) -> subprocess.CompletedProcess[str]:
+    """Run a program that cannot outlive us to its end, and return its output. The caller checks the exit status.
+
+    Without `takes_ctrl_c`, Ctrl-C stops only us. Otherwise it kills the program, which then looks like a broken one.
+    """
+    if shutil.which(argv[0], path=env.get("PATH") if env else None) is None:
+        raise _not_installed(argv[0])
+    child = dies_with_parent(argv) if shutil.which("setpriv") else argv
+    try:
+        return subprocess.run(
+            child, input=stdin, capture_output=True, text=True, errors="replace", timeout=timeout, check=False, env=env,
+            process_group=None if takes_ctrl_c else 0,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise TimedOut(f"{argv[0]} did not finish within {timeout:g} s", details=" ".join(argv)) from None
+
+
+@contextmanager
+def open_output(argv: Sequence[str]) -> Iterator[IO[bytes]]:
+    """Yield the output of a program as a stream; raise HarnessBroken at the end if it failed."""
+    with subprocess.Popen(dies_with_parent(argv), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None  # noqa: S101 - for the type checker: it is a pipe
+        yield child.stdout
+        child.stdout.read()
+    if child.returncode:
+        raise HarnessBroken(f"{argv[0]} failed with status {child.returncode}", details=" ".join(argv))
+
+
+def dies_with_parent(argv: Sequence[str]) -> list[str]:
+    """Return a command that the kernel kills when this process ends.
+
+    The kernel's parent is the thread that starts it, so that thread must not end before the child.
+    """
+    return ["setpriv", "--pdeathsig", "KILL", "--", "sh", "-c", UNLESS_ORPHANED, "sh", str(os.getpid()), *argv]
+
+
+def relayed(argv: Sequence[str]) -> list[str]:
+    """Return the command behind a relay. We cannot kill a root process, but its input ends when we do."""
+    return ["bash", "-c", RELAY, "bash", *argv]
+
+
+async def spawn(
+    argv: Sequence[str], *, pass_fds: Sequence[int] = (), output: int = subprocess.DEVNULL
+) -> asyncio.subprocess.Process:
+    """Start a long-lived program that cannot outlive us, in a process group that Ctrl-C does not reach."""
+    return await _spawn(argv, pass_fds, subprocess.DEVNULL, output, output)
+
+
+async def spawn_on_socket(
+    argv: Sequence[str], connection: int, *, pass_fds: Sequence[int] = (), complaints: int = subprocess.DEVNULL
+) -> asyncio.subprocess.Process:
+    return await _spawn(argv, pass_fds, connection, connection, complaints)
+
+
+async def spawn_with_pipes(argv: Sequence[str]) -> asyncio.subprocess.Process:
+    return await _spawn(argv, (), subprocess.PIPE, subprocess.PIPE, subprocess.PIPE)
+
+
+def start_with_pipes(argv: Sequence[str], complaints: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+    """Start a program that ends with its standard input, so also when we are killed.
+
+    For programs that a thread starts: the kernel would kill those of `dies_with_parent` with the thread.
+    """
+    if shutil.which(argv[0]) is None:
+        raise _not_installed(argv[0])
+    return subprocess.Popen(
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, start_new_session=True
+    )
+
+
+def stop_child(child: subprocess.Popen[bytes]) -> None:
+    """Kill such a program and wait for it. Its last output stays readable."""
+    child.kill()
+    child.wait()
+    with suppress(OSError):  # unsent input is lost
+        if child.stdin:
+            child.stdin.close()
+
+
+async def send(child: asyncio.subprocess.Process, text: bytes) -> tuple[bytes, bytes]:
+    """Send the text, and return output and errors once the child ends.
+
+    Unlike `communicate`, keep its input open: it ends when we do.
+    """
+    assert child.stdin and child.stdout and child.stderr  # noqa: S101, PT018 - for the type checker: all are pipes
+    child.stdin.write(text)
+    _, output, complaint = await asyncio.gather(_drain(child.stdin), child.stdout.read(), child.stderr.read())
+    await child.wait()
+    return output, complaint
+
+
+async def _drain(writer: asyncio.StreamWriter) -> None:
+    with suppress(ConnectionError):  # it ended before it read all; its output shows why
+        await writer.drain()
+
+
+async def hang_up(child: asyncio.subprocess.Process, patience: float) -> None:
+    """Close its input; kill it if it does not end."""
+    if child.stdin:
+        child.stdin.close()
+    with suppress(TimeoutError):
+        async with time_limit(patience):
+            await child.wait()
+    await kill(child)
+
+
+async def kill(child: asyncio.subprocess.Process) -> None:
+    if child.returncode is None:
+        # Not `child.kill()`: that would reap the child, and the event loop would report an error.
+        with suppress(ProcessLookupError):
+            os.kill(child.pid, signal.SIGKILL)
+    await child.wait()
+
+
+def is_gone(child: int) -> bool:
+    """Return whether a child has ended, without reaping it."""
+    try:
+        return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True
+
+
+async def _spawn(
+    argv: Sequence[str], pass_fds: Sequence[int], stdin: int, stdout: int, stderr: int
+) -> asyncio.subprocess.Process:
+    if shutil.which(argv[0]) is None:
+        raise _not_installed(argv[0])
+    child = dies_with_parent(argv)
+    return await asyncio.create_subprocess_exec(
+        *child, stdin=stdin, stdout=stdout, stderr=stderr, pass_fds=pass_fds, start_new_session=True
+    )
+
+
+async def run_to_end(work: Coroutine[Any, Any, None]) -> None:
+    """Await the work; if cancelled meanwhile, finish it first; if cancelled twice, stop at once.
+
+    `asyncio.shield` alone is not enough: its caller would leave, and the work would end half done with the event loop.
+    """
+    doing, task = asyncio.ensure_future(work), asyncio.current_task()
+    try:
+        await asyncio.shield(doing)
+    except asyncio.CancelledError:
+        if task and task.cancelling() == 1:
+            with suppress(HarnessBroken):  # the cancellation matters more
+                await doing
+        raise

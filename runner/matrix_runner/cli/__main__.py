@@ -1,0 +1,5 @@
+"""`python -m matrix_runner.cli`."""
+
+from matrix_runner.cli import main
+
+main()

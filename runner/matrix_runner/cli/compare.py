@@ -1,0 +1,184 @@
+"""`matrix compare`: the work is in analysis/compare.py, the choice of the two sides in analysis/pairs.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from matrix_runner.base.errors import BadInput, Exit
+from matrix_runner.base.files import write_output
+from matrix_runner.base.quantities import parse_percent
+from matrix_runner.cli.options import Parsed, only, rows
+from matrix_runner.cli.screen import echo
+from matrix_runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
+
+if TYPE_CHECKING:
+    from matrix_runner.analysis.compare import Comparison
+
+_EPILOG = """\b
+Examples:
+  matrix compare latest~1 latest                           changes since the run before
+  matrix compare latest~good latest                        since the last run that ended well
+  matrix compare latest latest                             with itself: the noise floor
+  matrix compare nightly-qemu-20260304-050607 latest --within 5%
+  matrix compare --by kernel debian-12 debian-13           kernels, over all runs that had them
+  matrix compare --by kernel 6.1 6.12 latest               within one run: round by round
+  matrix compare --by revision 1f3a9c 77d0e2               git revisions of the matrix's folder
+  matrix compare --by host lab1 lab2 --only 'layout=raid5'
+  matrix compare --by md.chunk 64KiB 512KiB latest         values of an axis, other axes being equal
+  matrix compare --by layout raid5 far latest              layouts: cells with equal values on all axes that both have
+  matrix compare latest~1 latest --html changes.html       and a page with a chart, the slowest cell first
+  matrix compare latest~1 latest --metric reader.read_iops one job of cells with several
+  matrix compare latest~1 latest --strict                  for scripts: 0 only if each cell is known not to be slower
+
+\b
+Ratios are B over A; the verdict is about B; (!): the cell has host-limited trials.
+
+\b
+Exit codes: 0 no cell is slower, 1 one is slower or corrupt, 2 bad input, 3 trials of B are broken where A has figures.
+With --strict: 4 instead of 0 if some cell cannot tell, or has no figures on one side.
+Names of runs: see `matrix results --help`.
+"""
+
+
+_PERCENT = Parsed("percent", lambda text: float(parse_percent(text)))
+
+
+@click.command("compare", epilog=_EPILOG)
+@click.argument("a")
+@click.argument("b")
+@click.argument("among", nargs=-1, metavar="[RUNS]...")
+@click.option(
+    "--by",
+    default="run",
+    show_default=True,
+    metavar="WHAT",
+    help="The kind of A and B: run, kernel, host, revision or an axis.",
+)
+@click.option("--runs", multiple=True, help="With --by: use only these runs. They may also be written after A and B.")
+@only
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    help="A figure to compare, JOB.read_bw for one job; repeat the option for more.  [default: bandwidth of requests "
+    "of 64 KiB and more, IOPS of smaller ones]",
+)
+@click.option(
+    "--within", type=_PERCENT, default="5%", show_default=True, help="Differences up to this size count as equal."
+)
+@click.option(
+    "--confidence", type=_PERCENT, default="95%", show_default=True, help="The confidence of intervals and verdicts."
+)
+@click.option(
+    "--strict", is_flag=True, help="Exit with 4 instead of 0 if some cell cannot tell, or has no figures on one side."
+)
+@rows(50)
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Also write a page with a chart of all differences to this file.",
+)
+@output
+@source
+def command(
+    among: tuple[str, ...],
+    runs: tuple[str, ...],
+    rows: int,
+    html: Path | None,
+    output: Output,
+    strict: bool,
+    **options: Any,
+) -> None:
+    """Compare every cell of B with A: faster, slower, same or cannot tell."""
+    from matrix_runner.analysis.compare_table import data_table, display_table
+    from matrix_runner.analysis.samples import COMPARED, is_compared
+    from matrix_runner.cli.results import parse_metrics
+
+    asked = ComparisonRequest(runs=(*among, *runs), **options)
+    if not 0 < asked.confidence < 1:
+        raise BadInput(f"--confidence {asked.confidence:g}: must lie between 0% and 100%")
+    if asked.by == "run" and asked.runs:
+        raise BadInput(
+            f"--runs {', '.join(asked.runs)}: needs --by kernel, host, revision or an axis",
+            resolution="leave it out: A and B name the runs",
+        )
+    asked = replace(asked, metrics=parse_metrics(asked.metrics))
+    if others := [one for one in asked.metrics if not is_compared(one)]:
+        raise BadInput(
+            f"--metric {', '.join(others)}: not a figure of speed", resolution=f"use one of {', '.join(COMPARED)}"
+        )
+    done = compare_runs(asked)
+    most = rows if output.is_table else None
+    write_grid(display_table(done, most=most) if output.is_text else data_table(done), output)
+    if html:
+        from matrix_runner.analysis.compare_page import page
+
+        write_output(html, page(done))
+        echo(f"written to {html}", err=True)
+    if done.corrupt:
+        raise click.exceptions.Exit(Exit.CLAIM_FAILED)
+    if done.broken:
+        raise click.exceptions.Exit(Exit.BROKEN)
+    if done.slower:
+        raise click.exceptions.Exit(Exit.CLAIM_FAILED)
+    if strict and not done.decided:
+        raise click.exceptions.Exit(Exit.CANNOT_TELL)
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonRequest:
+    a: str
+    b: str
+    source: Source
+    by: str = "run"
+    runs: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+    within: float = 0.05
+    confidence: float = 0.95
+
+
+def compare_runs(asked: ComparisonRequest) -> Comparison:
+    from matrix_runner.analysis.compare import compare_sides, describe_noise_floor
+    from matrix_runner.analysis.pairs import BY_ID, Side, earlier_groups, parts, runs_of, side_of
+    from matrix_runner.analysis.samples import LATENCIES, USUAL_RATES
+    from matrix_runner.analysis.searches import Reader
+    from matrix_runner.analysis.selectors import default_runs, explain_passed_over, with_hint
+    from matrix_runner.cli.results import check_jobs
+
+    kind = {"git": "revision"}.get(asked.by, asked.by)
+    left_out = ""
+    with open_store(asked.source) as shared:
+        among = select_runs(shared, asked.runs)
+        if kind != "run" and not asked.runs:
+            among, left_out = default_runs(among)
+        if kind == "run" and (over := explain_passed_over((asked.a, asked.b), among)):
+            echo(f"note: {over}", err=True)
+        with with_hint(left_out):
+            runs_by_side = [runs_of(kind, word, among) for word in (asked.a, asked.b)]
+        every = list({run.id: run for runs in runs_by_side for run in runs}.values())
+        check_jobs(asked.metrics, shared, every)
+        recorded = shared.trial_counts([run.id for run in every if not run.finished])
+        reader = Reader(shared, asked.metrics or (*USUAL_RATES, *LATENCIES), asked.source.results, only=asked.only)
+        found = reader.read(every)
+        with with_hint(left_out):
+            ids = [{run.id for run in runs} for runs in runs_by_side]
+            a, b = (
+                side_of(kind, word, [one for one in found if one.run.id in those])
+                for word, those in zip((asked.a, asked.b), ids, strict=True)
+            )
+        alone = kind == "run" and len(every) == 1
+        if alone:
+            a, b = parts(asked.a, found)
+        # Values of an axis have no earlier groups: ids do not identify them in earlier runs.
+        groups = earlier_groups(a, b, shared.runs()) if kind in BY_ID else []
+        history = [Side("", reader.read(group, histograms=False)) for group in groups]
+    settings = {"within": asked.within, "confidence": asked.confidence}
+    with with_hint(left_out):
+        done = compare_sides(a, b, kind, asked.metrics, recorded=recorded, history=history, **settings)
+    noise_floor = describe_noise_floor(done) if alone else ""
+    return replace(done, notes=(*done.notes, *filter(None, (left_out, noise_floor))))

@@ -1,0 +1,49 @@
+"""`matrix explore`: analysis/explored.py reads the trials, reports/explore.py makes the page."""
+
+from pathlib import Path
+
+import click
+
+from matrix_runner.base.errors import BadInput
+from matrix_runner.cli.browser import open_page, opens
+from matrix_runner.cli.options import Words
+from matrix_runner.cli.screen import echo
+from matrix_runner.cli.store_options import Source, open_store, select_runs, source
+
+_EPILOG = """\b
+Examples:
+  matrix explore                            the latest run, in its folder
+  matrix explore latest~1,latest            two runs in one page, results/explore.html
+  matrix explore 'nightly-*' -o nights.html
+  matrix explore --no-open latest           only write the page
+
+\b
+Names of runs: see `matrix results --help`.
+"""
+
+
+@click.command("explore", epilog=_EPILOG)
+@click.argument("runs", nargs=-1)
+@click.option("-o", "--to", type=click.Path(path_type=Path, dir_okay=False), help="Write the page to this file.")
+@opens
+@source
+def command(runs: Words, to: Path | None, opens: bool | None, source: Source) -> None:
+    """Write explore.html, a page with all trials of RUNS in charts that filter each other, and open it."""
+    from matrix_runner.analysis.explored import read_explored, title_of
+    from matrix_runner.base.files import write_output
+    from matrix_runner.reports.explore import page
+    from matrix_runner.space.notes import few
+
+    with open_store(source) as shared:
+        among = select_runs(shared, runs or ("latest",))
+        own = source.results / among[0].name
+        target = to or (own if len(among) == 1 and own.is_dir() else source.results) / "explore.html"
+        found = read_explored(shared, among, source.results, target.parent)
+    if not found:
+        raise BadInput(
+            f"no results yet: {few(run.name for run in among)}",
+            resolution="`matrix run` with the same matrix continues it",
+        )
+    write_output(target, page(found, title_of(among), report=(target.parent / "report.html").is_file()))
+    echo(f"written to {target}", err=True)
+    open_page(target, opens)

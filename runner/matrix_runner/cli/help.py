@@ -1,0 +1,52 @@
+"""`matrix help`: the topics are the pages of docs/."""
+
+import os
+import sys
+
+import click
+
+from matrix_runner.base.errors import BadInput
+from matrix_runner.base.files import shipped
+from matrix_runner.cli.screen import echo, echo_whole
+
+_EPILOG = """\b
+Examples:
+  matrix help                 the topics
+  matrix help language        the matrix language
+  matrix help run             the same as `matrix run --help`
+"""
+
+
+@click.command("help", epilog=_EPILOG)
+@click.argument("topic", required=False)
+@click.pass_context
+def command(context: click.Context, topic: str | None) -> None:
+    """Show the page on TOPIC, or the help of a command."""
+    pages = {path.stem: path for path in sorted(shipped("docs").glob("*/*.md"))}
+    root = context.find_root()
+    group = root.command
+    assert isinstance(group, click.Group)  # noqa: S101 - the root is the group of all commands
+    if topic is None:
+        echo_whole(f"{root.get_help()}\n\nTopics:")
+        for kind in ("tutorial", "how-to", "explanation", "reference"):
+            topics = ", ".join(name for name, path in pages.items() if path.parent.name == kind)
+            echo(f"  {kind:<13}{topics}")
+    elif topic in pages:
+        _show(pages[topic].read_text(encoding="utf-8"))
+    elif found := group.get_command(root, topic):
+        echo_whole(found.get_help(found.context_class(found, info_name=topic, parent=root)))
+    else:
+        raise BadInput(f"no topic or command is called {topic!r}", resolution=f"topics are {', '.join(pages)}")
+
+
+def _show(text: str) -> None:
+    if not sys.stdout.isatty():
+        echo_whole(text, newline=False)
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    os.environ.setdefault("LESS", "-FRX")  # without -R, less shows colours as escape sequences
+    console = Console()
+    with console.pager(styles=True):
+        console.print(Markdown(text))

@@ -1,0 +1,266 @@
+"""`matrix import`: analysis/fio_import.py reads the files; here they become a run."""
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import click
+
+from matrix_runner.analysis.axes import grouped
+from matrix_runner.analysis.fio_import import Group, count_documents, parse_groups
+from matrix_runner.base.errors import BadInput, Exit, UnfitFile
+from matrix_runner.base.files import RECORDED, read_input, write_atomically
+from matrix_runner.base.text import printable, shorten
+from matrix_runner.cli.options import results, store
+from matrix_runner.cli.screen import echo, first_notes
+from matrix_runner.results.databases import translate_errors
+from matrix_runner.results.environment import Host
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.journal_tables import LONGEST
+from matrix_runner.results.names import parts_of
+from matrix_runner.results.record import UNSETTLED, CellRow, Outcome, Trial
+from matrix_runner.results.run_folder import Manifest, RunFolder, create, runs
+from matrix_runner.results.store_sync import Feed
+from matrix_runner.results.store_tables import address_of
+from matrix_runner.session.run_request import command_line
+from matrix_runner.space.variants import digest
+
+MACHINE = "import"
+_COPY = "fio.json"
+#: The options that go into the name of a cell.
+_NAME_OPTIONS = ("rw", "bs", "iodepth", "numjobs", "filename", "directory")
+_FORBIDDEN = re.compile(r"[^A-Za-z0-9._=,+@%-]+")
+_TEXT = "# Imported from fio's JSON: there was no matrix.\n"
+
+_EPILOG = """\b
+Examples:
+  matrix import old/*.json --name nas-2019 --axis layout=raid5 --axis md.chunk=64KiB
+  matrix import bench.json --host lab2 --kernel 6.1.0-28-amd64
+  matrix results nas-2019
+
+\b
+In a FILE, the jobs up to the next `stonewall` or `new_group` are one cell. Its axes are the jobs' options
+(`workload.bs`) and names (`workload`), those of `--axis`, and fio's files or devices, if these differ in a FILE.
+Each FILE adds one trial to each of its cells. Figures that fio did not record are empty.
+
+\b
+Exit codes: 0 every file has figures, 2 bad input, 3 all jobs of a file are broken.
+"""
+
+
+def _text(context: click.Context, parameter: click.Parameter, text: str) -> str:  # noqa: ARG001
+    if not text.isascii() and text != text.encode(errors="replace").decode():
+        raise click.BadParameter("it is not UTF-8")
+    if len(text) > LONGEST:
+        raise click.BadParameter(f"'{shorten(text, 60)}' has {len(text):,} characters; at most {LONGEST:,}")
+    return text
+
+
+def _axis(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip() or not value.strip():
+            raise click.BadParameter(f"'{text}' is not AXIS=VALUE")
+        _text(context, parameter, text)
+        found[name.strip()] = value.strip()
+    return found
+
+
+@click.command("import", epilog=_EPILOG)
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option(
+    "--name",
+    default="imported",
+    show_default=True,
+    callback=_text,
+    help="The name of the run, in place of a matrix name.",
+)
+@click.option("--axis", "axes", multiple=True, metavar="AXIS=VALUE", callback=_axis, help="An axis of all cells.")
+@click.option("--host", default="", callback=_text, help="The measured host.")
+@click.option("--kernel", default="", callback=_text, help="Its kernel (`uname -r`).")
+@results
+@store
+def command(files: tuple[Path, ...], results: Path, store: str | None, **options: Any) -> None:
+    """Import fio JSON FILES from elsewhere as a run, into results/ and the store."""
+    asked = ImportRequest(**options)
+    address = address_of(store, results)
+    digests = _new_files(files, results)
+    read: list[tuple[Path, Group]] = []
+    documents: dict[Path, int] = {}
+    for file in digests:
+        content = _read_again(file, digests)
+        read += [(file, group) for group in parse_groups(content, str(file))]
+        documents[file] = count_documents(content)
+    read.sort(key=lambda one: one[1].started)
+    # All refusals come before the first write.
+    recorded = list(_trials(asked, read, digests))
+    manifest = _manifest(asked, [group for _, group in read], digests.values())
+    # A killed import of the same files continues.
+    same = (run for run in runs(results) if run.manifest.fingerprint == manifest.fingerprint)
+    folder = next((run for run in same if not run.manifest.finished), None) or create(results, manifest)
+    with (
+        folder.locked(),
+        Journal.open(folder.journal, synthetic=folder.manifest.synthetic) as journal,
+        Feed(address, folder, lambda text: echo(text, err=True)) as feed,
+    ):
+        for file, digest_ in digests.items():
+            copy = folder.path / "imported" / digest_ / _COPY
+            with translate_errors(copy):
+                copy.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(copy, _read_again(file, digests))
+        journal.add_cells({cell.id: cell for cell, _ in recorded}.values())
+        done = journal.recorded_identities()
+        journal.record_many(trial for _, trial in recorded if (trial.cell, trial.round) not in done)
+        for _, trial in recorded:
+            feed.add(trial)
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        feed.end(folder.update_manifest(finished=True, ended=now))
+    _report(folder, read, recorded, documents)
+    measured = {file for file, group in read if group.figures}
+    if measured != digests.keys():
+        raise click.exceptions.Exit(Exit.BROKEN)
+
+
+@dataclass(frozen=True)
+class ImportRequest:
+    name: str
+    axes: Mapping[str, str]
+    host: str
+    kernel: str
+
+
+def _new_files(files: Iterable[Path], results: Path) -> dict[Path, str]:
+    """Return the digests of files that are not imported. Their contents together may not fit into memory."""
+    imported = _imported(results)
+    found: dict[str, Path] = {}
+    skipped: list[str] = []
+    for file in files:
+        digest_ = _digest(_read(file))
+        if digest_ in imported:
+            skipped.append(f"{file} is imported already, as {imported[digest_]}")
+        elif found.setdefault(digest_, file) != file:
+            skipped.append(f"{file} is the same as {found[digest_]}")
+    if not found:
+        raise BadInput(
+            "these files are imported already" if len(skipped) > 1 else skipped[0],
+            details="; ".join(skipped) if len(skipped) > 1 else "",
+            resolution="every trial counts once; remove that folder to import them again",
+        )
+    for one in skipped:
+        echo(f"note: {one}: skipped", err=True)
+    return {file: digest_ for digest_, file in found.items()}
+
+
+def _read_again(file: Path, digests: Mapping[Path, str]) -> bytes:
+    content = _read(file)
+    if _digest(content) != digests[file]:
+        raise BadInput(f"{file} changes while it is read", resolution="wait until fio has ended")
+    return content
+
+
+def _imported(results: Path) -> dict[str, str]:
+    return {
+        _digest(_read(kept)): run.path.name
+        for run in runs(results)
+        if run.manifest.machine == MACHINE and run.manifest.finished
+        for kept in sorted(run.path.rglob(_COPY))
+    }
+
+
+def _digest(content: bytes) -> str:
+    return blake2b(content, digest_size=16).hexdigest()
+
+
+def _trials(
+    asked: ImportRequest, read: Iterable[tuple[Path, Group]], digests: Mapping[Path, str]
+) -> Iterator[tuple[CellRow, Trial]]:
+    known: dict[str, CellRow] = {}
+    names = set[str]()
+    rounds = Counter[str]()
+    for file, group in read:
+        cell = _cell(group, asked.axes, known, names)
+        rounds[cell.id] += 1
+        notes = {"kernel": asked.kernel, UNSETTLED: group.unsettled, "lacks": "; ".join(group.lacks)}
+        trial = Trial(
+            cell=cell.id,
+            round=rounds[cell.id],
+            outcome=Outcome.MEASURED if group.figures else Outcome.BROKEN,
+            reason=group.failure,
+            started=group.started.isoformat(timespec="milliseconds"),
+            seconds=group.figures.runtime if group.figures else 0.0,
+            figures=group.figures,
+            notes={"imported": printable(file.name), **{name: text for name, text in notes.items() if text}},
+            folder=f"imported/{digests[file]}",
+        )
+        yield cell, trial
+
+
+def _cell(group: Group, axes: Mapping[str, str], known: dict[str, CellRow], names: set[str]) -> CellRow:
+    all_axes = {**axes, "workload": group.name, **{f"workload.{key}": value for key, value in group.options.items()}}
+    id_ = digest([MACHINE, group.name, dict(group.options), dict(axes)]).hex()[:16]
+    if id_ not in known:
+        place = [f"{key.rpartition('.')[2]}={value}" for key, value in axes.items()]
+        work = [f"{key}={group.options[key]}" for key in _NAME_OPTIONS if key in group.options]
+        parts = [_FORBIDDEN.sub("_", part).strip(".")[:200] for part in (",".join(place), group.name, ",".join(work))]
+        name = "/".join(filter(None, parts)) or "job"
+        name = f"{name}+{id_[:6]}" if name in names else name
+        names.add(name)
+        parts_of(name)
+        known[id_] = CellRow(id_, name, all_axes)
+    return known[id_]
+
+
+def _manifest(asked: ImportRequest, read: Sequence[Group], digests: Iterable[str]) -> Manifest:
+    versions = sorted({group.version for group in read if group.version})
+    fingerprint = digest([MACHINE, sorted(digests), dict(asked.axes), asked.host, asked.kernel]).hex()
+    return Manifest(
+        id=fingerprint[:16],  # the same files are the same run in every store
+        matrix=asked.name,
+        fingerprint=fingerprint,
+        machine=MACHINE,
+        synthetic=False,
+        seed=0,
+        command=command_line(["matrix", *sys.argv[1:]]),
+        text=_TEXT,
+        versions={asked.kernel: {"fio": ", ".join(versions)}} if versions else {},
+        host=Host(kernel="", cpu="", cores=0, memory=0, hostname=asked.host or None),
+        started=min(group.started for group in read).isoformat(timespec="seconds"),
+        planned=len(read),
+    )
+
+
+def _read(file: Path) -> bytes:
+    with translate_errors(file):
+        try:
+            return read_input(file, RECORDED)
+        except UnfitFile as error:
+            raise BadInput(f"{file}: cannot be read", details=str(error)) from None
+
+
+def _report(
+    folder: RunFolder,
+    read: Sequence[tuple[Path, Group]],
+    recorded: Sequence[tuple[CellRow, Trial]],
+    documents: Mapping[Path, int],
+) -> None:
+    cells = len({cell.id for cell, _ in recorded})
+    echo(f"{folder.path}/: {len(recorded)} trial{'s' if len(recorded) != 1 else ''} of {cells} cells")
+    lacks = Counter(trial.notes["lacks"] for _, trial in recorded if "lacks" in trial.notes)
+    notes = [f"{file}: {n} JSON documents: the last whole one is used" for file, n in documents.items() if n > 1]
+    notes += [f"{count} of them lack {lack}" for lack, count in sorted(lacks.items())]
+    notes += [f"{trial.notes['imported']}: {trial.reason}" for _, trial in recorded if trial.reason]
+    # Options alone do not separate trials of several devices.
+    places = grouped((cell.name, group.where) for (_, group), (cell, _) in zip(read, recorded, strict=True))
+    for name, found in places.items():
+        if len({*found}) > 1:
+            devices = ", ".join(sorted({*filter(None, found)})[:3])
+            notes.append(f"the cell {name} has trials from {devices}: `--axis` separates imports")
+    for note in first_notes(notes):
+        echo(f"note: {note}", err=True)

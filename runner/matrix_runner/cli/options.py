@@ -1,0 +1,325 @@
+"""Options and arguments of several commands, and the error for an unknown option."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Collection
+from difflib import get_close_matches
+from functools import partial, wraps
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from matrix_runner.base.errors import BadInput
+from matrix_runner.base.quantities import parse_size, parse_time
+from matrix_runner.machines import MACHINES, WITH_HOSTS, Where
+
+if TYPE_CHECKING:
+    from matrix_runner.engine.budget import Cost
+    from matrix_runner.engine.concurrency import Jobs
+    from matrix_runner.lab.address import Address
+    from matrix_runner.session.cluster import ClusterOptions
+    from matrix_runner.space.select import Shard
+
+
+Words = tuple[str, ...]  # the values of an option or an argument that may be repeated
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def combined(name: str, make: Callable[..., object], **options: Decorator) -> Decorator:
+    """Return a decorator that adds options, whose values reach the command as one object."""
+
+    def add_options(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def call(*args: Any, **values: Any) -> Any:
+            return command(*args, **{name: make(**{option: values.pop(option) for option in options})}, **values)
+
+        for option in reversed(options.values()):
+            option(call)
+        return call
+
+    return add_options
+
+
+class _Folder(click.Path):
+    """A folder. Refuses an empty name (an unset variable), which would be the current folder, and devices."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("the name of the folder is empty", param, ctx)
+        path = super().convert(value, param, ctx)
+        if Path(os.fsdecode(path)).exists() and not Path(os.fsdecode(path)).is_dir():
+            self.fail(f"{os.fsdecode(path)!r} is not a folder", param, ctx)
+        return path
+
+
+class MatrixPath(click.Path):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        return path / STUDY if path.is_dir() else path
+
+
+STUDY = "matrix.yaml"  # the name of the matrix in the folder of a study
+matrix_file = click.argument("matrix", type=MatrixPath(path_type=Path))
+only = click.option(
+    "--only",
+    multiple=True,
+    metavar="NAME|AXIS=VALUE,…",
+    help="Only cells that match all conditions, e.g. raid5 (a layout, a workload or another value) "
+    "or 'layout=raid5,bs=64KiB|1MiB'. If repeated: cells that match any of them.",
+)
+
+
+_ALL_ROWS = 10**9  # in place of larger numbers, which databases refuse
+
+
+def rows(default: int, what: str = "rows in a table") -> Decorator:
+    return click.option(
+        "--rows",
+        type=click.IntRange(min=1),
+        default=default,
+        show_default=True,
+        callback=lambda _context, _parameter, value: min(value, _ALL_ROWS),
+        help=f"The largest number of {what}.",
+    )
+
+
+class Parsed(click.ParamType[Any]):
+    """A value that a function parses. Its ValueError becomes the message."""
+
+    def __init__(self, name: str, parse: Callable[[str], object]) -> None:
+        self.name, self._parse = name, parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return self._parse(value)
+        except ValueError as problem:
+            self.fail(str(problem), param, ctx)
+
+
+def _parse_shard(text: str) -> Shard:
+    from matrix_runner.space.select import Shard
+
+    return Shard.parsed(text)
+
+
+shard = click.option(
+    "--shard",
+    metavar="N/OF",
+    type=Parsed("shard", _parse_shard),
+    help="Only one part of the cells, e.g. 2/5, to split the work among hosts. A stack is in one part only.",
+)
+
+
+class _Place(click.ParamType[Where]):
+    name = "machine"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:  # noqa: ARG002
+        return f"[{'|'.join(f'{name}[:HOST]' if name in WITH_HOSTS else name for name in MACHINES)}]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Where:
+        if isinstance(value, Where):
+            return value
+        name, colon, host = str(value).partition(":")
+        if name not in MACHINES:
+            self.fail(f"{name!r} is not one of {', '.join(map(repr, MACHINES))}.", param, ctx)
+        if colon and name not in WITH_HOSTS:
+            self.fail(f"{name} takes no host, unlike {', '.join(WITH_HOSTS)}", param, ctx)
+        if colon and not re.fullmatch(r"[A-Za-z0-9@_][A-Za-z0-9@_.:-]*", host):
+            self.fail(f"{host!r} is not the name of a host", param, ctx)
+        return Where(name, host)
+
+
+PLACE = _Place()
+
+
+def _parse_cluster(text: str) -> Address:
+    from matrix_runner.lab.address import Address
+
+    return Address.parsed(text)
+
+
+def _cluster_options(address: Address | None, certificates: Path | None, insecure: bool) -> ClusterOptions | None:
+    from matrix_runner.session.cluster import ClusterOptions
+
+    return ClusterOptions(address, certificates, insecure) if address else None
+
+
+certificates = click.option(
+    "--certificates",
+    type=_Folder(path_type=Path, exists=True, file_okay=False),
+    envvar="MATRIX_CERTIFICATES",
+    help="The folder that `matrix cluster certificates` wrote, for tls://. [env: MATRIX_CERTIFICATES]",
+)
+insecure = click.option(
+    "--insecure", is_flag=True, help="Allow tcp:// to other hosts: anyone in the network can then run code on workers."
+)
+
+
+def _cluster(about: str) -> Decorator:
+    address = click.option(
+        "--cluster", "address", metavar="ADDRESS", type=Parsed("address", _parse_cluster), help=about
+    )
+    return combined("cluster", _cluster_options, address=address, certificates=certificates, insecure=insecure)
+
+
+cluster = _cluster(
+    "Run on a cluster: tls://HOST:PORT or tcp://HOST:PORT of its scheduler, local:N for N batches at a time on this "
+    "host, or a hosts.yaml with `cluster:`."
+)
+scheduler = _cluster("The scheduler: tls://HOST:PORT, tcp://HOST:PORT, or a hosts.yaml with `cluster:`.")
+listening = _cluster("The address to listen at: tls://HOST:PORT, tcp://HOST:PORT, or a hosts.yaml with `cluster:`.")
+
+
+def _parse_tags(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(filter(None, map(str.strip, text.split(",")))))
+
+
+_tags = partial(click.option, "--tags", metavar="TAG,…", type=Parsed("tags", _parse_tags), default="")
+own_tags = _tags(help="Properties of this host, for `matrix run --tags`. A host with KVM has the tag kvm already.")
+wanted_tags = _tags(help="With --cluster: use only workers that have all of these tags.")
+_ON_HELP = "The machine to run on. HOST: a host of hosts.yaml; without it the first host that meets the needs."
+_on = partial(click.option, "--on", "place", type=PLACE, default="qemu", show_default=True)
+on_host = _on(help=_ON_HELP)
+#: For commands that need no host.
+on = _on(help="The machine to run on.", callback=lambda _ctx, _param, value: value.machine)
+kernel = click.option("--kernel", help="The kernel of virtual machines: debian-12, debian-13 or the path of a bzImage.")
+templates = click.option(
+    "--templates",
+    type=_Folder(path_type=Path, exists=True, file_okay=False),
+    help="Your own templates, used instead of shipped ones of the same name.",
+)
+results = click.option(
+    "--results",
+    type=_Folder(path_type=Path, file_okay=False),
+    default=Path("results"),
+    show_default=True,
+    help="The folder of all runs.",
+)
+
+store = click.option(
+    "--store",
+    metavar="FILE|URL",
+    help="The store of all runs: a file, or postgresql://USER@HOST/DATABASE. "
+    "If not given: $MATRIX_STORE, else store.db in the folder of all runs.",
+)
+
+_hosts = partial(click.option, "--hosts", type=click.Path(path_type=Path, dir_okay=False))
+hosts = _hosts(help="Hosts and their physical disks.  [default: hosts.yaml]")
+pool = _hosts(
+    help="The physical disks that runs may use and destroy: those in `destroy:` of their host there.  "
+    "[default: hosts.yaml]"
+)
+destroy = click.option(
+    "--destroy",
+    multiple=True,
+    metavar="DISK-ID",
+    help="Allow the loss of all data on this disk of hosts.yaml. Repeat it for each disk.",
+)
+
+
+passthrough = click.option(
+    "--passthrough", is_flag=True, help="Give physical disks of this host (from hosts.yaml) to virtual machines."
+)
+
+
+def _positive(parse: Callable[[str], float], value: str | float) -> float:
+    try:
+        found = value if isinstance(value, float) else parse(value)
+    except ValueError as error:
+        raise ValueError(f"{value!r} is {error}") from None
+    if found <= 0:
+        raise ValueError(f"{value!r} must be larger than 0")
+    return found
+
+
+def _cost(seconds: float, written: float) -> Cost:
+    from matrix_runner.engine.budget import Cost
+
+    return Cost(seconds, written)
+
+
+budget = combined(
+    "budget",
+    _cost,
+    seconds=click.option(
+        "--budget",
+        "seconds",
+        metavar="TIME",
+        type=Parsed("time", partial(_positive, parse_time)),
+        default=inf,
+        help="Finish within this time, e.g. 2h: the minimum of every cell first, then the cells with the widest "
+        "intervals.",
+    ),
+    written=click.option(
+        "--bytes-budget",
+        "written",
+        metavar="SIZE",
+        type=Parsed("size", partial(_positive, parse_size)),
+        default=inf,
+        help="Write at most this much to the stacks in the whole run, e.g. 500GB (parity and mirrors write more).",
+    ),
+)
+
+
+def _parse_jobs(_context: click.Context, _option: click.Parameter, text: str) -> Jobs:
+    if text == "auto":
+        return "auto"
+    if not re.fullmatch("0*[1-9][0-9]{0,5}", text, re.ASCII):
+        raise click.BadParameter(f"{text!r} is neither a number of rigs nor auto")
+    return int(text)
+
+
+jobs = click.option(
+    "--jobs",
+    metavar="N|auto",
+    callback=_parse_jobs,
+    default="1",
+    show_default=True,
+    help="The number of rigs that work at the same time: on qemu and vagrant if each disk has a model, and on dry; "
+    "auto: as many as the host can serve.",
+)
+
+
+#: Never suggested: a typo must not lead to lost data or repeated work.
+DANGEROUS = frozenset({"--destroy", "--labelled", "--retry-broken"})
+#: Option names of other programs, each with our options and the text to show.
+_OTHER_NAMES: dict[str, tuple[tuple[str, str], ...]] = {
+    **dict.fromkeys(("--dry", "--dry-run", "--dryrun", "--simulate", "-n"), (("--on", "--on dry"), ("--dry-run",) * 2)),
+    **dict.fromkeys(("--machine", "--host", "--where", "--vm"), (("--on",) * 2,)),
+    **dict.fromkeys(("--cell", "--filter", "--select", "--layout", "--workload", "-k"), (("--only",) * 2,)),
+    **dict.fromkeys(("--all", "--limit", "--top", "--max-rows"), (("--rows",) * 2, ("--cells",) * 2)),
+    **dict.fromkeys(("--out", "--output", "-o"), (("--to",) * 2, ("--results",) * 2)),
+    **dict.fromkeys(("--parallel", "--workers", "-j"), (("--jobs",) * 2,)),
+    **dict.fromkeys(("--restart", "--new", "--anew"), (("--fresh",) * 2,)),
+    "--csv": (("--format", "--format csv"),),
+    "--json": (("--format", "--format json"),),
+    "--time": (("--budget",) * 2,),
+}
+_DEFAULT_BEHAVIOUR = {"--resume", "--continue"}  # options of other programs that need no option here
+
+
+def suggest_option(option: str, known: Collection[str]) -> str:
+    for name, shown in _OTHER_NAMES.get(option, ()):
+        if name in known:
+            return shown
+    near = get_close_matches(option, [name for name in known if name.startswith("--")], n=2, cutoff=0.7)
+    return "" if DANGEROUS.intersection(near) else " or ".join(near)
+
+
+def unknown_option_error(error: click.NoSuchOption) -> BadInput:
+    if error.ctx is None:
+        return BadInput(error.format_message())
+    command, path, option = error.ctx.command, error.ctx.command_path, error.option_name
+    known = [name for parameter in command.get_params(error.ctx) for name in parameter.opts]
+    resolution = f"`{path} --help` shows all options"
+    if option in _DEFAULT_BEHAVIOUR and "--fresh" in known:
+        resolution = f"leave it out: the same command continues an interrupted run; {resolution}"
+    elif meant := suggest_option(option, known):
+        resolution = f"did you mean {meant}? {resolution}"
+    elif path == "matrix":
+        resolution = "options follow the command, like `matrix run --on dry FILE`; `matrix --help` shows the commands"
+    return BadInput(f"`{path}` has no option {option}", resolution=resolution)

@@ -1,0 +1,202 @@
+"""`matrix plan`: the estimate is in engine/estimate.py, the budget in engine/budget.py."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from matrix_runner.base.quantities import format_size
+from matrix_runner.cli.options import budget, jobs, kernel, matrix_file, on, only, results, shard
+from matrix_runner.cli.screen import echo, echo_whole, first_notes, json_text
+from matrix_runner.engine.budget import ENDLESS, Cost, repeats
+from matrix_runner.engine.concurrency import Jobs, choose_level
+from matrix_runner.engine.estimate import QUIET, Estimate, Load, Pace, Slots, estimate
+from matrix_runner.engine.past_timings import pace_of
+from matrix_runner.engine.rigs import specs_of
+from matrix_runner.machines import machine
+from matrix_runner.machines.base import MachineOptions
+from matrix_runner.reports.terminal import percent
+from matrix_runner.reports.terminal_text import duration
+from matrix_runner.session.run_request import check_kernel
+from matrix_runner.session.selected_matrix import Checks, SelectedMatrix, load_selected
+from matrix_runner.space.select import refuse_many
+from matrix_runner.statistics.ratios import t_factor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from matrix_runner.engine.concurrency import Level
+    from matrix_runner.space.select import Shard
+
+
+@click.command("plan", epilog="Example:  matrix plan --only 'layout=raid5,bs=4KiB' --cells raid.yaml")
+@matrix_file
+@only
+@shard
+@on
+@kernel
+@results
+@jobs
+@budget
+@click.option(
+    "--cells", "--list", "all_cells", is_flag=True, help="List every cell with its id, in the order of the first round."
+)
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def command(all_cells: bool, form: str, **options: Any) -> None:
+    """Show what a run would do: cells, stacks, rigs, time and bytes written. Starts no rig."""
+    plan = _prepare(PlanOptions(**options), each=all_cells or form == "json")
+    if form == "json":
+        _print_json(plan)
+        return
+    if all_cells:
+        for batch in plan.selected.plan.batches(1):
+            for cell in batch.cells:
+                echo(f"{cell.id}  {cell.name}")
+    for note in first_notes(plan.notes):
+        echo(f"note: {note}")
+    for name, text in _rows(plan):
+        echo(f"{name:>8}  {text}")
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    matrix: Path
+    only: tuple[str, ...]
+    shard: Shard | None
+    place: str
+    kernel: str | None
+    results: Path
+    jobs: Jobs
+    budget: Cost
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    options: PlanOptions
+    selected: SelectedMatrix
+    pace: Pace
+    level: Level
+    estimate: Estimate
+    notes: list[str]
+
+    @property
+    def repeats_within_budget(self) -> int:
+        repeat, found = self.selected.plan.repeat, self.estimate
+        one_round = Cost(found.seconds_least / repeat.min, found.bytes_least / repeat.min)
+        return repeats(self.options.budget, one_round, repeat.max)
+
+
+def _prepare(options: PlanOptions, *, each: bool) -> RunPlan:
+    place = options.place
+    selected = load_selected(options.matrix, options.only, options.shard, Checks(place))
+    if each:
+        refuse_many(selected.selection, "list")
+    matrix = selected.space.matrix
+    check_kernel(options.kernel, matrix.machine.kernel or ())
+    specs = tuple(dict.fromkeys(specs_of(matrix, selected.stacks(), options.kernel)))
+    where = machine(place, MachineOptions())
+    load = QUIET if where.synthetic else Load.now()
+    pace = pace_of(options.results, where, place, matrix, specs, load)
+    level, alone = choose_level(options.jobs, where, specs, selected.stacks())
+    refused = dict.fromkeys(refusal.message for spec in specs for refusal in where.refusals(spec))
+    notes = selected.selection.notes(simulated=where.brings_disks)
+    notes += filter(None, [alone, "" if pace.runs else load.note])
+    notes += [f"`matrix run --on {place}` would be refused here: {reason}" for reason in refused]
+    return RunPlan(options, selected, pace, level, estimate(selected.plan, pace, Slots.of(level.now)), notes)
+
+
+def _rows(plan: RunPlan) -> Iterator[tuple[str, str]]:
+    found, pace, level, repeat = plan.estimate, plan.pace, plan.level, plan.selected.plan.repeat
+    left_out = plan.selected.space.count() - found.cells
+    yield "cells", f"{found.cells:,}" + (f" ({left_out:,} left out)" if left_out else "")
+    builds = "each built once in every round"
+    if found.builds != found.stacks:
+        builds = f"built {found.builds:,} times in every round: again for each trial with failing disks"
+    yield "stacks", f"{found.stacks:,}, {builds}"
+    yield "rigs", f"{found.rigs} kind{'s' if found.rigs != 1 else ''}"
+    rounds = _span(str(repeat.min), str(repeat.max))
+    searched = " (those of a search as it needs them)" * bool(plan.selected.plan.finds)
+    yield (
+        "rounds",
+        f"{rounds}, every cell once in each{searched}, in an order drawn from seed {plan.selected.plan.seed}",
+    )
+    yield "trials", _span(f"{found.trials_least:,}", f"{found.trials_most:,}")
+    basis = f"from {_runs(plan, pace.runs)}" if pace.runs else "a first estimate: no similar run is recorded yet"
+    start = " at first" if level.most > level.now else ""
+    parallel = f", {level.now} rigs in parallel{start}" if level.now > 1 else ""
+    yield "time", f"{_span(duration(found.seconds_least), duration(found.seconds_most))} ({basis}{parallel})"
+    if found.seconds_filling > found.seconds_least * _MOST:
+        largest = max(disk.size for disk in plan.selected.space.matrix.disks)
+        smaller = ""
+        if pace.physics and largest > _ENOUGH:
+            smaller = f"; simulated disks have the same rates with `size: {format_size(_ENOUGH)}`"
+        yield "of it", f"{duration(found.seconds_filling)} to fill stacks on disks of {volume(largest)}{smaller}"
+    if pace.write_rate is not None:
+        rate = f"at {volume(round(pace.write_rate))}/s, the mean of {_runs(plan, pace.rated)}"
+    elif pace.physics is None:
+        rate = f"at an assumed {pace.costs.bandwidth / 1e6:,.0f} MB/s; faster disks get more"
+    else:
+        rate = "at the rates of the simulated disks"
+    prepared = found.bytes_prepared / max(1, found.bytes_least)
+    if prepared >= _MENTIONED:
+        rate = f"{prepared * 100:.0f} % to build stacks and lay out files; the rest {rate}"
+    yield "written", f"{_span(volume(found.bytes_least), volume(found.bytes_most))} ({rate})"
+    if plan.options.budget != ENDLESS:
+        yield "budget", _describe_budget(plan)
+
+
+_MOST = 0.5  # the least part of the time that is worth a word
+_ENOUGH = 2**30  # bytes of a simulated disk: its model scales to any size
+_MENTIONED = 0.01  # the least part of the bytes that is worth a word
+
+
+def _describe_budget(plan: RunPlan) -> str:
+    times, repeat, pace = plan.repeats_within_budget, plan.selected.plan.repeat, plan.pace
+    if times < repeat.min:
+        return f"enough for {times} trials of each cell; the minimum is {repeat.min}"
+    enough = f"enough for {times} trials of each cell" + (", the maximum" if times == repeat.max else "")
+    if pace.scatter is None:
+        return f"{enough}; the width of intervals is unknown before the first run"
+    if times < 2:
+        return f"{enough}, too few for an interval"
+    half = t_factor(times - 1, repeat.confidence) * pace.scatter / times**0.5
+    scatter = f"if trials scatter by {percent(pace.scatter)} as in {_runs(plan, pace.scattered)}"
+    return f"{enough}; intervals of ±{percent(half)} {scatter}"
+
+
+def _runs(plan: RunPlan, count: int) -> str:
+    return f"{count} recorded run{'s' if count != 1 else ''} on {plan.options.place}"
+
+
+def _span(least: str, most: str) -> str:
+    return least if least == most else f"{least} to {most}"
+
+
+def volume(count: int) -> str:
+    for unit, size in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count} bytes"
+
+
+def _print_json(plan: RunPlan) -> None:
+    """Print one JSON object, cell by cell: a million cells must not fill the memory."""
+    selected = plan.selected
+    head: dict[str, Any] = {
+        "matrix": selected.space.matrix.name,
+        "seed": selected.plan.seed,
+        "repeat": selected.plan.repeat.model_dump(),
+        "jobs": plan.level.now,
+        "repeats_within_budget": plan.repeats_within_budget,
+        "notes": plan.notes,
+        **asdict(plan.estimate),
+    }
+    echo_whole(json_text(head)[:-1] + ',"batches":[', newline=False)
+    for number, batch in enumerate(selected.plan.batches(1)):
+        cells = [{"id": cell.id, "name": cell.name, "axes": cell.axes} for cell in batch.cells]
+        row = {"stack": batch.stack.key, "label": batch.stack.label, "kernel": batch.stack.kernel, "cells": cells}
+        echo_whole(("," if number else "") + "\n" + json_text(row), newline=False)
+    echo_whole("\n]}")

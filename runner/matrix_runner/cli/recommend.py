@@ -1,0 +1,163 @@
+"""`matrix recommend`: the choice is in guidelines/ranking.py, the script in scripts/recommended_commands.py."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from matrix_runner.analysis.samples import Samples, read_samples
+from matrix_runner.analysis.selectors import select_cells
+from matrix_runner.analysis.stored_guidelines import as_measured, declared_by, share_of
+from matrix_runner.base.errors import BadInput
+from matrix_runner.base.files import write_output
+from matrix_runner.cli.import_fio import MACHINE as IMPORTED
+from matrix_runner.cli.options import rows, templates
+from matrix_runner.cli.results import check_jobs
+from matrix_runner.cli.screen import echo, echo_whole
+from matrix_runner.cli.store_options import Output, Source, form, open_store, select_runs, source, write_grid
+from matrix_runner.guidelines.ranking import COLUMNS, Recommendation, headline, possible_choices, recommend_settings
+from matrix_runner.language.metrics import KNOWN, Metric, metric_named, split_column
+from matrix_runner.language.suggestions import did_you_mean
+from matrix_runner.reports.recommended import recommendation_rows, recommendation_table
+from matrix_runner.results.run_folder import load
+from matrix_runner.scripts.recommended_commands import recommended_script
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matrix_runner.results.store import RunRow
+    from matrix_runner.space.space import Cell
+
+_EPILOG = """\b
+Examples:
+  matrix recommend latest --for 'workload=oltp'                          the best stack for a workload
+  matrix recommend chunk-sweep --for 'workload=random,rw=randwrite' --metric write.iops
+  matrix recommend latest --for 'workload=oltp,layout=raid5' --script best.sh
+
+\b
+If --for selects several workloads, they have equal weight.
+
+\b
+Names of runs: see `matrix results --help`.
+"""
+
+
+#: The second line of commands from a dry run: people pass commands on without the table.
+SYNTHETIC = "# SYNTHETIC, no recommendation: the figures come from the dry machine, which does not measure.\n"
+
+
+@click.command("recommend", epilog=_EPILOG)
+@click.argument("run")
+@click.option(
+    "--for",
+    "wanted",
+    multiple=True,
+    metavar="AXIS=VALUE,…",
+    help="The workload and other conditions, as for --only. If repeated: cells that match any of them.",
+)
+@click.option(
+    "--metric",
+    help="The figure to rank by, JOB.read_iops for one job; for latencies the lowest is best.  [default: total.bw for "
+    "large requests, total.iops for small ones]",
+)
+@rows(20)
+@click.option("--script", type=click.Path(path_type=Path, dir_okay=False), help="Write the commands to this file.")
+@form
+@templates
+@source
+def command(
+    run: str,
+    wanted: tuple[str, ...],
+    metric: str | None,
+    rows: int,
+    script: Path | None,
+    form: str,
+    templates: Path | None,
+    source: Source,
+) -> None:
+    """Show the best setting of RUN, settings that may be equally good, and the commands to build it."""
+    output = Output(form)
+    row, samples, left, found = _recommend(run, wanted, metric, source)
+    cells = {one.cell.id: one.cell for one in samples}
+    best = _best_cell(row, found, source.results)
+    grid = recommendation_table(found, cells, rows) if output.is_text else recommendation_rows(found, cells)
+    notes = (
+        "synthetic, from the dry machine: this recommends nothing" if row.synthetic else "",
+        "" if row.finished else "this run is not finished",
+        _survival(best) if best else "",
+        f"left out: {left:,} cells of degraded arrays; select them with --for 'state=…'" if left else "",
+    )
+    write_grid(grid.with_notes(*notes), output)
+    warning = SYNTHETIC if row.synthetic else ""
+    _write_commands(best, templates, script, warning, with_table=output.is_text)
+
+
+def _survival(best: Cell) -> str:
+    losses = best.stack.losses
+    if losses is None:
+        return ""
+    return f"data on {best.stack.label} survives {losses or 'no'} lost disk{'s' if losses > 1 else ''}"
+
+
+def _recommend(
+    run: str, wanted: Sequence[str], metric: str | None, source: Source
+) -> tuple[RunRow, list[Samples], int, Recommendation]:
+    ranked_by = _metric(metric) if metric else None
+    with open_store(source) as shared:
+        row, *others = select_runs(shared, [run])
+        if others:
+            raise BadInput(f"{run} matches {len(others) + 1} runs", resolution="name one: `latest` or its folder")
+        recorded = [one.cell for one in shared.cells({row.id})]
+        if not recorded:
+            raise BadInput(
+                f"{row.name} has no results yet", resolution="`matrix run` with the same matrix continues it"
+            )
+        columns = ranked_by.columns if ranked_by else COLUMNS
+        check_jobs(columns, shared, [row])
+        try:
+            cells = select_cells(None, wanted, recorded)
+        except BadInput as error:
+            raise BadInput(error.brief.replace("--only", "--for"), resolution=error.resolution) from None
+        samples = read_samples(shared, [row], columns, cells)
+    measured = [as_measured(one) for one in samples]
+    among = possible_choices(measured)
+    found = recommend_settings(among, ranked_by or headline(among), row.confidence, share_of(samples))
+    return row, samples, len(measured) - len(among), found
+
+
+def _metric(word: str) -> Metric:
+    job, own = split_column(word)
+    for name in (word, f"{job}." * bool(job) + own.replace("_", ".", 1)):
+        with suppress(KeyError):
+            return metric_named(name)
+    raise BadInput(f"--metric {word} is not a figure", resolution=did_you_mean(word, KNOWN))
+
+
+def _best_cell(row: RunRow, found: Recommendation, results: Path) -> Cell | None:
+    if not (results / row.name / "manifest.json").is_file():
+        return None
+    manifest = load(results / row.name).manifest
+    if manifest.machine == IMPORTED:
+        return None
+    return next((cell for cell in declared_by(manifest).space.cells() if cell.id in found.chosen.cells), None)
+
+
+def _write_commands(
+    cell: Cell | None, templates: Path | None, script: Path | None, warning: str, *, with_table: bool
+) -> None:
+    if cell is None:
+        why = "no commands: the matrix of this run is not below --results, or the run was imported"
+        if script:
+            raise BadInput(why)
+        echo(f"note: {why}", err=True)
+        return
+    first, newline, rest = recommended_script(cell, templates).partition("\n")
+    text = f"{first}{newline}{warning}{rest}"
+    if script:
+        write_output(script, text.encode())
+        echo(f"written to {script}", err=True)
+    elif with_table:
+        echo_whole(f"\n{text}", newline=False)

@@ -1,0 +1,96 @@
+"""`matrix report`: the work is in session/finish.py and reports/write.py."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from matrix_runner.analysis.selectors import LATEST, explain_later_run
+from matrix_runner.analysis.stored_guidelines import declared_by
+from matrix_runner.base.errors import BadInput
+from matrix_runner.base.files import write_output
+from matrix_runner.cli.browser import open_page
+from matrix_runner.cli.options import results
+from matrix_runner.cli.screen import WIDTH, columns_of, echo
+from matrix_runner.reports.junit import merge_documents
+from matrix_runner.results.journal import Journal
+from matrix_runner.results.observe import has_results, readable_runs
+from matrix_runner.results.run_folder import load
+from matrix_runner.results.store_tables import address_of
+from matrix_runner.session.finish import Ending, report
+from matrix_runner.space.studies import MATRIX, PUBLISHED, study_beside
+
+_EPILOG = """\b
+Examples:
+  matrix report latest                                             the last run with results
+  matrix report chunk-sweep-qemu-20260304-050607                   or results/chunk-sweep-qemu-20260304-050607
+  matrix report results/sweep-qemu-20260304-* --junit night.xml    several runs as one document
+  matrix report --open latest                                      and show it in the browser
+"""
+
+
+@click.command("report", epilog=_EPILOG)
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=click.Path(path_type=Path))
+@click.option(
+    "--junit",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write all their junit.xml to this file, as one document.",
+)
+@click.option("--open", "opens", is_flag=True, help="Open each report.html in the browser.")
+@results
+def command(runs: tuple[Path, ...], junit: Path | None, opens: bool, results: Path) -> None:
+    """Write report.html, explore.html, junit.xml and the CSV files of each RUN again from its journal.
+
+    RUN is a run folder, its name, the name of a matrix (its last run with results), or `latest`.
+    """
+    folders = [folder_of(run, results) for run in runs]
+    for folder in folders:
+        write_report(folder)
+    if junit:
+        write_output(junit, merge_documents([(folder / "junit.xml").read_bytes() for folder in folders]))
+        echo(f"written to {junit}", err=True)
+    if opens:
+        for folder in folders:
+            open_page(folder / "report.html", wanted=True)
+
+
+def folder_of(run: Path, results: Path) -> Path:
+    """Return the folder of a run by its path or name, by `latest`, or by the name of its matrix."""
+    if found := next(filter(Path.exists, (run, results / run)), None):
+        return found
+    return _latest(results, str(run)) or run
+
+
+def _latest(results: Path, name: str) -> Path | None:
+    every, _ = readable_runs(results)
+    among = [one for one in every if name in {LATEST, one.manifest.matrix}]
+    if not among:
+        if name == LATEST:
+            raise BadInput(
+                f"{results}: there is no run",
+                resolution="name the folder of a run, or the folder of all runs by --results",
+            )
+        return None
+    ordered = sorted(among, key=lambda run: run.manifest.synthetic)
+    found = next(filter(has_results, ordered), ordered[0])
+    if found is not among[0]:
+        why = explain_later_run(among[0].path.name, measured=has_results(among[0]))
+        echo(f"note: {why}", err=True)
+    return found.path
+
+
+def write_report(run: Path) -> Ending:
+    folder = load(run)
+    # An old matrix may be invalid today, so it is only parsed for guidelines or a study.
+    needs_matrix = "guidelines" in folder.manifest.text or (folder.path / PUBLISHED).is_file()
+    space = declared_by(folder.manifest).space if needs_matrix else None
+    guidelines = space.matrix.guidelines if space else ()
+    study = study_beside(folder.path / MATRIX, space) if space else None
+    with folder.locked(), Journal.existing(folder.journal) as journal:
+        interrupted, store = not folder.manifest.finished, address_of(None, folder.path.parent)
+        end = report(folder, journal, guidelines, study, interrupted=interrupted, store=store)
+    if not end.finished:
+        echo(f"this run is incomplete: {end.trials}")
+    for line in end.lines(columns_of(sys.stdout) or WIDTH):
+        echo(line)
+    return end

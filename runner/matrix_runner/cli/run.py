@@ -1,0 +1,119 @@
+"""`matrix run`: the work is in session/prepare.py and session/run.py. Its stop by signals is in stop.py."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from matrix_runner.base.errors import Exit
+from matrix_runner.cli import options
+from matrix_runner.cli.screen import echo, echo_whole, is_live_terminal, slow_start
+from matrix_runner.cli.stop import SignalStop
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from matrix_runner.cli.progress import View
+    from matrix_runner.session.run_request import RunRequest
+
+
+def _kind_of_view(*, quiet: bool, as_json: bool) -> type[View]:
+    from matrix_runner.cli.progress import JsonView, LiveView, PlainView, QuietView
+
+    if as_json:
+        return JsonView
+    if quiet:
+        return QuietView
+    return LiveView if is_live_terminal(sys.stdout) else PlainView
+
+
+def _continue_with(words: Iterable[str]) -> str:
+    """Return the command that continues this run. These options would start another run, or repeat broken trials."""
+    from matrix_runner.session.run_request import assign_state, command_line
+
+    kept = (word for word in words if word not in {"--fresh", "--retry-broken"})
+    return assign_state() + shlex.join(command_line([os.environ.get("MATRIX_COMMAND", "matrix"), *kept]))
+
+
+_EPILOG = """\b
+Examples:
+  matrix run raid.yaml                                  resume an interrupted run, or start one
+  matrix run --fresh --only 'level=5' my.yaml           start a new run of some cells
+  matrix run --shard 2/5 my.yaml                        the second of five parts, for five hosts
+  matrix run --kernel debian-13 my.yaml                 under another kernel
+  matrix run --jobs auto my.yaml                        several rigs in parallel, if all disks are simulated
+  matrix run --cluster tls://lab:8786 --certificates lab my.yaml  on the hosts of a cluster
+  matrix run --budget 2h my.yaml                        the narrowest intervals within two hours
+  matrix run --on local --destroy wwn-0x5000c500a1b2c3d4 my.yaml  on disks of this host that hosts.yaml allows
+  matrix run --on ssh:shelf my.yaml                     on disks of another host, over ssh
+  matrix run --passthrough --destroy wwn-0x5000c500a1b2c3d4 my.yaml  on disks of this host, in a virtual machine
+  matrix run --until-decided --budget 1h my.yaml        until its guidelines are decided, for an hour at most
+  matrix run --store postgresql://lab@db/matrix my.yaml  with a store that several hosts share
+"""
+
+
+@click.command("run", epilog=_EPILOG)
+@options.matrix_file
+@options.only
+@options.shard
+@options.on_host
+@options.kernel
+@options.templates
+@options.results
+@options.store
+@options.jobs
+@options.cluster
+@options.wanted_tags
+@options.budget
+@options.passthrough
+@options.hosts
+@options.destroy
+@click.option(
+    "--until-decided",
+    is_flag=True,
+    help="After the minimum of every cell, add trials to cells of undecided guidelines until all are decided.",
+)
+@click.option(
+    "--folder-to",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the name of the run folder to this file at the start, for scripts.",
+)
+@click.option("--fresh", is_flag=True, help="Start a new run, even if a run of this matrix is interrupted.")
+@click.option(
+    "--retry-broken", is_flag=True, help="Continue the latest run, complete or not, and repeat its broken trials."
+)
+@click.option("--cold", is_flag=True, help="Boot each virtual machine instead of restoring a saved one.")
+@click.option("--quiet", is_flag=True, help="Show only errors and the location of the reports.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line on standard output.")
+def command(*, quiet: bool, as_json: bool, **values: Any) -> None:
+    """Run a matrix, or resume its interrupted run. Recorded trials are not repeated.
+
+    MATRIX is a file, or a folder with a matrix.yaml.
+    """
+    from matrix_runner.session.prepare import RunOptions, prepare
+    from matrix_runner.session.run import run
+
+    wanted = RunOptions(**values)
+    views: list[View] = []
+
+    def view_of(order: RunRequest, done: int) -> View:
+        views.append(_kind_of_view(quiet=quiet, as_json=as_json)(order.planned, done))
+        return views[0]
+
+    def announce_stop() -> None:
+        for view in views:
+            view.notice("stopping: the rigs end, and recorded trials are kept …")
+
+    begin = (lambda _: None) if quiet else slow_start.begin
+    prepared = prepare(wanted, lambda text: echo(text, err=True), begin)
+    with SignalStop(announce_stop) as stopping:
+        end = run(prepared, view_of, stopping)
+        if end.exit is Exit.INTERRUPTED:
+            echo(f"interrupted; {end.path}/ holds {end.trials}; this command continues:", err=True)
+            echo_whole(f"  {_continue_with(sys.argv[1:])}", err=True)
+    raise click.exceptions.Exit(max(end.exit, Exit.BROKEN) if views[0].output.has_failed else end.exit)

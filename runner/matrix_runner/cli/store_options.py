@@ -1,0 +1,173 @@
+"""Options and functions of the commands that read the shared store."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from matrix_runner.base.errors import BadInput
+from matrix_runner.base.text import printable
+from matrix_runner.cli.options import combined, results, store
+from matrix_runner.cli.screen import Ending, columns_of, echo, sheet_text, wrap_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from matrix_runner.reports.table import Grid
+    from matrix_runner.results.store import RunRow, SharedStore
+
+FORMATS = ("table", "csv", "json", "md", "parquet")
+_BY_SUFFIX = {".csv": "csv", ".json": "json", ".md": "md", ".parquet": "parquet", ".txt": "table"}
+
+
+@dataclass(frozen=True)
+class Source:
+    results: Path
+    store: str | None
+
+
+@dataclass(frozen=True)
+class Output:
+    form: str
+    to: Path | None = None  # the file to write; None for standard output
+
+    @property
+    def is_table(self) -> bool:
+        return self.form == "table"
+
+    @property
+    def is_text(self) -> bool:
+        """Return whether it is for people. The other formats have numbers in base units."""
+        return self.form in {"table", "md"}
+
+
+def _choose_format(context: click.Context, _: click.Parameter, name: str | None) -> str:
+    to: Path | None = context.params.get("to")
+    if name is not None or to is None:
+        return name or "table"
+    found = _BY_SUFFIX.get(to.suffix.lower())
+    if found is None:
+        raise BadInput(
+            f"--to {to}: no format for {f'the suffix `{to.suffix}`' if to.suffix else 'a name without a suffix'}",
+            resolution=f"use {', '.join(_BY_SUFFIX)}, or name the format: --format {'|'.join(FORMATS)}",
+        )
+    return found
+
+
+form = click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    callback=_choose_format,
+    help="The format of the output. If not given: by the suffix of `--to`, else table.",
+)
+_to = click.option(
+    "--to",
+    type=click.Path(path_type=Path, dir_okay=False),
+    is_eager=True,  # `--format` needs its suffix
+    help="Write the table to this file (.csv, .json, .md, .parquet, .txt).",
+)
+output = combined("output", Output, form=form, to=_to)
+source = combined("source", Source, results=results, store=store)
+
+
+@contextmanager
+def open_store(source: Source) -> Iterator[SharedStore]:
+    """Open the store, and add the runs below `results` that it lacks. Prints a note on runs that cannot be added."""
+    from matrix_runner.results.run_folder import run_folders
+    from matrix_runner.results.store import SharedStore
+    from matrix_runner.results.store_sync import bring_up_to_date
+    from matrix_runner.results.store_tables import IN_MEMORY, VARIABLE, address_of, is_named
+
+    # A short-lived process with a hundred thousand rows only loses time in garbage collection.
+    gc.disable()
+    address = address_of(source.store, source.results)
+    is_missing = address.file is not None and not address.file.exists()
+    if is_missing and is_named(source.store):
+        raise BadInput(
+            f"there is no store at {address}" + ("" if source.store is not None else f", named by {VARIABLE}"),
+            resolution=f"`matrix run` and `matrix import` create it; `touch {address}` creates an empty one, which is "
+            "filled from the runs below `--results`",
+        )
+    if is_missing and not run_folders(source.results):
+        raise BadInput(
+            f"no results: there is no store at {address}, and no run below {source.results}/",
+            resolution="`matrix run` creates both; `--store` and `--results` name other places",
+        )
+    if address.file and is_missing and not os.access(address.file.parent, os.W_OK):
+        address = IN_MEMORY  # read-only: the journals have all runs
+    with SharedStore.open(address) if is_missing else SharedStore.existing(address) as shared:
+        try:
+            for note in bring_up_to_date(shared, source.results):
+                echo(f"note: {note}", err=True)
+            yield shared
+        finally:
+            _report_damage(shared)
+
+
+def _report_damage(store: SharedStore) -> None:
+    """Name the runs that are left out. The command ends with 3 then."""
+    for name, problem in store.damage.items():
+        why = f"{problem.brief} ({' '.join(problem.details.split())})" if problem.details else problem.brief
+        echo(f"damaged: {name} is left out: {why}\n{problem.advice}", err=True)
+    context = click.get_current_context(silent=True)
+    if context and store.damage:
+        context.ensure_object(Ending).is_damaged = True
+
+
+def select_runs(store: SharedStore, words: Sequence[str]) -> list[RunRow]:
+    from matrix_runner.analysis.selectors import explain_passed_over, runs_named
+
+    runs = store.runs()
+    if note := explain_passed_over(words, runs):
+        echo(f"note: {note}", err=True)
+    matches = {run.id for word in words for run in runs_named(word, runs)}
+    return [run for run in runs if not words or run.id in matches]
+
+
+def write_grid(grid: Grid, output: Output) -> None:
+    from matrix_runner.reports.table import FORMATS as FORMATTERS
+
+    to = output.to
+    if output.is_table:
+        _write(_table(grid, 0 if to else columns_of(sys.stdout)).encode(), to)
+        return
+    if output.form == "parquet" and to is None and sys.stdout.isatty():
+        raise BadInput("parquet is binary and cannot go to a terminal", resolution="name a file with --to FILE")
+    if output.form == "csv":  # a CSV file has no place for notes
+        for note in grid.notes:
+            echo(f"note: {note}", err=True)
+    content = FORMATTERS[output.form](grid)
+    # A file gets every character as it is.
+    _write(printable(content.decode()).encode() if to is None and sys.stdout.isatty() else content, to)
+
+
+def _table(grid: Grid, columns: int) -> str:
+    from matrix_runner.reports.table import as_sheet
+
+    rows = sheet_text(as_sheet(grid), sys.stdout, columns).splitlines() if grid.rows else []
+    lines = [*rows, *(wrap_text(printable(note), columns) for note in grid.notes)]
+    return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+def _write(content: bytes, to: Path | None) -> None:
+    if to is None:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return
+    from matrix_runner.base.files import write_output
+
+    try:
+        write_output(to, content)
+    except BadInput as problem:
+        raise BadInput(
+            problem.brief, details=problem.details, resolution="name a file with `--to` in a writable folder"
+        ) from None
+    echo(f"written to {to}", err=True)

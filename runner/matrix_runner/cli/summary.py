@@ -1,0 +1,105 @@
+"""`matrix summary`: the work is in analysis/nightly.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from matrix_runner.analysis.nightly import Night, annotated, issue, page
+from matrix_runner.analysis.samples import USUAL_RATES, read_samples
+from matrix_runner.analysis.selectors import good_before, runs_named
+from matrix_runner.analysis.stored_guidelines import judged_in_store, read_for
+from matrix_runner.base.errors import BadInput, Exit
+from matrix_runner.base.files import write_output
+from matrix_runner.cli.compare import ComparisonRequest, compare_runs
+from matrix_runner.cli.guidelines import declared_guidelines
+from matrix_runner.cli.screen import echo_whole
+from matrix_runner.cli.store_options import Source, open_store, select_runs, source
+from matrix_runner.results.run_folder import load
+from matrix_runner.session.run_request import assign_state
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matrix_runner.guidelines.verdicts import Judgement
+    from matrix_runner.results.store import RunRow, SharedStore
+
+_EPILOG = """\b
+Examples:
+  matrix summary latest                            results of the latest run, and changes since the last good run
+  matrix summary latest --against nightly~7        changes since another run
+  matrix summary latest --issue regression.md      text for an issue, if there is a regression
+
+\b
+Exit codes: 0 all measured and no cell slower, 1 a guideline fails, or a cell is slower or corrupt, 2 bad input,
+3 a trial is broken, a run is not finished, or has no measured trial.
+Names of runs: see `matrix results --help`.
+"""
+
+
+@click.command("summary", epilog=_EPILOG)
+@click.argument("runs", nargs=-1, required=True)
+@click.option("--against", metavar="RUN", help="The run to compare with.  [default: for each run, the last good one]")
+@click.option(
+    "--issue",
+    "issue_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="If the exit code is 1 or 3, write the text of an issue to this file.",
+)
+@click.option(
+    "--annotations",
+    "annotations_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write problems to this file as GitHub workflow commands.",
+)
+@source
+def command(
+    runs: tuple[str, ...], against: str | None, issue_file: Path | None, annotations_file: Path | None, source: Source
+) -> None:
+    """Summarise RUNS in Markdown: verdicts, broken trials, and changes since the last good run."""
+    night = _night(runs, against, source)
+    echo_whole(page(night), newline=False)
+    if issue_file and night.exit is not Exit.ALL_MEASURED:
+        write_output(issue_file, issue(night).encode())
+    if annotations_file:
+        write_output(annotations_file, "".join(f"{line}\n" for line in annotated(night)).encode())
+    if night.exit:
+        raise click.exceptions.Exit(night.exit)
+
+
+def _night(words: Sequence[str], against: str | None, source: Source) -> Night:
+    with open_store(source) as shared:
+        every = shared.runs()
+        among = select_runs(shared, words)
+        if against:
+            runs_named(against, every)  # refuse a misspelled name
+        before = {one.id: one for run in among if (one := good_before(run, every))}
+        recorded = shared.trial_counts({run.id for run in among})
+        found = read_samples(shared, among, USUAL_RATES)
+        judgements, unjudged = _judge(shared, among, source.results)
+    a = against or ",".join(map(_run_word, before.values()))
+    comparison, alone = None, "There is no good earlier run of the same part on the same machine and host."
+    if a:
+        try:
+            comparison = compare_runs(ComparisonRequest(a, ",".join(map(_run_word, among)), source))
+        except BadInput as problem:
+            alone = " ".join(filter(None, (f"{problem.brief}.", problem.details)))
+    local = [run for run in among if (source.results / run.name / "manifest.json").is_file()]
+    commands = {run.id: load(source.results / run.name).manifest.command for run in local}
+    folder = "" if source.results == Path("results") else str(source.results)
+    return Night(among, found, recorded, judgements, comparison, alone, unjudged, commands, folder, assign_state())
+
+
+def _judge(shared: SharedStore, runs: Sequence[RunRow], results: Path) -> tuple[list[Judgement], str]:
+    """Judge the guidelines of runs; on an error return its text, so that the summary still has the rest."""
+    try:
+        guidelines = declared_guidelines(runs, results)
+        return judged_in_store(guidelines, read_for(guidelines, shared, runs, results)) if guidelines else [], ""
+    except BadInput as problem:
+        return [], f"not judged: {problem.brief}. {problem.details}"
+
+
+def _run_word(run: RunRow) -> str:
+    return run.id if "," in run.name else run.name

@@ -1,0 +1,308 @@
+"""The block devices of a host, parsed from the output of the inventory script."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+import orjson
+
+from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.hosts import SECTOR
+from matrix_runner.hosts.label import Label, decode
+
+#: SCSI types of disks, simplified and zoned ones included; other types are tapes, CD-ROMs and the like.
+SCSI_DISKS = {"", "0", "14", "20"}
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    type: str
+    offset: str = ""
+    uuid: str = ""
+    label: str = ""
+
+    def __str__(self) -> str:
+        where = f" at {self.offset}" if self.offset else ""
+        name = f" '{self.label}'" if self.label else ""
+        return f"{self.type}{name}{where}" + (f", UUID {self.uuid}" if self.uuid else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    name: str
+    #: The device number, such as `8:16`: the same under all of its names.
+    dev: str
+    size: int
+    read_only: bool = False
+    removable: bool = False
+    partition: bool = False
+    #: Number and start (in bytes) of a partition.
+    number: int = 0
+    start: int = 0
+    scsi_type: str = ""
+    serial: str = ""
+    wwn: str = ""
+    model: str = ""
+    firmware: str = ""
+    rotational: bool = False
+    transport: str = ""
+    backing: str = ""
+    mapping: str = ""
+    mapping_uuid: str = ""
+    array_state: str = ""
+    bcache: str = ""
+    #: A number that the kernel never reuses for another medium or device.
+    sequence: str = ""
+    written: int = 0
+    signatures: tuple[Signature, ...] = ()
+    #: Non-zero bytes in the places that were read; None if unknown.
+    filled: int | None = None
+    label: Label | None = None
+    unreadable: str = ""
+
+    @property
+    def path(self) -> str:
+        return f"/dev/{self.name.replace('!', '/')}"
+
+    @property
+    def is_disk(self) -> bool:
+        return not (self.partition or self.mapping or self.array_state or self.name.startswith(("md", "dm-", "zram")))
+
+    @property
+    def identity(self) -> str:
+        return self.wwn or self.serial or self.dev
+
+
+@dataclass(frozen=True, slots=True)
+class StableName:
+    """A link in /dev/disk/by-id, or the name that udev would give where there is no udev."""
+
+    name: str
+    dev: str
+    target: str = ""
+    #: The kind of its target; empty if the target is missing.
+    kind: str = "block special file"
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    dev: str
+    source: str
+    point: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+    parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    holders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    names: tuple[StableName, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    swaps: Mapping[str, str] = field(default_factory=dict)
+    #: The file system's UUID, by the name of each device of a mounted btrfs.
+    btrfs: Mapping[str, str] = field(default_factory=dict)
+
+    def by_number(self, dev: str) -> Node | None:
+        return next((node for node in self.nodes.values() if node.dev == dev), None)
+
+    def parts_of(self, node: Node) -> tuple[Node, ...]:
+        return tuple(self.nodes[part] for part in self.parts.get(node.name, ()) if part in self.nodes)
+
+    @property
+    def disks(self) -> tuple[Node, ...]:
+        return tuple(node for node in self.nodes.values() if node.is_disk and (node.size or node.removable))
+
+    def names_of(self, node: Node) -> tuple[str, ...]:
+        return tuple(name.name for name in self.names if name.dev == node.dev)
+
+
+@dataclass
+class _Facts:
+    keys: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
+    parts: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    holders: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    signatures: dict[str, list[Signature]] = field(default_factory=lambda: defaultdict(list))
+    links: list[StableName] = field(default_factory=list)
+    mounts: list[Mount] = field(default_factory=list)
+    swaps: dict[str, str] = field(default_factory=dict)
+    btrfs: dict[str, str] = field(default_factory=dict)
+    lsblk_error: str = ""
+
+
+def parse_census(text: str) -> Census:
+    # Not splitlines(): names can contain Unicode line separators.
+    lines = [line.split("\t") for line in text.removesuffix("\n").split("\n")]
+    if not lines or lines[-1] != ["end"]:
+        raise HarnessBroken(
+            "the disk inventory of a host was cut short",
+            details=text[-500:],
+            resolution="no disk was used; try again, and check the host if it happens again",
+        )
+    facts = _Facts()
+    try:
+        for words in lines:
+            _add_line(facts, words)
+        nodes = {name: _build_node(name, keys, facts) for name, keys in facts.keys.items() if "dev" in keys}
+    except (ValueError, LookupError, TypeError) as problem:
+        raise HarnessBroken(
+            "the disk inventory of a host has a value that no kernel reports",
+            details=str(problem)[:500],
+            resolution="no disk was used; check the host and its programs",
+        ) from problem
+    known = {link.name for link in facts.links}
+    without_udev = (StableName(name, one.dev, one.path) for one in nodes.values() for name in _udev_names(one))
+    return Census(
+        nodes=MappingProxyType(nodes),
+        parts=_freeze(facts.parts),
+        holders=_freeze(facts.holders),
+        names=(*facts.links, *(one for one in without_udev if one.name not in known)),
+        mounts=tuple(facts.mounts),
+        swaps=MappingProxyType(facts.swaps),
+        btrfs=MappingProxyType(facts.btrfs),
+    )
+
+
+def _freeze(relations: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:
+    return MappingProxyType({name: tuple(dict.fromkeys(others)) for name, others in relations.items()})
+
+
+def _add_line(facts: _Facts, words: list[str]) -> None:
+    match words:
+        case ["node", name, key, value]:
+            facts.keys[name][key] = value.strip()
+        case ["unreadable" | "filled" | "label" as key, name, value]:
+            facts.keys[name][key] = value
+        case ["part", disk, part]:
+            facts.parts[disk].append(part)
+        case ["holder", name, holder]:
+            facts.holders[name].append(holder)
+        case ["link", name, dev, target, kind]:
+            facts.links.append(StableName(name, dev.replace("-", ""), target, kind))
+        case ["mount", dev, source, point, kind]:
+            facts.mounts.append(Mount(dev, unescape(source), unescape(point), kind))
+        case _:
+            _add_reported(facts, words)
+
+
+def _add_reported(facts: _Facts, words: list[str]) -> None:
+    match words:
+        case ["swap", dev, path]:
+            facts.swaps[dev] = path
+        case ["btrfs", name, uuid]:
+            facts.btrfs[name] = uuid
+        case ["mdstat", line]:  # as `md0 : active raid1 sdb1[1] sda1[0](F)`
+            array, _, members = line.partition(" : ")
+            for member in re.findall(r"(\S+)\[", members):
+                facts.holders[member].append(array.strip())
+        case ["wipefs", name, output]:
+            try:
+                found = orjson.loads(output)["signatures"] if output.strip() else ()
+                keys = ("type", "offset", "uuid", "label")
+                facts.signatures[name] += [Signature(*(str(one.get(key) or "") for key in keys)) for one in found]
+            except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+                facts.keys[name]["unreadable"] = f"wipefs printed invalid JSON: {output[:200]}"
+        case ["blkid", name, status, *output]:
+            facts.signatures[name] += _parse_blkid(int(status), " ".join(output), facts.signatures[name])
+            facts.signatures[name] = list(_add_table_uuids(" ".join(output), facts.signatures[name]))
+        case ["lsblk", output]:
+            _add_lsblk(facts, output)
+
+
+def _add_lsblk(facts: _Facts, output: str) -> None:
+    """Add facts of each device and those below it, from udev or from sysfs by lsblk itself."""
+    try:
+        rows = orjson.loads(output)["blockdevices"]
+        while rows:
+            row = rows.pop()
+            rows += row.get("children", ())
+            for key in ("serial", "wwn", "model", "tran"):
+                if row.get(key):
+                    name = row["kname"].replace("/", "!")
+                    facts.keys[name].setdefault(f"lsblk {key}", str(row[key]).strip())
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+        facts.lsblk_error = f"lsblk printed invalid JSON: {output[:200]}"
+
+
+def _parse_blkid(status: int, output: str, known: Iterable[Signature]) -> Iterator[Signature]:
+    """Yield what blkid found besides wipefs. Status 2: no signature; status 8: several, and blkid does not choose."""
+    if status == 8:
+        yield Signature(f"several at once ({output or 'blkid cannot tell which'})")
+    elif status == 0:
+        pairs = dict(word.partition("=")[::2] for word in output.split())
+        types = {one.type for one in known}
+        for key, uuid in (("TYPE", "UUID"), ("PTTYPE", "PTUUID")):
+            if key in pairs and pairs[key] not in types:
+                yield Signature(pairs[key], uuid=pairs.get(uuid, ""))
+    elif status != 2:
+        yield Signature(f"content at which blkid failed: {output}")
+
+
+def _add_table_uuids(output: str, known: Iterable[Signature]) -> Iterator[Signature]:
+    """Add UUIDs of partition tables, which blkid knows and wipefs does not. A GPT has a protective MBR as well."""
+    pairs = dict(word.partition("=")[::2] for word in output.split())
+    kind = pairs.get("PTTYPE", "")
+    for one in known:
+        of_it = one.type == kind or (kind == "gpt" and one.type == "PMBR")
+        yield replace(one, uuid=pairs.get("PTUUID", "")) if of_it and not one.uuid else one
+
+
+def unescape(text: str) -> str:
+    """Return a path of /proc/mounts, in which the kernel escapes blanks, tabs, newlines and backslashes."""
+    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), text)
+
+
+def _build_node(name: str, keys: Mapping[str, str], facts: _Facts) -> Node:
+    def first(*wanted: str) -> str:
+        return next((keys[key] for key in wanted if keys.get(key)), "")
+
+    stat = first("stat").split()
+    # If the driver reports both, lsblk is not needed. Otherwise lsblk may be needed to detect a twin.
+    serial, wwn = first("vpd_pg80", "serial", "device/serial"), first("wwid", "device/wwid")
+    lsblk_error = "" if serial and wwn else facts.lsblk_error
+    filled = first("filled")
+    return Node(
+        name=name,
+        dev=keys["dev"],
+        size=int(first("size") or 0) * SECTOR,
+        read_only=first("ro") == "1",
+        removable=first("removable") == "1",
+        partition="partition" in keys,
+        number=int(first("partition") or 0),
+        start=int(first("start") or 0) * SECTOR,
+        scsi_type=first("device/type"),
+        # A loop device is identified by its file.
+        serial=serial or first("lsblk serial", "loop/backing_file"),
+        wwn=wwn or first("lsblk wwn"),
+        model=first("device/model", "lsblk model"),
+        firmware=first("device/firmware_rev", "device/rev"),
+        rotational=first("queue/rotational") == "1",
+        transport=first("lsblk tran"),
+        backing=first("loop/backing_file"),
+        mapping=first("dm/name"),
+        mapping_uuid=first("dm/uuid"),
+        array_state=first("md/array_state"),
+        bcache=first("bcache/state"),
+        sequence=first("diskseq"),
+        written=int(stat[6]) * SECTOR if len(stat) > 6 else 0,
+        signatures=tuple(dict.fromkeys(facts.signatures.get(name, ()))),
+        filled=int(filled) if filled.isdecimal() else None,
+        label=decode(first("label")),
+        unreadable=first("unreadable") or lsblk_error,
+    )
+
+
+def _udev_names(node: Node) -> Iterator[str]:
+    wwn = node.wwn
+    if node.partition or node.backing:
+        return
+    if wwn.startswith("naa."):
+        yield f"wwn-0x{wwn.removeprefix('naa.')}"
+    elif wwn.startswith("0x"):
+        yield f"wwn-{wwn}"
+    elif wwn.startswith(("eui.", "nvme.", "uuid.")):
+        yield f"nvme-{wwn}"
+    if node.serial and node.name.startswith("vd"):
+        yield f"virtio-{node.serial[:20]}"

@@ -1,0 +1,225 @@
+"""The lease of a run's disks: checks, confirmation and records before the first write; wear and release at the end.
+
+The lock of one disk is in exclusive.py.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from matrix_runner.base.errors import BadInput, HarnessBroken, MatrixError
+from matrix_runner.hosts.checks import DiskCheck, check_disk
+from matrix_runner.hosts.disk_ledger import (
+    LeaseRecord,
+    count_written,
+    delete_record,
+    night_of,
+    own_marks,
+    read_ledger,
+    wear_refusal,
+    write_record,
+)
+from matrix_runner.hosts.exclusive import (
+    DisksRefused,
+    LeasedDisk,
+    acquire_disks,
+    give_back,
+    prepare_disk,
+    raise_if_refused,
+    require_closed_partitions,
+    wipe_marked,
+)
+from matrix_runner.hosts.operations import LOCAL, DiskOperations, Lock
+from matrix_runner.hosts.reasons import OwnMarks, Refusal
+from matrix_runner.hosts.vfio import check_controller, controller_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from datetime import datetime
+    from pathlib import Path
+
+    from matrix_runner.hosts.inventory import Census
+    from matrix_runner.language.hosts import DeclaredDisk
+
+
+class NotConfirmed(BadInput):
+    """Disks would be overwritten that neither the command line nor hosts.yaml names."""
+
+
+def describe_losses(checks: Sequence[DiskCheck]) -> str:
+    lines = [f"Everything on {'these disks' if len(checks) != 1 else 'this disk'} will be destroyed:"]
+    return "\n".join([*lines, *(f"  {_describe_loss(one)}" for one in checks)])
+
+
+def confirm_losses(checks: Sequence[DiskCheck], given: Collection[str], standing: Collection[str]) -> str:
+    missing = [one.declared.id for one in checks if one.declared.id not in given and one.declared.id not in standing]
+    if missing:
+        words = " ".join(f"--destroy {name}" for name in missing)
+        raise NotConfirmed(
+            f"{len(missing)} of {len(checks)} disks would be overwritten, but no --destroy names them",
+            details=describe_losses(checks),
+            resolution=f"to destroy their content, add  {words}  or list them in `destroy:` of the host in hosts.yaml",
+        )
+    return describe_losses(checks)
+
+
+def _describe_loss(one: DiskCheck) -> str:
+    node = one.node
+    if node is None:
+        return f"{one.declared.id}: not there"
+    what = " ".join(
+        filter(None, (node.path, node.model, f"serial {node.serial}" if node.serial else "", f"{node.size} bytes"))
+    )
+    written = ", ".join(map(str, node.signatures))
+    filled = f"the label of an earlier run (id {node.label.run})" if node.label else "unrecognised data"
+    if not node.filled:
+        filled = "zeros in the eight places that were read" if node.filled == 0 else "its content could not be read"
+    return f"{one.declared.id} ({what}): {written or filled}"
+
+
+class WearExceeded(BadInput):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    run: str
+    matrix: str
+    folder: Path
+    #: The state folder of this machine: records and ledger.
+    state: Path
+    #: Named with --destroy, or in `destroy:` of the host.
+    destroy: frozenset[str]
+    #: Returns UUIDs of what the run makes on them.
+    marks: Callable[[Sequence[LeasedDisk]], Iterable[str]] = lambda _: ()
+    #: Names of the disks in the guest, in order; empty if scripts run on the host.
+    inside: tuple[str, ...] = ()
+    boot: str = ""
+    operations: DiskOperations = LOCAL
+    reach: str = "local"
+    #: The disks of the host share no controller or bus: other runs may measure there too.
+    shares_nothing: bool = False
+
+
+_ANY_DISK = "any disk"
+
+
+def exclude_other_runs(operations: DiskOperations, run: str, reach: str) -> closing[Lock]:
+    """Allow one run per host to measure its disks: they may share a controller."""
+    lock, holder = operations.lock(_ANY_DISK, run)
+    if lock is None:
+        where = "this host" if reach == "local" else reach
+        raise BadInput(
+            f"disks of {where} are being measured already, by {holder}",
+            resolution="wait until that run ends; if the disks share neither controller nor bus, set "
+            "`shares: nothing` for the host in hosts.yaml",
+        )
+    return closing(lock)
+
+
+@contextmanager
+def lease_disks(
+    declarations: Sequence[DeclaredDisk],
+    ask: Callable[[], Census],
+    lease: Lease,
+    now: Callable[[], datetime],
+    say: Callable[[str], None],
+    warn: Callable[[str], None] | None = None,
+) -> Iterator[tuple[LeasedDisk, ...]]:
+    """Lease the disks, or raise before the first write. `warn` gets what cannot be released, instead of `say`."""
+    known = own_marks(lease.state, lease.run, lease.reach)
+    with (
+        nullcontext() if lease.shares_nothing else exclude_other_runs(lease.operations, lease.run, lease.reach),
+        acquire_disks(declarations, ask, ours=known, purpose=lease.matrix, operations=lease.operations) as disks,
+    ):
+        say(confirm_losses([DiskCheck(one.declared, one.node, ()) for one in disks], lease.destroy, ()))
+        if hidden := lease.operations.hidden_processes():
+            say(f"not root: cannot see whether {hidden} write to these disks without an exclusive open")
+        _check_wear(disks, lease, now())
+        require_closed_partitions(disks)
+        raise_if_refused([check_controller(DiskCheck(one.declared, one.node, ())) for one in disks])
+        for one in disks:
+            one.controller = controller_of(one.node).address if one.declared.whole else ""
+        warn = warn or say
+        marks, mine = tuple(sorted(lease.marks(disks))), list[LeasedDisk]()
+        try:
+            for one, inside in zip(disks, lease.inside or ("",) * len(disks), strict=True):
+                write_record(lease.state, _lease_record(one, lease, now(), marks, inside))
+                mine.append(one)  # from here on it may be written, and has to be released
+                prepare_disk(one, lease.run)
+            yield disks
+        finally:
+            try:
+                for line in _return_disks(mine, frozenset(marks), ask, lease, now()):
+                    warn(line)
+            except MatrixError as error:  # an earlier error matters more; the records keep the disks known
+                warn(f"the disks stay with the run, for `matrix clean`: {error.brief}")
+
+
+def _check_wear(disks: Sequence[LeasedDisk], lease: Lease, now: datetime) -> None:
+    known, night = read_ledger(lease.state), night_of(now)
+    refusals = [wear_refusal(known, one.declared, one.node.identity, night) for one in disks]
+    if any(refusals):
+        raise WearExceeded(
+            "the write budget of a disk (`wear:`) is used up for tonight; nothing was written",
+            details="\n".join(f"  {one}" for one in refusals if one),
+            resolution="run it after 12:00 UTC, or raise `wear:` of the disk in hosts.yaml",
+        )
+
+
+def _lease_record(one: LeasedDisk, lease: Lease, now: datetime, marks: tuple[str, ...], inside: str) -> LeaseRecord:
+    return LeaseRecord(
+        disk=one.declared.id,
+        identity=one.node.identity,
+        reach=lease.reach,
+        size=one.node.size,
+        run=lease.run,
+        folder=str(lease.folder.absolute()),
+        marks=marks,
+        inside=inside,
+        since=now.isoformat(),
+        written=one.node.written,
+        boot=lease.boot,
+        controller=one.controller,
+    )
+
+
+def _return_disks(
+    disks: Sequence[LeasedDisk], marks: frozenset[str], ask: Callable[[], Census], lease: Lease, now: datetime
+) -> Iterator[str]:
+    census = ask()
+    found = [(one, census.by_number(one.node.dev)) for one in disks]
+    # After a reboot of a remote host, device numbers may belong to other disks.
+    written = {node.identity: node.written for one, node in found if node and node.identity == one.node.identity}
+    count_written(lease.state, lease.run, written, lease.boot, night_of(now))
+    for one in disks:
+        mine = OwnMarks(lease.run, marks, frozenset({one.node.identity}))
+        if why := _try_return(one, mine, census, ask):
+            yield f"{one.declared.id} stays with the run, for `matrix clean`: {why}"
+        else:
+            delete_record(lease.state, one.node.identity, lease.reach)
+
+
+def _try_return(one: LeasedDisk, mine: OwnMarks, census: Census, ask: Callable[[], Census]) -> str:
+    try:
+        why = check_disk(census, one.declared, mine).refusals
+        if not why:
+            one.reacquire()
+            why = return_disk(one, mine, census, ask)
+    except DisksRefused as refused:
+        why = refused.refusals
+    except HarnessBroken as error:  # a dead disk must not keep the others from being released
+        return error.brief
+    return "; ".join(map(str, why))
+
+
+def return_disk(one: LeasedDisk, mine: OwnMarks, census: Census, ask: Callable[[], Census]) -> tuple[Refusal, ...]:
+    node = census.by_number(one.node.dev)
+    if node and node.signatures:
+        wipe_marked(one, node.signatures, mine)
+        if why := check_disk(ask(), one.declared, replace(mine, marks=frozenset())).refusals:
+            return why
+    give_back(one, mine.run)
+    return ()

@@ -1,0 +1,319 @@
+"""A matrix as written: one YAML file, parsed and frozen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, create_model, model_validator
+
+from matrix_runner.base.model import Model, Name, Percent, Size
+from matrix_runner.base.quantities import parse_time
+from matrix_runner.language.axes import Condition, as_tuple, axes_of, conditions
+from matrix_runner.language.disks import UNNAMED, BusLimit, Disks, DiskSets, FaultSets
+from matrix_runner.language.find import Find, resolved
+from matrix_runner.language.guidelines import Guidelines, listed
+from matrix_runner.language.hosts import Needs
+from matrix_runner.language.presets import WorkloadAxes
+from matrix_runner.language.tune import Tune
+from matrix_runner.layers import LAYERS
+from matrix_runner.simdisks.disk import Disk, Fault, Link
+
+if TYPE_CHECKING:
+    from matrix_runner.language.workload import Workload
+    from matrix_runner.language.yaml_source import Path
+
+SUITES = {"debian-12": "bookworm", "debian-13": "trixie"}  # kernel names and their Debian suites
+
+
+def is_path(kernel: str) -> bool:
+    return "/" in kernel or kernel.startswith(".")
+
+
+def kernel_error(kernel: str) -> str:
+    if kernel in SUITES or is_path(kernel):
+        return ""
+    near = sorted(get_close_matches(kernel.lower(), SUITES))
+    meant = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(SUITES)}."
+    return f"no such kernel; {meant} The path of a bzImage has a slash, like ./{kernel}"
+
+
+WORTH_IT = 10.0  # shorter trials are not sampled by `auto`: too few samples for their cost
+AUTO, OFF = "auto", "off"
+
+
+def _interval(value: Any) -> Any:
+    # sysstat's sampler takes whole seconds only.
+    if isinstance(value, str) and value in {AUTO, OFF}:
+        return value
+    try:
+        seconds = parse_time(value)
+    except ValueError:
+        raise ValueError("neither a time, like 1s or 5s, nor auto or off") from None
+    if seconds < 1 or seconds != int(seconds):
+        raise ValueError("the sampler takes whole seconds; write 1s, 5s, auto or off")
+    return int(seconds)
+
+
+Monitor = Annotated[
+    int | str,
+    BeforeValidator(_interval),
+    WithJsonSchema({"type": "string", "pattern": r"^(auto|off|[0-9]+ ?(s|m|h))$"}),
+    Field(
+        description="how often sysstat samples the rig; auto: each second; "
+        "off if `ramp` and `runtime` together are shorter than 10s"
+    ),
+]
+
+
+def interval(monitor: int | str, work: Workload) -> int:
+    if isinstance(monitor, int):
+        return monitor
+    if monitor == OFF or (work.runtime is not None and work.ramp + work.runtime < WORTH_IT):
+        return 0
+    return 1
+
+
+def _kernel(name: str) -> str:
+    if not (name.strip() and name.isprintable()):
+        raise ValueError("neither the name of a kernel nor a path without control characters")
+    if why := kernel_error(name):
+        raise ValueError(why)
+    return name
+
+
+class MachineWish(Model):
+    """Properties of the virtual machine, on qemu and vagrant."""
+
+    kernel: Annotated[
+        tuple[Annotated[str, AfterValidator(_kernel)], ...] | None,
+        BeforeValidator(as_tuple),
+        WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+    ] = Field(None, description="debian-12, debian-13, or the path of a bzImage; a list is an axis")
+    cpus: int = Field(2, ge=1, le=64)
+    memory: Annotated[Size, Field(ge=256 * 1024 * 1024)] = 512 * 1024 * 1024
+    strain: Annotated[
+        Percent,
+        Field(
+            gt=0,
+            le=1,
+            description="a trial that lost more than this share of its I/O time to its host is host-limited",
+        ),
+    ] = 0.05
+
+
+MOST_DISKS = 26
+PATIENCE = 20  # the default of `max` with `until`
+
+
+def _with_room(repeat: dict[Any, Any]) -> dict[Any, Any]:
+    """Fill in bounds between which `until` can act. The values are not validated yet."""
+    least, most = repeat.get("min", 3), repeat.get("max", PATIENCE)
+    if not (isinstance(least, int) and isinstance(most, int)):
+        return repeat
+    bounds = {"min": max(1, min(least, most - 1)), "max": max(least, most)}
+    return {**bounds, **repeat}
+
+
+def _meant_by(repeat: Any) -> str:
+    digits = re.match(r"\s*0*([1-9]\d{0,3})(?!\d)", repeat) if isinstance(repeat, str) else None
+    near = f"; did you mean {digits[1]}?" if digits else ""
+    return f"neither a whole number, like `repeat: 3`, nor a map, like `repeat: {{min: 3, max: 20, until: 5%}}`{near}"
+
+
+class Repeat(Model):
+    """How often each cell is measured, and when its interval is narrow enough."""
+
+    min: int = Field(3, ge=1, le=10000)
+    max: int = Field(
+        3, ge=1, le=10000, description=f"largest number of trials of each cell; with `until`, {PATIENCE} if not given"
+    )
+    until: Percent | None = Field(None, description="wanted half width of the interval, relative to the mean")
+    confidence: Annotated[Percent, Field(gt=0.5, lt=1)] = 0.95
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> Any:
+        return {"anyOf": [{"type": "integer", "minimum": 1}, handler(core)]}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill(cls, value: Any) -> Any:
+        """Fill in missing bounds. `repeat: 5` is five times; a single bound stands for both, except with `until`."""
+        if isinstance(value, int) and not isinstance(value, bool):
+            return {"min": value, "max": value}
+        if not isinstance(value, dict):
+            raise ValueError(_meant_by(value))  # noqa: TRY004 - pydantic handles ValueError only
+        if value.get("until") is not None:
+            return _with_room(value)
+        given = [value[bound] for bound in ("min", "max") if isinstance(value.get(bound), int)]
+        return {"min": given[0], "max": given[0], **value} if len(given) == 1 else value
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.min > self.max:
+            raise ValueError(f"min ({self.min}) is more than max ({self.max})")
+        if self.until is None and self.min < self.max:
+            what = f"without `until` it is open when {self.min} repeats are enough"
+            raise ValueError(f"{what}: add `until: 5%`, or write one number")
+        if self.until is not None and not 0 < self.until < 1:
+            rule = "`until` is a share of the mean, more than 0 and less than 1, like 5%"
+            raise ValueError(f"{rule}; {self.until:.0%} is not")
+        if self.until is not None and self.max < 2:
+            raise ValueError("`until` needs at least two repeats: a single value has no interval")
+        if self.until is not None and self.min == self.max:
+            raise ValueError(f"`until` has no effect because min and max are both {self.max}; write a larger max")
+        return self
+
+
+class _Entry(Model):
+    """One layer of a layout: `md: {…}`, or only the name of a layer."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {value: {}}
+        if isinstance(value, dict):
+            return {kind: {} if settings is None else settings for kind, settings in value.items()}
+        return value
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> Any:
+        use = {
+            "type": "object",
+            "properties": {
+                "use": {
+                    "type": "string",
+                    "pattern": "^.+#.+$",
+                    "description": "a layout of another file, in a list: `mine: [use: FILE.yaml#name]`",
+                }
+            },
+            "required": ["use"],
+            "additionalProperties": False,
+        }
+        return {"anyOf": [{"enum": list(LAYERS)}, {**handler(core), "minProperties": 1, "maxProperties": 1}, use]}
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if len(self.model_fields_set) != 1:
+            raise ValueError(f"write one layer per list item; the layers are {', '.join(LAYERS)}")
+        return self
+
+    @property
+    def layer(self) -> tuple[str, Model]:
+        (kind,) = self.model_fields_set
+        return kind, getattr(self, kind)
+
+
+LAYER_AXES = {kind: axes_of(layer) for kind, layer in LAYERS.items()}
+
+if TYPE_CHECKING:
+    LayerEntry = _Entry
+    TuneAxes = Model
+else:
+    TuneAxes = axes_of(Tune)
+    LayerEntry = create_model(
+        "Layer", __base__=_Entry, **{kind: (axes | None, None) for kind, axes in LAYER_AXES.items()}
+    )
+
+
+LayerEntries = Annotated[tuple[LayerEntry, ...], BeforeValidator(listed), Field(min_length=1, max_length=16)]
+
+
+class Matrix(Model):
+    """One experiment."""
+
+    name: Name
+    description: str = ""
+    seed: int = 1
+    machine: MachineWish = MachineWish()
+    needs: Needs | None = Field(
+        None, description="which physical disks of hosts.yaml it needs; simulated disks do not use it"
+    )
+    disks: DiskSets
+    bus_limit: dict[Name, BusLimit] = Field(
+        default_factory=dict, description="controllers, links and buses that simulated disks share"
+    )
+    faults: FaultSets = Field(
+        default_factory=dict,
+        description="faults of simulated disks in every trial: a list, or several lists by name, which are an axis",
+    )
+    layouts: dict[Name, LayerEntries] = Field(min_length=1)
+    tune: TuneAxes = Field(default_factory=TuneAxes)
+    workloads: dict[Name, WorkloadAxes] = Field(min_length=1)
+    repeat: Repeat = Repeat()
+    monitor: Monitor = AUTO
+    exclude: Annotated[tuple[Condition, ...], BeforeValidator(conditions)] = ()
+    only: Annotated[tuple[Condition, ...], BeforeValidator(conditions)] = ()
+    guidelines: Guidelines = ()
+    max_cells: int = Field(
+        10_000_000,
+        ge=1,
+        le=1_000_000_000,
+        description="a matrix with more cells, counted before `only` and `exclude`, is refused",
+    )
+
+    @property
+    def finds(self) -> dict[str, Find]:
+        """Return `find` of each workload that has one, with the axis that it searches over."""
+        return {name: resolved(work.find, work) for name, work in self.workloads.items() if work.find}
+
+    @property
+    def chooses_slow(self) -> bool:
+        """Return whether a run chooses the factor of slow motion. Until then it is 1."""
+        return any(several.slow == "auto" for several in self.disks)
+
+    def in_slow_motion(self, slow: int) -> Self:
+        return self.model_copy(update={"disks": tuple(one.model_copy(update={"slow": slow}) for one in self.disks)})
+
+    def every_disk(self) -> tuple[Disk, ...]:
+        found: list[Disk] = []
+        for several in self.disks:
+            found += several.each(self.seed * 1000 + len(found))
+        for name, limit in self.bus_limit.items():
+            link = Link(name, float(limit.bandwidth))
+            found = [replace(disk, link=link) if at in limit.disks else disk for at, disk in enumerate(found)]
+        return tuple(found)
+
+    def fault_sets(self) -> dict[str, tuple[Fault, ...]]:
+        sizes = [disk.size for disk in self.every_disk()]
+        sets = self.faults or {UNNAMED: ()}
+        return {
+            name: tuple(fault.of(sizes[fault.disk]) for fault in faults if fault.disk < len(sizes))
+            for name, faults in sets.items()
+        }
+
+    def misplaced_disks(self) -> Iterator[tuple[Path, str]]:
+        disks = [several for several in self.disks for _ in range(several.count)]
+        if len(disks) > MOST_DISKS:
+            yield ("disks",), f"{len(disks)} disks; a rig has at most {MOST_DISKS}"
+        if len(factors := sorted({str(several.slow) for several in disks})) > 1:
+            one = " and ".join(factors)
+            yield ("disks",), f"`slow` is {one}; all disks have one clock, so write the same factor"
+        seen: set[int] = set()
+        for name, limit in self.bus_limit.items():
+            for place, number in enumerate(limit.disks):
+                path: Path = ("bus_limit", name, "disks", place)
+                if number >= len(disks):
+                    yield path, f"there is no disk {number}; they are numbered from 0 to {len(disks) - 1}"
+                elif disks[number].model is None:
+                    yield path, f"disk {number} has no model, so its rate cannot be limited"
+                elif number in seen:
+                    yield path, f"disk {number} is on another link already"
+                seen.add(number)
+        yield from self._misplaced_faults(disks)
+
+    def _misplaced_faults(self, disks: Sequence[Disks]) -> Iterator[tuple[Path, str]]:
+        for name, faults in self.faults.items():
+            for at, fault in enumerate(faults):
+                path = ("faults", *((name,) if name else ()), at)
+                if fault.disk >= len(disks):
+                    last = len(disks) - 1
+                    yield (*path, "disk"), f"there is no disk {fault.disk}; they are numbered from 0 to {last}"
+                elif disks[fault.disk].model is None:
+                    yield (*path, "disk"), f"disk {fault.disk} has no model, so it cannot have faults"
+                elif fault.of(disks[fault.disk].size).where[1] > disks[fault.disk].size:
+                    yield (*path, "start"), "the region ends beyond the end of the disk"

@@ -1,0 +1,32 @@
+"""The registry of layers. Each layer is a module here, an entry in LAYERS and a folder in `templates/`."""
+
+from matrix_runner.layers.bare import OneDisk, Pick, SomeDisks
+from matrix_runner.layers.base import Grouped, Layer, Problem
+from matrix_runner.layers.crypt import Crypt
+from matrix_runner.layers.fs import Fs
+from matrix_runner.layers.integrity import Integrity
+from matrix_runner.layers.lvm import Lvm
+from matrix_runner.layers.md import Md
+from matrix_runner.layers.partition import Partition
+from matrix_runner.layers.precondition import Precondition
+
+LAYERS: dict[str, type[Layer]] = {
+    layer.kind: layer for layer in (OneDisk, SomeDisks, Pick, Partition, Md, Lvm, Crypt, Integrity, Precondition, Fs)
+}
+
+__all__ = [
+    "LAYERS",
+    "Crypt",
+    "Fs",
+    "Grouped",
+    "Integrity",
+    "Layer",
+    "Lvm",
+    "Md",
+    "OneDisk",
+    "Partition",
+    "Pick",
+    "Precondition",
+    "Problem",
+    "SomeDisks",
+]

@@ -1,0 +1,254 @@
+"""The definitions of each layer: keys, sizes, impossible values, data for scripts, expected values of the kernel.
+
+The list of all layers is in `__init__.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Self
+
+from pydantic import BeforeValidator, Field
+
+from matrix_runner.base.model import Model
+from matrix_runner.base.quantities import format_size
+from matrix_runner.layers.geometry import Below, Shape
+
+#: `none` in YAML may be written as false.
+NoneIfFalse = BeforeValidator(lambda value: "none" if value is False else value)
+
+
+class Problem(NamedTuple):
+    field: str
+    message: str
+
+
+class Layer(Model):
+    """One layer of a layout: it uses the devices below it and offers devices to the layer above."""
+
+    kind: ClassVar[str]
+    noun: ClassVar[str]  # what a message calls the devices on top of it
+    keeps_zeros: ClassVar[bool] = True  # if the devices below read as zeros, the devices on top do, too
+    #: It makes block devices, so `tune` maps settings to its name. False if it passes devices on or makes files.
+    tunable: ClassVar[bool] = True
+    #: Its devices are mappings. The kernel does not look for partitions on them, so partitions of them are mappings,
+    #: too.
+    maps: ClassVar[bool] = False
+    selects: ClassVar[bool] = False  # it only selects some of the devices below
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def is_absent(self) -> bool:
+        """Return whether it does nothing with these values. The stack then equals one without it."""
+        return False
+
+    @property
+    def wait_seconds(self) -> float:
+        """Return how long its set-up may wait, beside the time for `bytes_written`."""
+        return 0.0
+
+    def bytes_written(self, below: Below) -> int:  # noqa: ARG002
+        return 0
+
+    @property
+    def why_no_trims(self) -> str:
+        """Return why devices on top of it cannot discard, even if those below can; empty if they can."""
+        return ""
+
+    @property
+    def title(self) -> str:
+        return self.kind
+
+    def noun_above(self, below: Below) -> str:  # noqa: ARG002
+        return self.noun
+
+    @classmethod
+    def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:  # noqa: ARG003 - for those that have such fields
+        return {}
+
+    def problems(self, below: Below) -> Iterator[Problem]:  # noqa: ARG002
+        yield from ()
+
+    def resolve(self, below: Below) -> Self:  # noqa: ARG002
+        """Return a copy with all defaults filled in, so that two spellings of one stack are equal."""
+        return self
+
+    def resync_bytes(self, below: Below) -> int:  # noqa: ARG002
+        """Return the bytes that set-up writes while it waits for the first resync."""
+        return 0
+
+    @abstractmethod
+    def views(self, context: BuildContext) -> tuple[View, ...]:
+        """Return what set-up builds, in the order of its devices."""
+
+    @abstractmethod
+    def devices_above(self, below: Below) -> tuple[Shape, ...]: ...
+
+    def above(self, below: Below) -> Below:
+        return Below(self.devices_above(below), self.noun_above(below), self.kind if self.selects else "")
+
+
+class Grouped(Layer):
+    groups: int = Field(
+        1,
+        ge=1,
+        description="number of equal groups into which the devices below are split, in order; each is built separately",
+    )
+
+    def problems(self, below: Below) -> Iterator[Problem]:
+        if below.count % self.groups or below.count < self.groups:
+            yield Problem("groups", f"{below.description}: they do not make {self.groups} equal groups")
+        else:
+            yield from self.part_problems(below.grouped(self.groups)[0])
+
+    def resolve(self, below: Below) -> Self:
+        return self.resolve_part(below.grouped(self.groups)[0])
+
+    def devices_above(self, below: Below) -> tuple[Shape, ...]:
+        return tuple(self.group_shape(part) for part in below.grouped(self.groups))
+
+    @abstractmethod
+    def part_problems(self, below: Below) -> Iterator[Problem]: ...
+
+    @abstractmethod
+    def resolve_part(self, below: Below) -> Self: ...
+
+    def views(self, context: BuildContext) -> tuple[View, ...]:
+        parts = context.parts(self.groups)
+        return tuple(self.group_view(part, context.name(at, self.groups)) for at, part in enumerate(parts))
+
+    @abstractmethod
+    def group_shape(self, below: Below) -> Shape:
+        """Return the device that one group becomes."""
+
+    @abstractmethod
+    def group_view(self, context: BuildContext, name: str) -> View: ...
+
+
+def power_of_two(field: str, value: int, least: int, what: str) -> Iterator[Problem]:
+    if value < least or value & (value - 1):
+        low = max(least, 1 << max(value.bit_length() - 1, 0))
+        near = f"{format_size(low)} or {format_size(low * 2)}" if value > least else format_size(least)
+        yield Problem(field, f"{what} must be a power of two and at least {format_size(least)}; the nearest is {near}")
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    setting: str  # without the name of the layer; the caller puts it in front
+    file: str  # in the sysfs folder of a block device
+    wanted: str | None  # its expected content; None: record only
+    asked: bool = False  # the user set it, so report it even if the file is missing
+
+
+@dataclass(frozen=True, slots=True)
+class BuildContext:
+    devices: tuple[str, ...]  # paths of the devices below, in order
+    below: Below  # shapes of the same devices
+    depth: int  # the number of layers below. It is part of every name that the layer gives.
+    zeroed: bool  # the disks read as zeros, so md and LVM may skip a first resync
+    bay: str  # a name of all disks together. Folders on the host carry it.
+    prefix: str  # the prefix of all names that the layer gives
+    slow: int = 1  # how many times slower than real time its disks work
+
+    def parts(self, groups: int) -> list[BuildContext]:
+        each = len(self.devices) // groups
+        return [
+            replace(self, devices=self.devices[at * each : (at + 1) * each], below=part)
+            for at, part in enumerate(self.below.grouped(groups))
+        ]
+
+    def name(self, part: int, parts: int) -> str:
+        """Return `matrix-0`, or `matrix-0-1` for the second of several parts."""
+        return f"{self.prefix}-{self.depth}" + (f"-{part}" if parts > 1 else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """One object to build. The scripts in `templates/<kind>/` get it as `layer`."""
+
+    kind: str
+    members: tuple[str, ...]  # the devices below
+    tops: tuple[str, ...]  # the devices on top
+    #: Their names in readings: the name of the layer in axes, with a number if the layer made several.
+    names: tuple[str, ...] = ()
+    expects: tuple[Expectation, ...] = ()  # the expected sysfs values of each of its devices
+    resync: str = ""  # the treatment of a first resync: ruled out, waited for, or measured beside. Empty without one.
+    #: Once built, the kernel has its members open exclusively. If not, other programs can open them as well.
+    holds: bool = True
+    under_way: str = ""  # the activity that must go on during measurement; empty for idle
+
+    @property
+    def device(self) -> str:
+        return self.tops[0]
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        return ()
+
+
+def mark(layer: Model, members: tuple[str, ...]) -> str:
+    """Return 32 hex digits of a layer and its members. On disk, they identify our own leftovers."""
+    content = f"matrix {layer.model_dump_json()} {' '.join(members)}"
+    return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
+
+
+def as_uuid(digits: str) -> str:
+    """Format 32 hex digits as a UUID. Some tools insist on version 4."""
+    whole = f"{digits[:12]}4{digits[13:16]}8{digits[17:]}"
+    return "-".join((whole[:8], whole[8:12], whole[12:16], whole[16:20], whole[20:]))
+
+
+def tops(built: tuple[View, ...]) -> tuple[str, ...]:
+    """Return the devices for the next layer: the first of each view, then the second of each."""
+    return tuple(path for several in zip(*(view.tops for view in built), strict=True) for path in several)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMapping:
+    member: str
+    name: str  # it contains our mark, because some kinds of mappings have no other place for it
+    mark: str  # the mark on disk, if the kind has a place for it
+    owner: str  # the prefix of the kernel's uuid of our mappings, under any name
+    uuid: str  # the full uuid
+    stripe: int  # data must begin at a multiple of this many bytes, or the alignment below is lost above
+
+    @property
+    def path(self) -> str:
+        return f"/dev/mapper/{self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DmView(View):
+    mappings: tuple[DeviceMapping, ...]
+    open_options: tuple[str, ...]
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        return tuple(mapping.mark for mapping in self.mappings)
+
+
+def mappings_of(layer: Layer, context: BuildContext, kind: str) -> tuple[DeviceMapping, ...]:
+    found = []
+    for at, member in enumerate(context.devices):
+        digits = mark(layer, (member,))
+        name = f"{context.name(at, len(context.devices))}-{digits[:8]}"
+        if kind.startswith("LUKS"):
+            written = as_uuid(digits)
+            owner = f"CRYPT-{kind}-{written.replace('-', '')}-"
+            uuid = owner + name
+        else:
+            written = f"matrix {digits}"
+            owner = uuid = f"CRYPT-{kind}-{name}"
+        stripe = context.below.devices[at].full_stripe or 0
+        found.append(DeviceMapping(member, name, written, owner, uuid, stripe))
+    return tuple(found)

@@ -1,0 +1,191 @@
+"""The interface of machines (their registry is in __init__.py), which start rigs. A rig runs bash scripts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self, runtime_checkable
+
+from matrix_runner.base.errors import HarnessBroken
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
+
+    from matrix_runner.hosts.agent.client import AgentClient
+    from matrix_runner.hosts.exclusive import LeasedDisk
+    from matrix_runner.simdisks.clib import Report
+    from matrix_runner.simdisks.disk import Disk, Fault
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    name: str
+    text: str
+    files: Mapping[str, str] = field(default_factory=dict)
+    #: May run in the shell of the step before it. A new shell costs as much as most steps.
+    continues_shell: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """The result of a step. `output` has standard output and standard error in the order of writing."""
+
+    name: str
+    status: int
+    output: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class RigSpec:
+    disks: tuple[Disk, ...]
+    kernel: str | None = None
+    cpus: int = 2
+    memory: int = 512 * 1024 * 1024
+    modules: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    #: Rights beyond reading and writing the disks: `caches` (drop caches), `host` (set tunables of the whole host),
+    #: `faults` (make disks fail on demand).
+    powers: tuple[str, ...] = ()
+
+
+#: How a step of building an appliance begins, in texts of progress.
+APPLIANCE = "appliance: "
+
+
+class Progress(Protocol):
+    def __call__(self, brief: str, fraction: float | None = None) -> None:
+        """Report the progress of some work; `fraction` is 1.0 at its end, and None if unknown."""
+
+
+def _silent(brief: str, fraction: float | None = None) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class MachineOptions:
+    cold: bool = False
+    progress: Progress = _silent
+    notice: Callable[[str], None] = _silent
+    disks: tuple[str, ...] = ()
+    #: The leases of these disks in this process, for a machine that passes descriptors on or checks identities.
+    held: tuple[LeasedDisk, ...] = ()
+    where: str = ""
+    agent: AgentClient | None = None
+    images: Mapping[str, str] = field(default_factory=dict)
+
+
+NO_OPTIONS = MachineOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    brief: str
+    resolution: str = ""
+
+    @property
+    def message(self) -> str:
+        # Messages of other programs may end in a colon.
+        return ": ".join(filter(None, (self.brief.removesuffix(":"), self.resolution)))
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    message: str
+    remains: bool = False
+
+
+class RigLost(HarnessBroken):
+    """Raised if the rig is gone or does not answer. `tail` is its last console output."""
+
+    def __init__(self, brief: str, *, tail: str = "", resolution: str = "") -> None:
+        super().__init__(brief, details=tail, resolution=resolution)
+        self.tail = tail
+
+
+class Rig(Protocol):
+    @property
+    def disks(self) -> tuple[str, ...]:
+        """Return the path of each disk inside the machine, in declared order."""
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """Return facts for the manifest; `kernel` runs, and `without` has the modules that it lacks."""
+
+    def disk_reports(self) -> tuple[Report, ...]:
+        """Return the work of each disk since the rig came up; empty if no disk is simulated."""
+
+    def arm(self, faults: Sequence[Fault]) -> None:
+        """Plan faults of the disks. Their clock starts when fio writes to $MATRIX_BELL."""
+
+    async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
+        """Run the steps until one fails, which may take `expected` seconds. Raise RigLost after `deadline`."""
+
+
+class Machine(Protocol):
+    """A kind of rig. By default it uses physical disks, one rig at a time."""
+
+    name: ClassVar[str]
+    #: Each stack gets a new rig, so no state leaks into the next.
+    disposable: ClassVar[bool] = False
+    #: The disks read as zeros when a rig comes up.
+    zeroed: ClassVar[bool] = False
+    #: The machine creates its disks, which end with the rig; otherwise it uses physical disks.
+    brings_disks: ClassVar[bool] = False
+    #: The results are synthetic, and every report must show that.
+    synthetic: ClassVar[bool] = False
+
+    options: MachineOptions
+    #: Messages that the user has seen. Those about the host are the same for every rig.
+    _notices: set[str]
+
+    def __init__(self, options: MachineOptions = NO_OPTIONS) -> None:
+        self.options, self._notices = options, set()
+
+    @classmethod
+    def from_options(cls, options: MachineOptions) -> Self:
+        return cls(options)
+
+    def notice_once(self, message: str) -> None:
+        if message and message not in self._notices:
+            self._notices.add(message)
+            self.options.notice(message)
+
+    def refusals(self, spec: RigSpec) -> list[Refusal]:
+        """Return all reasons why the rig cannot start, without starting anything."""
+
+    def kernel_refusal(self, kernel: str) -> str:
+        """Return why a kernel cannot run here; empty if it can."""
+
+    def max_rigs(self, spec: RigSpec) -> int:  # noqa: ARG002
+        """Return how many such rigs may be up at a time (at least 1), without starting anything."""
+        return 1
+
+    def rig(self, spec: RigSpec, scratch: Path) -> AbstractAsyncContextManager[Rig]:
+        """Bring a rig up, and stop it at the end. `scratch` is the folder for disk files."""
+
+
+#: The processor of a rig; `none`: it runs no programs, and its results are synthetic.
+Processor = Literal["emulated", "virtual", "native", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    once: float = 0.0
+    each: float = 0.0
+
+
+@runtime_checkable
+class ForecastsCost(Protocol):
+    """A machine that predicts its costs. Others run programs natively and without preparation."""
+
+    def processor(self) -> Processor: ...
+
+    def preparation(self, specs: Collection[RigSpec]) -> Preparation:
+        """Return the time beyond cloning an existing machine."""
+
+
+@runtime_checkable
+class KeepsRig(Protocol):
+    async def shut_down(self) -> None:
+        """Stop all rigs that are still up. No trial follows."""

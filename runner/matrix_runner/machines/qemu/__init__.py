@@ -1,0 +1,300 @@
+"""The default machine `qemu`: virtual machines with an appliance, cloned from templates."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import time
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from matrix_runner.base.digests import is_complete
+from matrix_runner.base.errors import BadInput, HarnessBroken
+from matrix_runner.base.files import IMAGE, read_input, remove_unused
+from matrix_runner.hosts.operations import Descriptor
+from matrix_runner.hosts.reasons import plain_wwn
+from matrix_runner.language.matrix import SUITES, is_path
+from matrix_runner.machines.base import (
+    NO_OPTIONS,
+    Machine,
+    MachineOptions,
+    Preparation,
+    Processor,
+    Refusal,
+    Rig,
+    RigSpec,
+)
+from matrix_runner.machines.local import disk_model_refusals
+from matrix_runner.machines.qemu import argv, host, recipe, rig, template
+from matrix_runner.machines.qemu.appliance import BUILD_TOOLS, Appliance, appliance_in_use, find_cached
+from matrix_runner.machines.qemu.argv import DiskProperties, PassedController, Vm
+from matrix_runner.machines.qemu.guest import DiskFiles, DiskProvider, run_guest, serve_disks
+from matrix_runner.machines.qemu.host import capacity_refusals, crowding_notice, max_machines, this_host
+from matrix_runner.simdisks.server import TOOLS as DISK_TOOLS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Collection, Sequence
+
+    from matrix_runner.hosts.exclusive import LeasedDisk
+    from matrix_runner.simdisks.disk import Disk
+
+TOOLS = {argv.QEMU: "qemu-system-x86", "setpriv": "util-linux"}
+
+#: Measured on two processors of an AMD EPYC host with a fast link to Debian's archive: the build of an appliance, the
+#: probe of KVM, and the boot of a template.
+BUILD_SECONDS, PROBE_SECONDS = 25.0, 4.0
+BOOT_SECONDS = {"kvm": 2.0, "tcg": 10.0}
+
+
+class Qemu(Machine):
+    name: ClassVar[str] = "qemu"
+    disposable: ClassVar[bool] = True
+    zeroed: ClassVar[bool] = True
+    brings_disks: ClassVar[bool] = True
+
+    def __init__(self, options: MachineOptions = NO_OPTIONS) -> None:
+        super().__init__(options)
+        #: Chosen once for all rigs of a run.
+        self._accel = ""
+        self._provide_disks: DiskProvider = partial(serve_disks, notice=options.notice)
+        self._slow_start = False  # a start that a user waits for
+
+    def refusals(self, spec: RigSpec) -> list[Refusal]:
+        wanted = {**TOOLS, **BUILD_TOOLS, **(DISK_TOOLS if any(disk.physics for disk in spec.disks) else {})}
+        tools = host.missing_tool_refusals(wanted)
+        return [*tools, *spec_refusals(spec), *capacity_refusals(spec, this_host())]
+
+    def kernel_refusal(self, kernel: str) -> str:
+        return explain_unusable_kernel(kernel)
+
+    def max_rigs(self, spec: RigSpec) -> int:
+        return max_machines(spec, this_host())
+
+    def processor(self) -> Processor:
+        return "virtual" if host.expected_accelerator() == "kvm" else "emulated"
+
+    def preparation(self, specs: Collection[RigSpec]) -> Preparation:
+        made = {spec: recipe.recipe_for(spec.kernel) for spec in specs}
+        found = {one: find_cached(one) for one in made.values() if one}
+        once = sum(BUILD_SECONDS for base in found.values() if base is None)
+        with suppress(HarnessBroken):  # without QEMU there is no probe
+            once += 0.0 if host.known_accelerator() else PROBE_SECONDS
+        boot = BOOT_SECONDS[host.expected_accelerator()]
+        if self.options.cold or any(disk.bus == "nvme" for spec in specs for disk in spec.disks):
+            return Preparation(once, boot)
+        templates = {self._template(spec, found[one]) for spec, one in made.items() if one}
+        return Preparation(once + boot * sum(not is_complete(template.home() / name) for name in templates))
+
+    def _template(self, spec: RigSpec, base: Appliance | None) -> str:
+        """Return the name of the template of a rig; without an appliance, one that is unique in this plan."""
+        extra = sorted({*modules_of(spec)} - {*recipe.TEMPLATE_MODULES})
+        if base is None:
+            return recipe.digest(spec.kernel, spec.disks, spec.cpus, spec.memory, extra)
+        vm = argv.Vm(base, spec.disks, host.expected_accelerator(), spec.cpus, spec.memory, modules_of(spec), ())
+        return template.key(argv.with_modules(vm, recipe.TEMPLATE_MODULES), host.qemu_version(), host.host())
+
+    @asynccontextmanager
+    async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[Rig]:
+        self.notice_once(crowding_notice(spec, this_host()))
+        async with AsyncExitStack() as stack:
+            # QEMU cannot save a machine with an NVMe controller.
+            is_cold = self.options.cold or any(disk.bus == "nvme" for disk in spec.disks)
+            clone = None if is_cold else await self._clone(stack, await self._vm(stack, spec, scratch), scratch)
+            if clone is None:
+                vm = await self._vm(stack, spec, scratch)  # checked again if a guest failed
+                clone = await stack.enter_async_context(cold_rig(vm, scratch, self._provide_disks))
+            if self._slow_start:
+                self._slow_start = False
+                self.options.progress("the virtual machine is up", 1.0)
+            yield clone
+
+    def _show_slow_start(self) -> None:
+        self._slow_start = True
+        self.options.progress("starting the virtual machine")
+
+    async def _vm(self, stack: AsyncExitStack, spec: RigSpec, scratch: Path) -> Vm:
+        made, options = self._recipe(spec.kernel), self.options
+        base = await stack.enter_async_context(appliance_in_use(made, options.progress, options.notice))
+        if not self._accel and host.known_accelerator() is None:
+            self._show_slow_start()
+        self._accel = self._accel or await host.accelerator(base, scratch, self.notice_once)
+        if made.image and "squashfs" in base.versions["not modules"]:
+            lacking = "virtio, squashfs, overlay and md must be built in"
+            self.notice_once(f"no modules lie beside {made.image}: {lacking}")
+        physical = self._physical_disks(spec)
+        return argv.Vm(base, spec.disks, self._accel, spec.cpus, spec.memory, modules_of(spec), physical)
+
+    def _recipe(self, kernel: str | None) -> recipe.Recipe:
+        """Return the recipe of a kernel. The user's image is the one from the run's start, like the fingerprint."""
+        if kernel and (key := self.options.images.get(kernel)):
+            return recipe.own_recipe(kernel, key)
+        made = recipe.recipe_for(kernel)
+        if made is None:
+            raise BadInput(f"no such kernel: {kernel}")
+        return made
+
+    def _physical_disks(self, spec: RigSpec) -> tuple[argv.DiskProperties | argv.PassedController, ...]:  # noqa: ARG002
+        return ()
+
+    async def _clone(self, stack: AsyncExitStack, vm: Vm, scratch: Path) -> Rig | None:
+        warm = argv.with_modules(vm, recipe.TEMPLATE_MODULES)
+        name = template.key(warm, host.qemu_version(), host.host())
+        if not is_complete(template.home() / name):
+            self._show_slow_start()
+        try:
+            return await stack.enter_async_context(
+                cloned_rig(warm, name, scratch, self._provide_disks, self.options.notice)
+            )
+        except HarnessBroken as error:
+            remove_unused(template.home() / name)
+            self.options.notice(f"the rig boots instead of cloning a template: {error.brief}")
+            return None
+
+
+@asynccontextmanager
+async def cloned_rig(
+    vm: Vm, name: str, scratch: Path, back: DiskProvider, notice: Callable[[str], None]
+) -> AsyncIterator[Rig]:
+    start = time.monotonic()
+    async with template.restore(vm, name, scratch, back, notice) as (guest, facts):
+        yield rig.QemuRig(guest, vm, {**facts, **machine_facts(vm, "restored", start)})
+
+
+@asynccontextmanager
+async def cold_rig(vm: Vm, scratch: Path, back: DiskProvider = serve_disks) -> AsyncIterator[Rig]:
+    start = time.monotonic()
+    async with run_guest(vm, scratch, back=back) as guest:
+        await rig.wait_for_boot(guest)
+        facts = machine_facts(vm, "cold boot", start)
+        yield rig.QemuRig(guest, vm, {**await rig.ask_facts(guest, vm.appliance.modules), **facts})
+
+
+def machine_facts(vm: Vm, up: str, start: float) -> dict[str, str]:
+    known = {"qemu": host.qemu_version(), "accel": vm.accel, "appliance": vm.appliance.key, "up": up}
+    return {**known, "ready": f"{time.monotonic() - start:.3f}"}
+
+
+def modules_of(spec: RigSpec) -> tuple[str, ...]:
+    buses = [module for disk in spec.disks for module in recipe.BUS_MODULES[disk.bus]]
+    return tuple(dict.fromkeys([*buses, *spec.modules]))
+
+
+def explain_unusable_kernel(kernel: str) -> str:
+    made = recipe.recipe_for(kernel)
+    if made is None:
+        where = f"; paths begin in {Path.cwd()}" if is_path(kernel) and not kernel.startswith(("/", "~")) else ""
+        return f"no such kernel: {kernel}{where}"
+    image = made.image
+    try:
+        return (
+            f"{image} is no kernel image" if image and recipe.kernel_release(read_input(image, IMAGE)) is None else ""
+        )
+    except OSError as error:
+        return f"{image} cannot be read: {error.strerror or error}"
+
+
+def spec_refusals(spec: RigSpec) -> list[Refusal]:
+    refused = []
+    if spec.kernel and (why := explain_unusable_kernel(spec.kernel)):
+        refused.append(Refusal(why, f"one of {', '.join(SUITES)}, or the path of a bzImage"))
+    if argv.slots(spec.disks) > argv.FREE_SLOTS:
+        refused.append(
+            Refusal(f"{len(spec.disks)} disks do not fit into the virtual machine", "use the scsi or sata bus")
+        )
+    if spec.memory < recipe.LEAST_MEMORY:
+        refused.append(Refusal(f"{spec.memory} bytes of memory are too few", "use 256 MiB or more"))
+    return refused
+
+
+BLOCK_DEVICES = Path("/sys/class/block")
+#: For rotating disks of unknown speed. A guest only needs to know that they rotate.
+DEFAULT_ROTATION = 7200
+#: Offset of the revolutions a minute (two bytes) in the VPD page of block device characteristics.
+_RATE_AT = 4
+_WWN = re.compile("[0-9a-f]{16}")
+
+
+class Passthrough(Qemu):
+    """A `Qemu` machine with physical disks. Stacks outlive it, so scripts in the guest tear them down."""
+
+    name: ClassVar[str] = "qemu-passthrough"
+    disposable: ClassVar[bool] = False
+    zeroed: ClassVar[bool] = False
+    brings_disks: ClassVar[bool] = False
+
+    def __init__(self, options: MachineOptions = NO_OPTIONS) -> None:
+        super().__init__(options)
+        self._provide_disks = partial(provide_leased_disks, options.held)
+
+    def refusals(self, spec: RigSpec) -> list[Refusal]:
+        return [*disk_model_refusals(spec), *super().refusals(spec)]
+
+    def max_rigs(self, spec: RigSpec) -> int:  # noqa: ARG002
+        return 1
+
+    def _physical_disks(self, spec: RigSpec) -> tuple[DiskProperties | PassedController, ...]:
+        held = self.options.held[: len(spec.disks)]
+        found = tuple(
+            PassedController(one.controller, one.node.serial)
+            if one.controller
+            else read_properties(one, BLOCK_DEVICES / one.node.name)
+            for one in held
+        )
+        for one, disk, looks in zip(held, spec.disks, found, strict=True):
+            if isinstance(looks, DiskProperties) and disk.bus == "sata" and looks.logical != 512:
+                raise BadInput(
+                    f"{one.declared.id} has sectors of {looks.logical} bytes, and QEMU's sata bus only knows 512",
+                    resolution="take the scsi or virtio bus: `disks: {bus: scsi}`",
+                )
+        return found
+
+
+def read_properties(held: LeasedDisk, folder: Path) -> DiskProperties:
+    wwn, rate = plain_wwn(held.node.wwn), 0
+    with suppress(OSError):
+        rate = int.from_bytes((folder / "device/vpd_pgb1").read_bytes()[_RATE_AT : _RATE_AT + 2], "big")
+    rotation = rate if 0x401 <= rate < 0xFFFF else DEFAULT_ROTATION  # the standard reserves all other values
+    return DiskProperties(
+        logical=_number(folder / "queue/logical_block_size", 512),
+        physical=_number(folder / "queue/physical_block_size", 512),
+        discard=_number(folder / "queue/discard_granularity", 0),
+        rotation=rotation if _number(folder / "queue/rotational", 0) else 1,
+        wwn=wwn if _WWN.fullmatch(wwn) else "",
+        model="".join(char for char in held.node.model if char.isascii() and char.isprintable()),
+    )
+
+
+def _number(file: Path, unknown: int) -> int:
+    with suppress(OSError, ValueError):
+        return int(file.read_text())
+    return unknown
+
+
+@asynccontextmanager
+async def provide_leased_disks(
+    held: Sequence[LeasedDisk],
+    disks: tuple[Disk, ...],
+    scratch: Path,  # noqa: ARG001
+    complaints: int,  # noqa: ARG001
+) -> AsyncIterator[DiskFiles]:
+    with ExitStack() as stack:
+        used = [*zip(held, disks, strict=False)]
+        opened = tuple(open_writable(one, stack) for one, _ in used if not one.controller)
+        for descriptor in opened:  # from version 9.1 on, QEMU wants the flag for disks that bypass the host's cache
+            fcntl.fcntl(descriptor, fcntl.F_SETFL, fcntl.fcntl(descriptor, fcntl.F_GETFL) | os.O_DIRECT)
+        yield DiskFiles(opened, locks=tuple(number for one, _ in used for number in lock_descriptors(one)))
+
+
+def lock_descriptors(held: LeasedDisk) -> tuple[int, ...]:
+    having = (held.lock,) if held.controller else (held.lock, held.opened)
+    return tuple(grip.number for grip in having if isinstance(grip, Descriptor))
+
+
+def open_writable(held: LeasedDisk, stack: ExitStack) -> int:
+    judged = held.opened
+    assert isinstance(judged, Descriptor)  # noqa: S101 - for the type checker; disks of other hosts are not passed on
+    stack.callback(os.close, descriptor := judged.writable())
+    return descriptor

@@ -1,0 +1,160 @@
+"""The recipe of the appliance: its packages, the files that it needs of them, and its key in the cache."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from matrix_runner.base.files import IMAGE, read_input
+from matrix_runner.language.matrix import SUITES
+
+#: Raise it when the build changes and the other inputs of the key do not show it.
+BUILDER_VERSION = 3
+
+DEFAULT_KERNEL = "debian-13"
+DEFAULT_MIRROR = "http://deb.debian.org/debian"
+#: With less memory the kernel and the tools leave too little for work.
+LEAST_MEMORY = 192 * 2**20
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+
+#: The standard kernel. The cloud kernel has no AHCI, and so no NCQ.
+KERNEL_PACKAGE = "linux-image-amd64"
+PACKAGES = (
+    *("base-files", "bash", "bash-static", "btrfs-progs", "busybox-static", "coreutils", "cryptsetup-bin", "dash"),
+    "diffutils",
+    *("dmsetup", "dosfstools", "e2fsprogs", "f2fs-tools", "fdisk", "findutils", "fio", "gdisk", "grep", "gzip"),
+    *("hdparm", "kmod", "kpartx", "libc-bin"),
+    *("lvm2", "mawk", "mdadm", "mount", "ncurses-base", "parted", "perl-base", "procps", "qemu-guest-agent", "sed"),
+    *("sysstat", "tar", "thin-provisioning-tools", "util-linux", "xfsprogs"),
+)
+
+#: Parts of packages that the appliance does not need.
+EXCLUDED = (
+    *("boot/", "usr/lib/firmware/", "usr/lib/python3", "usr/lib/systemd/", "usr/lib/udev/hwdb.d/"),
+    *("usr/share/bash-completion/", "usr/share/bug/", "usr/share/doc/", "usr/share/i18n/", "usr/share/info/"),
+    *("usr/share/lintian/", "usr/share/locale/", "usr/share/man/", "usr/share/perl5/", "usr/share/zoneinfo/", "var/"),
+)
+
+#: Folders of the kernel's module tree for storage work, without sound, graphics, network and others.
+MODULE_FOLDERS = (
+    *("arch/", "block/", "crypto/", "drivers/ata/", "drivers/block/", "drivers/char/", "drivers/dax/"),
+    *("drivers/firmware/", "drivers/md/", "drivers/nvdimm/", "drivers/nvme/", "drivers/scsi/", "drivers/target/"),
+    *("drivers/virtio/", "fs/", "lib/", "mm/"),
+)
+BOOT_MODULES = ("virtio_pci", "virtio_blk", "squashfs", "overlay", "virtio_console")
+BUS_MODULES = {"virtio": (), "scsi": ("virtio_scsi", "sd_mod"), "sata": ("ahci", "sd_mod"), "nvme": ("nvme",)}
+#: Loaded into every template, but in a cold boot only on demand. RAID 4/5/6 benchmarks its parity algorithms for 0.4 to
+#: 0.6 s of emulated time. Clones save this time, and all of them use the same algorithm, while the result of a new
+#: benchmark on a busy host varies.
+TEMPLATE_MODULES = (*("md_mod", "raid0", "raid1", "raid10", "raid456", "dm_mod"), *("ext4", "xfs", "btrfs", "f2fs"))
+
+#: Parts of the kernel that start slowly under emulation and that storage tests do not need.
+SLOW_INITCALLS = (
+    *("acpi_thermal_init", "crypto_kdf108_init", "cubictcp_register", "digsig_init", "hpet_init", "i8042_init"),
+    *("init_encrypted", "init_kprobe_trace", "jent_mod_init", "selinux_nf_ip_init"),
+)
+#: The guest kernel's command line.
+#: `acpi=off` saves a third of an emulated boot. It hides the PM timer, which measures the rate of the TSC, so `pmtmr`
+#: has its port. Without `tsc=reliable` Linux takes the TSC of a multi-socket AMD for unsynchronised and uses jiffies, a
+#: clock with steps of 4 ms. `norandmaps`: QEMU caches translated code by address; with constant addresses fio starts in
+#: 0.26 s instead of 0.75. `rodata=off` saves a check of all page tables, `lpj` the calibration of a delay loop.
+#: `panic=-1`, `oops=panic`: a broken kernel must end. A panic by `int3` is a fault of QEMU before 8.1: under TCG it may
+#: translate code while another processor patches it. No option prevents this; the trial is repeated on another rig.
+KERNEL_WORDS = (
+    "console=ttyS0 quiet panic=-1 oops=panic acpi=off pmtmr=0x608 tsc=reliable no_timer_check random.trust_cpu=on "
+    "ipv6.disable=1 audit=0 apparmor=0 selinux=0 nowatchdog cryptomgr.notests raid=noautodetect norandmaps "
+    f"rodata=off lpj=10000000 initcall_blacklist={','.join(SLOW_INITCALLS)}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    suite: str
+    image: Path | None = None
+    #: The `kernel_key` of an image at the start of the run; empty: that of its content now.
+    key: str = ""
+
+
+OWN = "own-kernel-"
+
+
+def recipe_for(kernel: str | None) -> Recipe | None:
+    name = kernel or DEFAULT_KERNEL
+    if name in SUITES:
+        return Recipe(SUITES[name])
+    return own_recipe(name) if Path(name).expanduser().is_file() else None
+
+
+def own_recipe(name: str, key: str = "") -> Recipe:
+    return Recipe(SUITES[DEFAULT_KERNEL], Path(name).expanduser().absolute(), key)
+
+
+def guest_file(name: str) -> str:
+    return files(__package__).joinpath("guest").joinpath(name).read_text(encoding="utf-8")
+
+
+def digest(*parts: object) -> str:
+    return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()[:16]
+
+
+def userland_key(suite: str) -> str:
+    files = map(guest_file, ("init", "orders", "fstab"))
+    return f"{suite}-{digest(BUILDER_VERSION, suite, PACKAGES, EXCLUDED, *files)}"
+
+
+def kernel_key(suite: str, image: Path | None) -> str:
+    common = (BUILDER_VERSION, BOOT_MODULES, MODULE_FOLDERS, guest_file("early"))
+    if image is None:
+        return f"{suite}-kernel-{digest(*common, suite, KERNEL_PACKAGE)}"
+    content = hashlib.sha256(read_input(image, IMAGE)).hexdigest()
+    root = image.parent / "lib" / "modules"
+    found = ((path, path.stat()) for path in sorted(root.rglob("*")) if path.is_file())
+    modules = [(str(path.relative_to(root)), stat.st_size, stat.st_mtime_ns) for path, stat in found]
+    return f"{OWN}{digest(*common, content, *modules)}"
+
+
+def merge_usr(name: str) -> str:
+    """Return a package's path with /bin, /sbin and /lib merged into /usr; empty for these folders themselves."""
+    clean = name.removeprefix("./").rstrip("/")
+    first, below, _ = clean.partition("/")
+    if first not in {"bin", "sbin", "lib", "lib32", "lib64", "libx32"}:
+        return clean
+    return f"usr/{clean}" if below else ""
+
+
+def is_wanted(path: str) -> bool:
+    if path.startswith("usr/lib/modules/"):  # below RELEASE: lists and storage drivers
+        folder, _, rest = path.removeprefix("usr/lib/modules/").partition("/")[2].partition("/")
+        return folder.startswith("modules.") or (folder == "kernel" and f"{rest}/".startswith(MODULE_FOLDERS))
+    return bool(path) and not f"{path}/".startswith(EXCLUDED) and not path.startswith("usr/lib/python3")
+
+
+def kernel_release(image: bytes) -> str | None:
+    """Return the release of a bzImage (`uname -r`) by the x86 boot protocol; None if it is no bzImage."""
+    if image[0x202:0x206] != b"HdrS":
+        return None
+    start = 0x200 + int.from_bytes(image[0x20E:0x210], "little")
+    return image[start : start + 256].split(b"\0", 1)[0].split(b" ", 1)[0].decode("ascii", "replace")
+
+
+def kernel_payload(image: bytes) -> bytes:
+    """Return the compressed kernel of a bzImage by the x86 boot protocol, without the four bytes of its size."""
+    start = ((image[0x1F1] or 4) + 1) * 512 + int.from_bytes(image[0x248:0x24C], "little")
+    return image[start : start + int.from_bytes(image[0x24C:0x250], "little") - 4]
+
+
+def module_name(path: str) -> str:
+    """Return the name of a module by its path, as in a line of `modules.dep`."""
+    return Path(path.partition(":")[0]).name.partition(".")[0].replace("-", "_")
+
+
+def load_order(dependencies: str, wanted_names: tuple[str, ...]) -> list[str]:
+    """Return the paths of modules in the order for `insmod`, by `modules.dep`; built-in ones have none."""
+    table = {line.partition(":")[0]: line.partition(":")[2].split() for line in dependencies.splitlines()}
+    by_name = {module_name(path): path for path in table}
+    order: dict[str, None] = {}
+    for name in wanted_names:
+        if name in by_name:
+            order.update(dict.fromkeys([*reversed(table[by_name[name]]), by_name[name]]))
+    return list(order)

@@ -1,0 +1,192 @@
+"""Requirements of a rig on its host (programs, modules, root), and facts of the host. Asked before any start."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from matrix_runner.base import process
+from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.hosts.agent import PYTHON_CHECK
+from matrix_runner.machines.base import Refusal, RigSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from subprocess import CompletedProcess
+
+
+@cache
+def processor_name() -> str:
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return "unknown"
+
+
+#: In a template this also warms the page cache, so that clones start programs faster.
+FACTS = """\
+echo "kernel $(uname -r)"
+echo "fio $(fio --version)"
+echo "mdadm $(mdadm --version 2>&1)"
+echo "lvm $(lvm version 2>/dev/null | sed -n 's/ *LVM version: *//p')"
+echo "clocksource $(cat /sys/devices/system/clocksource/clocksource0/current_clocksource)"
+echo "raid6 $(dmesg | sed -n 's/.*raid6: using algorithm \\([^ ]*\\).*/\\1/p' | tail -1)"
+told=
+for file in /sys/devices/system/cpu/vulnerabilities/*; do
+  if read -r text <"$file"; then told+="; ${file##*/}: $text"; fi
+done
+echo "mitigations ${told#; }"
+told=
+read -r words </proc/cmdline
+for word in $words; do case $word in matrix.*) ;; *) told+=" $word" ;; esac; done
+echo "command_line$told"
+[ -e /proc/mdstat ] && echo "md there" || echo "md missing"
+"""
+
+
+def parse_facts(output: str) -> dict[str, str]:
+    lines = (line.partition(" ") for line in output.splitlines())
+    return {name: text.strip() for name, _, text in lines if text.strip()}
+
+
+ALWAYS = ("bash", "blkid", "blockdev", "chroot", "fio", "mount", "unshare", "wipefs")
+#: Debian package of each program; other distributions mostly use the same names.
+PACKAGES = {
+    **{name: name for name in ("bash", "dmsetup", "fio", "mdadm", "mount", "python3")},
+    **dict.fromkeys(("blkid", "blockdev", "unshare", "wipefs"), "util-linux"),
+    "chroot": "coreutils",
+    **dict.fromkeys(("btrfs", "mkfs.btrfs"), "btrfs-progs"),
+    **dict.fromkeys(("cryptsetup", "integritysetup"), "cryptsetup-bin"),
+    **dict.fromkeys(("dumpe2fs", "mkfs.ext2", "mkfs.ext3", "mkfs.ext4"), "e2fsprogs"),
+    **dict.fromkeys(("mkfs.xfs", "xfs_spaceman"), "xfsprogs"),
+    "lvm": "lvm2",
+    "mkfs.f2fs": "f2fs-tools",
+    "sfdisk": "fdisk",
+}
+#: Programs that no trial needs: the package of each, and its use.
+OPTIONAL = {"smartctl": ("smartmontools", "reads the health of disks before and after a run")}
+#: Programs of which the version is checked.
+WITH_VERSION = {"python3": "python3 3.9 or later"}
+PATIENCE = 60.0
+THIS_HOST = "this host"
+_INSTALL = re.compile(r"(on [^:]+: )?apt install ([a-z0-9+. -]+)")
+
+#: $1: modules, $2: programs, separated by commas. A module counts as present if it is loaded or loadable, or if its
+#: function is present: a personality of md, a file system, the device mapper and its targets.
+ASK = f"""\
+has() {{
+  command -v -- "$1" >/dev/null && if [ "$1" = python3 ]; then python3 -I -c {quote(PYTHON_CHECK)} 2>/dev/null; fi
+}}
+"""
+ASK += """\
+export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
+exec </dev/null
+mdstat=
+[ ! -e /proc/mdstat ] || read -r mdstat </proc/mdstat
+personality() {
+  case $1 in linear | raid0 | raid1 | raid10) REPLY=$1 ;; raid456) REPLY=raid5 ;; *) return 1 ;; esac
+  [[ "$mdstat " == *"[$REPLY] "* ]]
+}
+target() {
+  case $1 in dm_*) REPLY=${1#dm_} ;; *) return 1 ;; esac
+  REPLY=${REPLY//_/-}
+  dmsetup targets 2>/dev/null | grep -q "^${REPLY%-pool} "
+}
+there() {
+  [ -e "/sys/module/$1" ] || personality "$1" || grep -qsw -- "$1" /proc/filesystems ||
+    { [ "$1" = dm_mod ] && [ -e /sys/class/misc/device-mapper ]; } || target "$1" || modprobe -n -q -- "$1" 2>/dev/null
+}
+IFS=, read -ra modules <<<"$1"
+IFS=, read -ra programs <<<"$2"
+for program in "${programs[@]}"; do has "$program" || echo "no-program $program"; done
+for module in "${modules[@]}"; do there "$module" || echo "no-module $module"; done
+[ "$(id -u)" = 0 ] || echo "no-root $(id -un)"
+"""
+
+
+def query_command(modules: Iterable[str], programs: Iterable[str]) -> list[str]:
+    return ["bash", "-c", ASK + FACTS, "ask", ",".join(modules), ",".join(sorted({*ALWAYS, *programs}))]
+
+
+def query(enter: Sequence[str], spec: RigSpec, where: str) -> str:
+    return check_answer(process.run([*enter, *query_command(spec.modules, spec.programs)], timeout=PATIENCE), where)
+
+
+def check_answer(answer: CompletedProcess[str], where: str) -> str:
+    if answer.returncode and not answer.stdout:
+        raise HarnessBroken(
+            f"no shell on {where}: status {answer.returncode}",
+            details=answer.stderr.strip()[-2000:],
+            resolution="`matrix doctor` shows what is missing",
+        )
+    return answer.stdout
+
+
+def refusals(answer: str, where: str) -> Iterator[Refusal]:
+    kernel = facts(answer).get("kernel", "?")
+    for line in answer.splitlines():
+        what, _, name = line.partition(" ")
+        if what == "no-program":
+            program, package = WITH_VERSION.get(name, name), PACKAGES.get(name, name)
+            command = f"apt install {package}"
+            yield Refusal(f"{where} has no {program}", command if where == THIS_HOST else f"on {where}: {command}")
+        if what == "no-module":
+            yield Refusal(
+                f"the kernel of {where} ({kernel}) has no {name}, neither built in nor as a module",
+                "install the modules of that kernel, or run this matrix on qemu, which brings its own",
+            )
+        if what == "no-root":
+            yield Refusal(
+                f"{name} may not work on the disks of {where}",
+                "log in as root: on this host by sudo, on others by `User root` in ~/.ssh/config",
+            )
+
+
+def describe(refusals: Iterable[Refusal], also: Iterable[str] = ()) -> tuple[list[str], list[str]]:
+    """Return a line for each refusal, and one command for each host that installs all missing packages there.
+
+    `also` are packages to add if some are missing on this host.
+    """
+    lines, packages = [], dict[str, list[str]]()
+    for one in refusals:
+        if found := _INSTALL.fullmatch(one.resolution):
+            packages.setdefault(found[1] or "", []).extend(found[2].split())
+        lines.append(one.brief.removesuffix(":") if found else one.message)
+    if "" in packages:
+        packages[""].extend(also)
+    commands = [f"{host or _as_root()}apt install {' '.join(dict.fromkeys(names))}" for host, names in packages.items()]
+    return list(dict.fromkeys(lines)), commands
+
+
+def _as_root() -> str:
+    if os.geteuid() == 0:
+        return ""
+    return "sudo " if shutil.which("sudo") else "as root: "
+
+
+def missing(answer: str) -> list[str]:
+    found = []
+    for line in answer.splitlines():
+        what, _, name = line.partition(" ")
+        if what == "no-program" and name not in OPTIONAL:
+            found.append(f"{WITH_VERSION.get(name, name)} (apt install {PACKAGES.get(name, name)})")
+        if what == "no-module":
+            found.append(f"the module {name}, for its kernel {facts(answer).get('kernel', '?')}")
+    return found
+
+
+def missing_optional(answer: str) -> list[str]:
+    names = [line.removeprefix("no-program ") for line in answer.splitlines()]
+    found = [(name, *OPTIONAL[name]) for name in names if name in OPTIONAL]
+    return [f"{name} (apt install {package}): {use}" for name, package, use in found]
+
+
+def facts(answer: str) -> Mapping[str, str]:
+    return {name: text for name, text in parse_facts(answer).items() if not name.startswith("no-")}

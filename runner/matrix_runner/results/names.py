@@ -1,0 +1,32 @@
+"""Names of files in a run folder, and of cells as paths in it."""
+
+import re
+
+from matrix_runner.base.errors import BadInput
+
+CELLS = "cells"  # the folder of cells in a run
+ARCHIVE = "cells.sqlite"  # what a large run has instead
+_PART = re.compile(r"[A-Za-z0-9._=,+@%-]{1,255}")
+
+
+def parts_of(name: str) -> list[str]:
+    """Split a name into path parts. Refuse one that leads elsewhere or needs quotes in a shell."""
+    parts = name.split("/")
+    for part in parts:
+        if not _PART.fullmatch(part) or part in {".", ".."}:
+            raise BadInput(
+                f"{name!r} cannot name a folder or a file",
+                resolution="names are parts of letters, digits and ._=,+@%- (1 to 255 each), joined by /",
+            )
+    return parts
+
+
+def is_file_of_trial(name: str) -> bool:
+    """Return whether a worker may name a file so: not like a folder of trials, or a file that is being written."""
+    return len(name) <= 128 and bool(_PART.fullmatch(name)) and not name.startswith((".", "trial-"))
+
+
+def check_file_name(name: str, what: str = "a file of a trial") -> str:
+    if "/" in name:
+        raise BadInput(f"{name!r} cannot name {what}", resolution="leave out the slashes: it is one name")
+    return parts_of(name)[0]

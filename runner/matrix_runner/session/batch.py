@@ -1,0 +1,259 @@
+"""Execution of batches for a coordinator elsewhere: requests in, records out. It writes to temporary folders only."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from math import inf
+from pathlib import Path
+from threading import Event, Lock, Thread
+from typing import TYPE_CHECKING, BinaryIO
+
+import orjson
+from pydantic import ValidationError
+
+from matrix_runner import __version__
+from matrix_runner.base.errors import BadInput, MatrixError, UnfitFile
+from matrix_runner.base.files import read_input
+from matrix_runner.base.scratch import scratch_folder
+from matrix_runner.engine.batch_messages import CHECKED, END, NOTICE, POOL, REFUSED, BatchRequest, Order, Outbox
+from matrix_runner.engine.budget import Cost, Spending
+from matrix_runner.engine.executor import Executor
+from matrix_runner.engine.plan import Batch, OneBatch
+from matrix_runner.engine.record_stream import RecordStream
+from matrix_runner.engine.recorder import RunContext
+from matrix_runner.engine.rigs import rig_spec
+from matrix_runner.engine.scheduler import Scheduler
+from matrix_runner.hosts.disk_ledger import run_within_budget
+from matrix_runner.lab.batch_process import SCRATCH
+from matrix_runner.machines import Where, machine
+from matrix_runner.machines.base import APPLIANCE, MachineOptions, RigSpec
+from matrix_runner.results.disk_health import describe_missing_health
+from matrix_runner.session.disk_lease import RunDisks
+from matrix_runner.session.host_facts import boot_id
+from matrix_runner.session.pool import Pool
+from matrix_runner.space.includes import SHELF
+from matrix_runner.space.load import parse
+from matrix_runner.space.select import Picked
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from matrix_runner.machines.base import Machine
+    from matrix_runner.results.disk_health import Health
+    from matrix_runner.space.space import Space, Stack
+
+HEARTBEAT = 10.0  # seconds between two empty lines, which show that the process is not stuck
+
+
+@dataclass
+class Batches:
+    """Executes requests one after the other, and remembers the last matrix."""
+
+    outbox: Outbox
+    scratch: Path
+    hosts: Path | None = None  # the hosts.yaml with the disks of this host
+    _order: Order | None = None
+    _space: Space | None = None
+    _stacks: dict[str, Stack] = field(default_factory=dict)
+
+    async def execute(self, line: bytes) -> None:
+        try:
+            self.outbox.begin(_token_of(line))
+            request = BatchRequest.model_validate_json(line)
+            self._expand(request.order)
+            if request.cells:
+                await self._measure(request)
+            else:
+                self._check(request)
+        except MatrixError as error:
+            self.outbox.send(REFUSED, brief=error.brief, details=error.details, resolution=error.resolution)
+        except ValidationError as error:  # such as a field that this version does not know
+            self.outbox.send(REFUSED, brief=_skew("another version"), details=str(error), resolution=_SAME)
+        self.outbox.send(END)
+
+    def _expand(self, order: Order) -> None:
+        if order.version != __version__:
+            raise BadInput(_skew(order.version), resolution=_SAME)
+        if self._order and self._order.digest == order.digest:
+            return
+        space = parse(order.name, order.text, lambda name: _text_of(name, order.used)).space
+        self._space = space.in_slow_motion(order.slow) if order.slow else space
+        self._stacks = {stack.key: stack for stack in self._space.stacks}
+        self._order = order
+
+    @property
+    def space(self) -> Space:
+        assert self._space  # noqa: S101 - for the type checker: `_expand` comes first
+        return self._space
+
+    def _pool(self, order: Order) -> Pool | None:
+        if machine(order.machine, MachineOptions()).brings_disks:
+            return None
+        return Pool.of(self.space.matrix, Where(order.machine, order.host), self.hosts)
+
+    def _machine(self, order: Order, pool: Pool | None, disks: RunDisks | None = None) -> Machine:
+        options = (disks or RunDisks()).machine_options(pool.match if pool else None)
+        options = replace(options, cold=order.cold, notice=self._notice, progress=self._progress)
+        return machine(order.machine, options)
+
+    def _notice(self, text: str) -> None:
+        self.outbox.send(NOTICE, text=text)
+
+    def _progress(self, brief: str, fraction: float | None = None) -> None:  # noqa: ARG002
+        """Report a build of the appliance, which can take minutes. A coordinator shows equal notices once."""
+        if brief.startswith(APPLIANCE):
+            self._notice("it builds its appliance; this can take some minutes")
+
+    def _check(self, request: BatchRequest) -> None:
+        """Write why this host cannot run stacks, for how many rigs it has room, and the id of its boot."""
+        order, pool = request.order, self._pool(request.order)
+        if pool:
+            pool.check()
+        place = self._machine(order, pool)
+        refusals = dict[str, str]()
+        known = dict[RigSpec, str]()
+        for key, stack in self._stacks.items():
+            spec = rig_spec(self.space.matrix, stack, order.kernel)
+            if spec not in known:
+                known[spec] = "; ".join(refusal.message for refusal in place.refusals(spec))
+            if known[spec]:
+                refusals[key] = known[spec]
+        rigs = min((place.max_rigs(spec) for spec, refusal in known.items() if not refusal), default=1)
+        self.outbox.send(CHECKED, refusals=refusals, rigs=rigs, boot_id=boot_id())
+
+    async def _measure(self, request: BatchRequest) -> None:
+        stack = self._stacks.get(request.stack)
+        selection = Picked(replace(self.space, stacks=(stack,) if stack else ()), ids=frozenset(request.cells))
+        cells = {cell.id: cell for cell in selection.cells()}
+        if stack is None or cells.keys() != set(request.cells):
+            raise BadInput(
+                "this host makes other cells of the same matrix",
+                resolution="compare the installation and the environment of both hosts",
+            )
+        batch = Batch(request.round, stack, tuple(cells[one] for one in request.cells))
+        plan = OneBatch(selection, self.space.matrix.repeat, self.space.matrix.seed, batch)
+        pool = self._pool(request.order)
+        async with self._leased(pool, request, stack) as disks:
+            seconds = inf if request.seconds is None else request.seconds
+            spending = Spending(Cost(seconds, inf), write_budget=disks.write_budget)
+            with tempfile.TemporaryDirectory(dir=self.scratch) as folder:
+                context = self._context(request, Path(folder), pool, disks)
+                executor = Executor(Scheduler(plan, spending=spending), context)
+                await run_within_budget(executor.run(), disks.write_budget)
+        if disks.write_budget and disks.write_budget.stop_reason:
+            raise BadInput(disks.write_budget.stop_reason)
+
+    @asynccontextmanager
+    async def _leased(self, pool: Pool | None, request: BatchRequest, stack: Stack) -> AsyncIterator[RunDisks]:
+        """Lease the disks of this host. Tell the coordinator of them before the first trial and after the last."""
+        if pool is None:
+            yield RunDisks()
+            return
+        async with pool.leased(stack, self._notice) as disks:
+            serials = tuple(disk.serial for disk in disks.facts)
+            if request.disks and request.disks != serials:
+                raise BadInput(
+                    f"it has the disks {', '.join(serials)}, but this run began on {', '.join(request.disks)}",
+                    resolution="correct hosts.yaml of the worker, or start a new run with --fresh",
+                )
+            if note := describe_missing_health(disks.health):
+                self._notice(note)
+            self._send_pool(disks, disks.health)
+            try:
+                yield disks
+            finally:
+                disks.give_back()
+                with suppress(BrokenPipeError):  # the worker is gone
+                    self._send_pool(disks, disks.query_health())
+
+    def _send_pool(self, disks: RunDisks, health: tuple[Health, ...]) -> None:
+        self.outbox.send(POOL, disks=disks.facts, health=health, unreturned=disks.unreturned)
+
+    def _context(self, request: BatchRequest, folder: Path, pool: Pool | None, disks: RunDisks) -> RunContext:
+        stream = RecordStream(request, self.outbox, pool.standing if pool else None)
+        return RunContext(
+            machine=self._machine(request.order, pool, disks),
+            journal=stream,
+            shelf=stream,
+            scratch=folder,
+            listen=self.outbox.send_event,
+            boot_id=boot_id(),
+            own_templates=_write_templates(request.order.templates, folder / "templates"),
+            kernel=request.order.kernel,
+            leased=dict(zip(disks.paths, disks.leased, strict=False)),
+        )
+
+
+_SAME = "install the version that `matrix run` has"
+
+
+def _token_of(line: bytes) -> str:
+    try:
+        return str(orjson.loads(line)["token"])
+    except (ValueError, KeyError, TypeError):
+        return ""
+
+
+def _skew(version: str) -> str:
+    return f"its matrix is {__version__}, and that of `matrix run` is {version}"
+
+
+def _text_of(name: str, used: dict[str, str]) -> str:
+    if name in used:
+        return used[name]
+    path = Path(name)
+    if path.parent != SHELF:  # a file of this host must not become a part of another's matrix
+        raise UnfitFile(path, "the coordinator did not send it")
+    return read_input(path).decode()
+
+
+def _write_templates(texts: dict[str, str] | None, folder: Path) -> Path | None:
+    if texts is None:
+        return None
+    for name, text in texts.items():
+        path = folder / name
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise BadInput(f"{name!r} cannot name a template")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+def serve(requests: BinaryIO, records: BinaryIO, hosts: Path | None = None) -> None:
+    """Execute requests until they end. Their end also cancels the batch that runs: the worker is gone."""
+    turn, over = Lock(), Event()
+
+    def write(line: bytes) -> None:
+        with turn:
+            records.write(line + b"\n")
+            records.flush()
+
+    def stay_alive() -> None:
+        with suppress(OSError, ValueError):  # the worker is gone
+            while not over.wait(HEARTBEAT):
+                write(b"")
+
+    Thread(target=stay_alive, daemon=True).start()
+    try:
+        with scratch_folder(SCRATCH) as folder, suppress(asyncio.CancelledError):
+            asyncio.run(_serve(requests, Batches(Outbox(write), folder, hosts)))
+    finally:
+        over.set()
+
+
+async def _serve(requests: BinaryIO, batches: Batches) -> None:
+    lines, loop, task = asyncio.Queue[bytes](), asyncio.get_running_loop(), asyncio.current_task()
+    assert task  # noqa: S101 - for the type checker
+
+    def read() -> None:
+        with suppress(RuntimeError):  # the loop ended first
+            for line in requests:
+                loop.call_soon_threadsafe(lines.put_nowait, line)
+            loop.call_soon_threadsafe(task.cancel)
+
+    Thread(target=read, daemon=True).start()
+    while True:
+        await batches.execute(await lines.get())

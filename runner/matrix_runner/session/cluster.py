@@ -1,0 +1,141 @@
+"""A run on a cluster: the order for its batches, and the connection.
+
+What a cluster can do is in engine/cluster_interface.py; the command `matrix cluster` is in cli/cluster.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from matrix_runner import __version__
+from matrix_runner.base.errors import BadInput
+from matrix_runner.engine.batch_messages import Order
+from matrix_runner.engine.concurrency import why_one_at_a_time
+from matrix_runner.engine.members import Members
+from matrix_runner.machines import machine
+from matrix_runner.machines.base import MachineOptions
+from matrix_runner.results.disk_health import keep_first_health
+from matrix_runner.scripts.jinja import user_templates
+from matrix_runner.session.disk_lease import RunDisks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from pathlib import Path
+
+    from matrix_runner.engine.cluster_interface import Cluster
+    from matrix_runner.engine.recorder import PoolUsed
+    from matrix_runner.lab.address import Address, Certificates
+    from matrix_runner.machines.base import Machine
+    from matrix_runner.results.run_folder import RunFolder
+    from matrix_runner.session.prepare import RunOptions
+    from matrix_runner.session.run_request import RunRequest
+
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    address: Address
+    certificates: Path | None = None
+    insecure: bool = False
+
+    def security(self) -> Certificates | None:
+        """Return the certificates to use. Raise BadInput for a connection that others can use."""
+        return self.address.checked(self.certificates, insecure=self.insecure)
+
+
+def check_cluster(wanted: ClusterOptions, place: Machine, order: RunRequest) -> None:
+    """Refuse what a cluster cannot do, before the run exists."""
+    wanted.security()
+    if not place.brings_disks and wanted.address.slots:
+        raise BadInput(
+            f"--cluster local:{wanted.address.slots} does not work with {place.name}, which uses physical disks",
+            resolution="leave --cluster out: they are measured one at a time anyway",
+        )
+    if order.selected.space.matrix.chooses_slow and not wanted.address.slots:
+        raise BadInput(
+            "--cluster does not work with `slow: auto`: each host would need another factor",
+            resolution="write the factor, for example `slow: 4`",
+        )
+
+
+def check_options(options: RunOptions, place: Machine) -> None:
+    if options.jobs != 1:
+        raise BadInput("--jobs does not work with --cluster", resolution="each worker has its number of rigs")
+    if not place.brings_disks and (options.destroy or options.hosts):
+        raise BadInput(
+            "--destroy and --hosts do not work with --cluster: each worker has a hosts.yaml with its disks",
+            resolution="name the disks in `destroy:` of their host there",
+        )
+
+
+def connect(wanted: ClusterOptions) -> Cluster:
+    from matrix_runner.lab.relayed import RelayedCluster
+
+    return RelayedCluster(wanted.address.text, wanted.address.slots, wanted.security())
+
+
+def slots_of_hosts(wanted: ClusterOptions, tags: Collection[str]) -> list[int]:
+    """Return the batches at a time of each host that is a member now and has all tags."""
+    if slots := wanted.address.slots:
+        return [slots]
+    from matrix_runner.lab.status import query
+
+    found = Counter[str]()
+    for one in asyncio.run(query(wanted.address.text, wanted.security())).workers:
+        if one.version == __version__ and set(tags) <= set(one.tags):
+            found[one.host] += one.slots
+    return list(found.values())
+
+
+def check_hosts(wanted: ClusterOptions, request: RunRequest, tags: Collection[str]) -> None:
+    """Ask the members what they can run, before the run exists. Raise BadInput if no member can run a stack."""
+    if wanted.address.slots:  # this host is checked already
+        return
+    cluster, order = connect(wanted), order_for_batches(request, 0)
+    members = Members(cluster, order, lambda _: None, time.monotonic, frozenset(tags))
+    stacks = {one.key: one.label for one in request.selected.stacks()}
+
+    async def ask() -> None:
+        async with cluster.open(lambda: None):
+            while found := members.newcomers():
+                await asyncio.gather(*map(members.check, found))
+                if members.can_run(stacks):
+                    return
+            if cluster.workers:
+                members.can_run(stacks)
+
+    asyncio.run(ask())
+
+
+def note_pool(folder: RunFolder, used: PoolUsed, trouble: Callable[[str], None]) -> RunFolder:
+    """Record the disks of a host and their health. Show what changed, each problem once."""
+    manifest = folder.manifest
+    found = {f"{used.host}: {one.disk}": one.after or one.before for one in used.health}
+    others = tuple(one for one in manifest.health if one.disk not in found)
+    health = keep_first_health(manifest.health, found)
+    alarms = {one.alarm for one in manifest.health}
+    for warning in RunDisks(facts=used.disks, health=health).warnings(manifest.pools.get(used.host, ())):
+        if warning not in alarms:
+            trouble(warning)
+    return folder.update_manifest(pools={**manifest.pools, used.host: used.disks}, health=(*others, *health))
+
+
+def order_for_batches(request: RunRequest, slow: int) -> Order:
+    source, place = request.selected.declared.source, machine(request.machine, MachineOptions())
+    return Order(
+        digest=request.fingerprint(),
+        version=__version__,
+        name=source.name,
+        text=source.text,
+        used=dict(source.used),
+        templates=user_templates(request.templates) if request.templates else None,
+        machine=request.machine,
+        host=request.host,
+        kernel=request.kernel,
+        slow=slow,
+        cold=request.cold,
+        one_at_a_time=why_one_at_a_time(place, request.specs(), request.selected.stacks()),
+    )

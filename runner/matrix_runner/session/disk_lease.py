@@ -1,0 +1,282 @@
+"""The lease of physical disks for one run: the host, recovery of what a killed run left, and the disks."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from matrix_runner.base.errors import BadInput
+from matrix_runner.engine.trial import assumes_zeros
+from matrix_runner.hosts import HOSTS_FILE
+from matrix_runner.hosts.checks import check_disks, query_health, take_census
+from matrix_runner.hosts.disk_ledger import (
+    WriteBudget,
+    clear_controller,
+    night_of,
+    own_marks,
+    read_write_counters,
+    state_dir,
+)
+from matrix_runner.hosts.exclusive import DisksRefused, LeasedDisk, report_active_run
+from matrix_runner.hosts.lease import Lease, confirm_losses, lease_disks
+from matrix_runner.hosts.operations import LOCAL, RemoteOperations
+from matrix_runner.hosts.recovery import clean
+from matrix_runner.hosts.vfio import check_controller, detach_controllers
+from matrix_runner.language.hosts import DeclaredDisk, Lab, LabHost, Needs
+from matrix_runner.language.suggestions import did_you_mean
+from matrix_runner.machines import PASSTHROUGH, WITH_HOSTS, Where
+from matrix_runner.machines.base import MachineOptions
+from matrix_runner.results.disk_health import Health, Smart, keep_first_health
+from matrix_runner.results.environment import DiskFacts
+from matrix_runner.scripts.jinja import census_script, smart_script
+from matrix_runner.scripts.stack import view_stack
+from matrix_runner.session.host_connection import HostConnection, connect_host, open_connection
+from matrix_runner.space.declared_files import Match, load_lab, matched
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from matrix_runner.hosts.agent.client import AgentClient
+    from matrix_runner.hosts.agent.connection import Connection
+    from matrix_runner.language.matrix import Matrix
+    from matrix_runner.machines.base import Machine
+    from matrix_runner.session.selected_matrix import SelectedMatrix
+    from matrix_runner.space.space import Stack
+
+
+def passthrough_machine(place: str) -> str:
+    if place in PASSTHROUGH:
+        return PASSTHROUGH[place]
+    raise BadInput(
+        f"--passthrough does not work with {place}: it has no virtual machine that could get a disk",
+        resolution=f"use --on {' or '.join(PASSTHROUGH)}; `--on local` uses disks of this host without --passthrough",
+    )
+
+
+def check_zeroed(selected: SelectedMatrix, place: Machine) -> None:
+    labels = [stack.label for stack in selected.stacks() if not place.zeroed and assumes_zeros(stack)]
+    if labels:
+        raise BadInput(
+            f"sync: assume-clean needs zeroed disks, and the disks of {place.name} may hold data",
+            details="\n".join(f"  {label}" for label in dict.fromkeys(labels)),
+            resolution="remove `sync:`, or choose other layouts with --only",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DiskUse:
+    """The disks to lease, and what for. `folder` keeps the tear-down scripts."""
+
+    match: Match
+    matrix: Matrix
+    stacks: tuple[Stack, ...]
+    machine: str
+    run: str
+    folder: Path
+    destroy: tuple[str, ...] = ()
+    health: tuple[Health, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunDisks:
+    paths: tuple[str, ...] = ()
+    leased: tuple[LeasedDisk, ...] = ()
+    write_budget: WriteBudget | None = None
+    facts: tuple[DiskFacts, ...] = ()
+    health: tuple[Health, ...] = ()
+    host: HostConnection | None = None
+    give_back: Callable[[], object] = lambda: None
+    #: Why disks could not be returned, one line each.
+    unreturned: list[str] = field(default_factory=list)
+
+    @property
+    def agent(self) -> AgentClient | None:
+        return self.host.agent if self.host else None
+
+    def machine_options(self, found: Match | None) -> MachineOptions:
+        return MachineOptions(disks=self.paths, held=self.leased, where=found.ssh if found else "", agent=self.agent)
+
+    def query_health(self) -> tuple[Health, ...]:
+        found = _query_health(self.leased, self.host.connection) if self.health and self.host else {}
+        return tuple(one.over(found[one.disk]) if one.disk in found else one for one in self.health)
+
+    def warnings(self, known: Sequence[DiskFacts]) -> Iterator[str]:
+        yield from filter(None, (one.alarm for one in self.health))
+        for before, now in zip(known, self.facts, strict=False):
+            if before.firmware and before.firmware != now.firmware:
+                yield (
+                    f"the firmware of disk {now.serial} changed since this run began: from {before.firmware} to "
+                    f"{now.firmware or 'unknown'}; `--fresh` starts a new run"
+                )
+
+
+@contextmanager
+def lease_run_disks(use: DiskUse, notice: Callable[[str], None], trouble: Callable[[str], None]) -> Iterator[RunDisks]:
+    """Lease disks for a run. The process keeps disks open if they are passed through."""
+    from matrix_runner.machines.qemu.rig import disk_names
+
+    found, state = use.match, state_dir()
+    inside = disk_names(len(found.disks)) if use.machine in PASSTHROUGH.values() else ()
+    unreturned: list[str] = []
+
+    def keep(line: str) -> None:
+        unreturned.append(line)
+        trouble(line)
+
+    def marks(disks: Sequence[LeasedDisk]) -> frozenset[str]:
+        paths = inside or host.paths(disks)
+        stacks = (view_stack(stack.layers.value, paths, stack.disks, zeroed=False) for stack in use.stacks)
+        return frozenset(mark for stack in stacks for mark in stack.marks)
+
+    now = partial(datetime.now, UTC)
+    connection = _connection_for(found.reach, use.machine)
+    with connect_host(found.reach, connection, use.run, notice) as host, ExitStack() as stack:
+        # A killed process of this run may have left stacks on these disks.
+        counted = host.boot_id, night_of(now())
+        for disk in clean(state, host.take_census, host.operations, reach=found.reach, only=use.run, counted=counted):
+            notice(f"{disk.disk}: {disk.refusal or 'removed what an earlier process of this run left on it'}")
+        lease = Lease(
+            *(use.run, use.matrix.name, use.folder, state, frozenset({*use.destroy, *found.standing})),
+            marks=marks,
+            inside=inside,
+            boot=host.boot_id,
+            operations=host.operations,
+            reach=found.reach,
+            shares_nothing=found.apart,
+        )
+        claims = _claims(found, use.matrix, use.machine)
+        leased = stack.enter_context(lease_disks(claims, host.take_census, lease, now, notice, keep))
+        for one in () if inside else leased:
+            one.release()
+        disks = _describe_lease(leased, host, lease, use)
+        stack.enter_context(
+            detach_controllers(leased, host.take_census, lambda one: clear_controller(state, one.node.identity), keep)
+        )
+        yield replace(disks, give_back=stack.close, unreturned=unreturned)
+
+
+def _claims(found: Match, matrix: Matrix, place: str) -> tuple[DeclaredDisk, ...]:
+    buses = [disk.bus for disk in matrix.every_disk()]
+    return tuple(
+        replace(disk.claim, whole=place == PASSTHROUGH["qemu"] and disk.vfio == "allowed" and bus == "nvme")
+        for disk, bus in zip(found.disks, buses, strict=True)
+    )
+
+
+def _connection_for(reach: str, place: str) -> Connection | None:
+    """Return the way to the disks; None if this process must open them itself to pass them on to a machine."""
+    return open_connection(reach) if place in {"local", "ssh"} else None
+
+
+def _describe_lease(leased: tuple[LeasedDisk, ...], host: HostConnection, lease: Lease, use: DiskUse) -> RunDisks:
+    by_identity = {one.node.identity: one.declared for one in leased}
+    counters, now = partial(read_write_counters, leased), partial(datetime.now, UTC)
+    write_budget = WriteBudget(lease.run, lease.state, by_identity, counters, now, lease.boot)
+    if isinstance(remote := host.operations, RemoteOperations):
+        nodes = [one.node for one in leased]
+        limit = partial(remote.limit_writes, nodes)  # by the agent, while the connection is down
+        write_budget = replace(write_budget, read=partial(remote.read_write_counters, nodes), limit=limit)
+    smart, facts = _query_health(leased, host.connection), []
+    for one, disk in zip(leased, use.matrix.every_disk(), strict=True):
+        passed_through = f"{disk.bus}, {'with its controller' if one.controller else 'passed through'}"
+        node, own = one.node, smart.get(one.declared.id)
+        # SMART comes first: the kernel shortens names.
+        model, firmware = (own.model, own.firmware) if own else ("", "")
+        facts.append(
+            DiskFacts(
+                size=node.size,
+                bus=passed_through if lease.inside else "its own",
+                model=model or node.model,
+                serial=node.serial or node.wwn,
+                firmware=firmware or node.firmware,
+            )
+        )
+    health = keep_first_health(use.health, smart)
+    return RunDisks(() if lease.inside else host.paths(leased), leased, write_budget, tuple(facts), health, host)
+
+
+def _query_health(leased: Sequence[LeasedDisk], connection: Connection | None) -> dict[str, Smart]:
+    found = query_health(connection, smart_script([one.node.path for one in leased]))
+    return {one.declared.id: found[one.node.path] for one in leased if one.node.path in found}
+
+
+def match_disks(matrix: Matrix, file: Path | None, place: Where, *, prefer_standing: bool = False) -> Match:
+    """Return physical disks that meet `needs:`; without `needs:`, as many disks as the matrix declares.
+
+    With `prefer_standing`, disks of `destroy:` come first.
+    """
+    path = file or HOSTS_FILE
+    if not path.exists():
+        raise BadInput(
+            f"there is no {path}, so no physical disk may be used",
+            resolution="list the disks that may be used there; `matrix help physical-disks` has an example",
+        )
+    declared = matrix.every_disk()
+    needs = matrix.needs or Needs.model_validate({"disks": {"count": len(declared)}})
+    if needs.disks.count != len(declared):
+        raise BadInput(f"{matrix.name} declares {len(declared)} disks, but `needs:` asks for {needs.disks.count}")
+    lab = select_hosts(load_lab(path), path, place)
+    found = matched(_standing_first(lab) if prefer_standing else lab, needs, matrix.name)
+    wrong = [
+        f"  disk {number} is declared with {disk.size}B, {real.id} has {real.size}B"
+        for number, (disk, real) in enumerate(zip(declared, found.disks, strict=True))
+        if disk.size != real.size
+    ]
+    if wrong:
+        raise BadInput(
+            "the declared size does not match the physical disk",
+            details="\n".join(wrong),
+            resolution="write the size of the disk into `disks:` of the matrix, or choose other disks by `needs:`",
+        )
+    return found
+
+
+def _standing_first(lab: Lab) -> Lab:
+    def ordered(host: LabHost) -> LabHost:
+        disks = sorted(host.disks, key=lambda disk: disk.id not in host.destroy)
+        return host.model_copy(update={"disks": tuple(disks)})
+
+    return lab.model_copy(update={"hosts": {name: ordered(host) for name, host in lab.hosts.items()}})
+
+
+def check_destroy(destroy: Iterable[str], found: Match | None, place: str) -> None:
+    """Refuse ids of disks that the run does not use: the user probably means another disk or run."""
+    ids = [disk.id for disk in found.disks] if found else []
+    if not (unknown := [one for one in destroy if one not in ids]):
+        return
+    if found is None:
+        raise BadInput(
+            f"--destroy {unknown[0]}: the {place} machine creates its disks and uses no physical disk",
+            resolution="leave it out; --on local, container or ssh, and --passthrough, use physical disks",
+        )
+    raise BadInput(
+        f"--destroy names {'disks' if len(unknown) > 1 else 'a disk'} that this run does not use; no disk was written",
+        details="\n".join(f"  {one}: {did_you_mean(one, ids)}" for one in unknown),
+        resolution=f"the run uses these disks of the host {found.host} in hosts.yaml: {', '.join(ids)}",
+    )
+
+
+def precheck(found: Match, matrix: Matrix, place: str, destroy: tuple[str, ...]) -> None:
+    """Check the disks before the run folder exists. The lease repeats all checks."""
+    claims = _claims(found, matrix, place)
+    known = own_marks(state_dir(), reach=found.reach)
+    census = take_census(_connection_for(found.reach, place), census_script())
+    judged = [check_controller(one) for one in check_disks(census, claims, known, matrix.name)]
+    if any(one.refusals for one in judged):
+        raise DisksRefused([report_active_run(one, LOCAL) for one in judged] if found.reach == "local" else judged)
+    confirm_losses(judged, destroy, found.standing)
+
+
+def select_hosts(lab: Lab, path: Path, place: Where) -> Lab:
+    is_here = place.machine not in WITH_HOSTS
+    hosts: dict[str, LabHost] = {name: one for name, one in lab.hosts.items() if (one.reach == "local") == is_here}
+    if not hosts:
+        what, reach = ("is this host", "local") if is_here else ("is reached by ssh", "ssh:NAME")
+        raise BadInput(f"no host of {path} {what}", resolution=f"add a host with `reach: {reach}`")
+    if place.host and place.host not in hosts:
+        raise BadInput(f"{path} has no ssh host called {place.host}", resolution=did_you_mean(place.host, hosts))
+    return lab.model_copy(update={"hosts": {place.host: hosts[place.host]} if place.host else hosts})

@@ -1,0 +1,170 @@
+"""The end of a run: its reports, its exit code and its summary for the user."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from matrix_runner.base.errors import Exit
+from matrix_runner.base.files import write_atomically
+from matrix_runner.guidelines.samples import Measured, measured_cells
+from matrix_runner.guidelines.verdicts import SHARE, UNWATCHED, judge_guidelines
+from matrix_runner.reports.answer import answer_lines, summarize_rankings
+from matrix_runner.reports.knees import knee_lines
+from matrix_runner.reports.marks import legend
+from matrix_runner.reports.sections import MOST_ROWS
+from matrix_runner.reports.survey import read_trials, survey
+from matrix_runner.reports.terminal import drift_note, host_note, outcome, precision_note, shown_cells
+from matrix_runner.reports.write import load_run_data, write_reports
+from matrix_runner.results.file_errors import histogram_errors
+from matrix_runner.results.names import ARCHIVE
+from matrix_runner.results.record import Outcome
+from matrix_runner.session.history import earlier_figures
+from matrix_runner.space.studies import PUBLISHED, Study
+from matrix_runner.studies.compare import ComparedFigure, columns_of, compare_published
+from matrix_runner.studies.page import section, summary_line
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+    from pathlib import Path
+
+    from matrix_runner.language.guidelines import Guideline
+    from matrix_runner.reports.run_data import RunData
+    from matrix_runner.results.journal import Journal
+    from matrix_runner.results.run_folder import RunFolder
+    from matrix_runner.results.store_tables import Address
+
+
+@dataclass(frozen=True)
+class Ending:
+    path: Path
+    content: RunData
+    files: tuple[Path, ...]
+    planned: int
+    exit: Exit
+    finished: bool = True
+    comparisons: Sequence[ComparedFigure] = ()
+
+    @property
+    def outcomes(self) -> Counter[Outcome]:
+        return Counter(self.content.counts)
+
+    @property
+    def trials(self) -> str:
+        return f"{self.outcomes.total():,} of {self.planned:,} trials"
+
+    @property
+    def failure(self) -> str:
+        if not self.finished or self.outcomes[Outcome.MEASURED]:
+            return ""
+        reasons = "; ".join(self.content.reasons)
+        return f"no trial was measured{f': {reasons}' if reasons else ''}"
+
+    def lines(self, width: int = 100) -> list[str]:
+        content = self.content
+        unread = f"note: {content.unread}" if content.unread else ""
+        part = f"the pages show {content.part.text}; summary.csv and trials.csv have all" if content.part else ""
+        doubts = [one.doubt for one in content.survey.concerns] if content.survey else []  # else the table has them
+        published = f"published: {summary_line(self.comparisons)} (published.md)" if self.comparisons else ""
+        lines = [*knee_lines(content.knees, over=content.over, synthetic=content.synthetic)]
+        marks = legend((*map(outcome, shown_cells(content)), *lines, *doubts))
+        notes = (part, *doubts, precision_note(content), drift_note(content), host_note(content), published)
+        lines += filter(None, (self.failure, unread, *notes))
+        answer = summarize_rankings(content.rankings, content.losses, synthetic=content.synthetic, over=content.over)
+        lines += [mark for mark in marks if not answer or mark not in answer.notes]
+        if answer:
+            lines += answer_lines(answer, width)
+        if answer and answer.is_cut:
+            lines.append("answer.txt has the full list.")
+        return [*lines, self.location]
+
+    @property
+    def location(self) -> str:
+        verdicts = "verdicts.csv, " if self.content.judgements else ""
+        added = "".join(f"{name}, " for one in self.content.added for name in one.files)
+        answer = "answer.txt, " if self.content.rankings else ""
+        jobs = "jobs.csv, " if self.content.has_jobs else ""
+        rounds = "rounds.csv, " if any(self.content.rounds.values()) else ""
+        found = "found.csv, " if self.content.knees else ""
+        files = f"{answer}trials.csv, summary.csv, {jobs}{rounds}{found}{verdicts}{added}junit.xml"
+        cells = f"in {ARCHIVE} (`matrix show`)" if self.content.archived else "under cells/"
+        return f"{self.path}/: report.html, explore.html, {files}, and every script and raw output {cells}"
+
+
+def is_corrupt(content: RunData) -> bool:
+    return Outcome.CORRUPT in content.counts
+
+
+def exit_code(content: RunData) -> Exit:
+    outcomes = content.counts.keys()
+    if is_corrupt(content):  # a result about the storage, and worse than the others
+        return Exit.CLAIM_FAILED
+    if Outcome.BROKEN in outcomes or Outcome.MEASURED not in outcomes:
+        return Exit.BROKEN
+    return Exit.CLAIM_FAILED if any(one.failed for one in content.judgements) else Exit.ALL_MEASURED
+
+
+def report(
+    folder: RunFolder,
+    journal: Journal,
+    guidelines: Sequence[Guideline] = (),
+    study: Study | None = None,
+    *,
+    interrupted: bool,
+    short: int = 0,
+    store: Address | None = None,
+) -> Ending:
+    """Write the reports of a run, finished or not. `short`: trials of the minimum that the budget did not cover.
+
+    `store` has the history of its cells.
+    """
+    with histogram_errors(folder.journal):
+        return _report(folder, journal, guidelines, study, store, interrupted=interrupted, short=short)
+
+
+def _report(
+    folder: RunFolder,
+    journal: Journal,
+    guidelines: Sequence[Guideline],
+    study: Study | None,
+    store: Address | None,
+    *,
+    interrupted: bool,
+    short: int,
+) -> Ending:
+    over = not interrupted and not short
+    content = load_run_data(folder, journal, over=over)
+    if content.part:
+        content = replace(content, survey=survey(folder.path, journal, content))
+    steered, synthetic = folder.manifest.steered, content.synthetic
+    share = SHARE if steered else 1.0
+
+    def measured(columns: Collection[str]) -> Iterator[Measured]:
+        rule = UNWATCHED if steered else content.rule
+        run = folder.manifest.identity
+        known = [(content.cells, content.by_cell)]
+        for cells, trials in read_trials(journal, content.every) if content.part else known:
+            yield from measured_cells(run, cells, trials, rule, columns)
+        yield from (knee.measured(run, rule) for knee in content.knees)
+
+    if guidelines:
+        figures = measured({column for one in guidelines for column in one.claimed.figure.columns})
+        content = replace(content, judgements=judge_guidelines(guidelines, figures, synthetic=synthetic, share=share))
+    comparisons: Sequence[ComparedFigure] = ()
+    if study:
+        write_atomically(folder.path / PUBLISHED, study.text.encode())
+        figures = measured(columns_of(study.published))
+        comparisons = compare_published(study.published, figures, synthetic=synthetic, share=share)
+        about = content.warning.capitalize()
+        content = replace(content, added=(section(study.published.source, comparisons, content.judgements, about),))
+    summaries = map(content.summary_of, content.cells[:MOST_ROWS])  # not all: `replace` would discard them
+    headlines = {one.cell.id: one.headline for one in summaries if one.headline}
+    content = replace(content, history=earlier_figures(store, folder, headlines))
+    files = write_reports(folder, content)
+    end = exit_code(content)
+    if interrupted:
+        end = Exit.INTERRUPTED
+    elif short and not is_corrupt(content):
+        end = Exit.BROKEN
+    return Ending(folder.path, content, tuple(files), folder.manifest.planned, end, over, comparisons)

@@ -1,0 +1,112 @@
+"""The preparation of a run: its options, and all checks before its folder exists."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from matrix_runner.base.errors import BadInput
+from matrix_runner.engine.budget import ENDLESS, Cost
+from matrix_runner.engine.cluster_interface import RECONNECT
+from matrix_runner.engine.concurrency import Jobs, Level, choose_level
+from matrix_runner.machines import Where, machine, sweep
+from matrix_runner.machines.base import MachineOptions
+from matrix_runner.session import disk_lease
+from matrix_runner.session.cluster import ClusterOptions, check_cluster, check_hosts, check_options
+from matrix_runner.session.host_facts import kernel_release
+from matrix_runner.session.resume import run_to_continue
+from matrix_runner.session.run_request import RunRequest, check_kernel
+from matrix_runner.session.selected_matrix import Checks, check_machine, check_names, check_templates, load_selected
+from matrix_runner.space.select import refuse_many
+from matrix_runner.space.studies import study_beside
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from matrix_runner.space.select import Shard
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    matrix: Path
+    place: Where
+    results: Path
+    only: tuple[str, ...] = ()
+    shard: Shard | None = None
+    kernel: str | None = None
+    templates: Path | None = None
+    store: str | None = None
+    jobs: Jobs = 1
+    budget: Cost = ENDLESS
+    hosts: Path | None = None
+    destroy: tuple[str, ...] = ()
+    passthrough: bool = False
+    until_decided: bool = False
+    folder_to: Path | None = None
+    fresh: bool = False
+    retry_broken: bool = False
+    cold: bool = False
+    cluster: ClusterOptions | None = None
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PreparedRun:
+    options: RunOptions
+    order: RunRequest
+    level: Level
+    #: Why it is one although the user wants more.
+    one_at_a_time: str = ""
+
+
+def prepare(
+    options: RunOptions, notice: Callable[[str], None], begin: Callable[[str], None] = lambda _: None
+) -> PreparedRun:
+    """Check all that is known before a run exists, and remove leftovers of killed runs from this machine."""
+    place = Where(disk_lease.passthrough_machine(options.place.machine)) if options.passthrough else options.place
+    check_names(options.templates)
+    selected = load_selected(options.matrix, options.only, options.shard, Checks(place.machine, options.templates))
+    refuse_many(selected.selection, "run at once")
+    matrix = selected.space.matrix
+    check_kernel(options.kernel, matrix.machine.kernel or ())
+    check_templates(selected, options.templates)
+    order = RunRequest(
+        options.matrix,
+        selected,
+        place.machine,
+        options.kernel,
+        options.templates,
+        cold=options.cold,
+        until_decided=options.until_decided,
+        study=study_beside(options.matrix, selected.space),
+        host=place.host,
+    )
+    order.check()
+    here, specs = machine(place.machine, MachineOptions()), order.specs()
+    if options.cluster:
+        check_cluster(options.cluster, here, order)
+        check_options(options, here)
+    if options.tags and (not options.cluster or options.cluster.address.slots):
+        resolution = "name a scheduler with --cluster, or leave --tags out"
+        raise BadInput("--tags chooses workers of a scheduler", resolution=resolution)
+    if not options.cluster or options.cluster.address.slots:  # else the hosts of the workers are checked
+        check_machine(here, specs)
+    disk_lease.check_zeroed(selected, here)
+    for leftover in sweep(place.machine):
+        notice(leftover.message)
+    match = None
+    if not (here.brings_disks or options.cluster):  # disks of a cluster belong to its workers
+        match = disk_lease.match_disks(matrix, options.hosts, place)
+    disk_lease.check_destroy(options.destroy, match, place.machine)
+    order = replace(order, match=match, release=kernel_release(match.ssh) if match else "")
+    if match and match.ssh:
+        check_machine(machine(place.machine, MachineOptions(where=match.ssh)), specs)
+    choice = {"fresh": options.fresh, "retry_broken": options.retry_broken}
+    if match and not run_to_continue(options.results, order.manifest(), **choice):
+        # A run that continues may have left stacks on its disks that only it may remove.
+        disk_lease.precheck(match, matrix, place.machine, options.destroy)
+    if options.cluster and not options.cluster.address.slots:
+        begin(f"connecting to {options.cluster.address.text}, for up to {RECONNECT:g} s")
+        check_hosts(options.cluster, order, options.tags)
+    return PreparedRun(options, order, *choose_level(options.jobs, here, specs, selected.stacks()))

@@ -1,0 +1,191 @@
+"""The request of a run: its selected matrix, machine and options; its manifest. The run to continue: resume.py."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
+
+from matrix_runner.base.errors import BadInput
+from matrix_runner.base.text import without_passwords
+from matrix_runner.engine.rigs import simulated_disk_facts, specs_of
+from matrix_runner.guidelines.verdicts import Steering
+from matrix_runner.hosts.disk_ledger import state_dir
+from matrix_runner.machines import PASSTHROUGH, machine
+from matrix_runner.machines.base import MachineOptions, RigSpec
+from matrix_runner.machines.qemu.recipe import kernel_key, recipe_for
+from matrix_runner.results.cell_files import MOST_IN_FOLDERS
+from matrix_runner.results.environment import Digests, DiskFacts
+from matrix_runner.results.record import CellRow
+from matrix_runner.results.run_folder import Manifest
+from matrix_runner.scripts.jinja import effective_templates
+from matrix_runner.session.host_facts import query_facts, revision
+from matrix_runner.simdisks.disk import slow_of
+from matrix_runner.space.select import Sharded
+from matrix_runner.space.variants import digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from matrix_runner.language.hosts import LabDisk
+    from matrix_runner.session.selected_matrix import SelectedMatrix
+    from matrix_runner.space.declared_files import Match
+    from matrix_runner.space.studies import Study
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    path: Path
+    selected: SelectedMatrix
+    machine: str
+    kernel: str | None
+    templates: Path | None
+    cold: bool
+    until_decided: bool = False
+    #: Physical disks, if the machine does not create disks.
+    match: Match | None = None
+    #: The kernel release of the host with these disks.
+    release: str = ""
+    study: Study | None = None
+    #: The chosen ssh host of hosts.yaml; empty: any.
+    host: str = ""
+
+    def check(self) -> None:
+        """Refuse --until-decided without guidelines: it would never end."""
+        if self.until_decided and not self.selected.space.matrix.guidelines:
+            raise BadInput(
+                f"--until-decided: {self.path} has no guidelines to decide",
+                resolution="add `guidelines:` (`matrix help write-a-guideline` has examples), or leave the option out",
+            )
+
+    def steering(self) -> Steering | None:
+        if not self.until_decided:
+            return None
+        matrix = self.selected.space.matrix
+        cells = (CellRow(cell.id, cell.name, cell.axes) for cell in self.selected.selection.cells())
+        return Steering(matrix.guidelines, cells, matrix.repeat.min)
+
+    @property
+    def planned(self) -> int:
+        return self.selected.plan.trials(self.selected.plan.repeat.max)
+
+    def specs(self) -> set[RigSpec]:
+        return set(specs_of(self.selected.space.matrix, self.selected.stacks(), self.kernel))
+
+    def manifest(self) -> Manifest:
+        matrix = self.selected.space.matrix
+        disks = map(simulated_disk_facts, matrix.every_disk())
+        if self.match:  # hosts.yaml declares the facts, which the lease compares with the disk
+            disks = map(_declared_facts, self.match.disks)
+        return Manifest(
+            id=token_hex(8),
+            matrix=matrix.name,
+            fingerprint=self.fingerprint(),
+            machine=self.machine,
+            synthetic=machine(self.machine, MachineOptions()).synthetic,
+            seed=matrix.seed,
+            command=command_line(["matrix", *sys.argv[1:]]),
+            **self.texts(),
+            host=query_facts(self.match.ssh if self.match else ""),
+            disks=tuple(disks),
+            digests=self.digests(),
+            revision=revision(self.path.parent),
+            started=datetime.now(UTC).isoformat(timespec="seconds"),
+            planned=self.planned,
+            archived=self.planned > MOST_IN_FOLDERS,
+            confidence=matrix.repeat.confidence,
+            until=matrix.repeat.until,
+            least=matrix.repeat.min,
+            most=matrix.repeat.max,
+            part=readable(self.selected.part),
+            finds={name: find.as_written() for name, find in matrix.finds.items()},
+            slow=0 if matrix.chooses_slow else slow_of(matrix.every_disk()),
+            losses={one.label: one.losses for one in self.selected.stacks() if one.losses is not None},
+        )
+
+    def texts(self) -> dict[str, Any]:
+        """Return the matrix and its included files as written. Guidelines may differ when a run is resumed."""
+        source = self.selected.declared.source
+        return {"text": source.text, "used": {readable(name): text for name, text in source.used.items()}}
+
+    def digests(self) -> Digests:
+        source = self.selected.declared.source
+        return Digests(
+            matrix=digest([source.text, *sorted(source.used.values())]).hex(),
+            templates=digest(effective_templates(self.templates)).hex(),
+        )
+
+    @property
+    def _kernels(self) -> tuple[str | None, ...]:
+        return self.kernel, *(self.selected.space.matrix.machine.kernel or ())
+
+    @cached_property
+    def images(self) -> dict[str, str]:
+        """Return the contents of kernel images by name. Read once: an image that is rebuilt later is another run's."""
+        return {name: content for name in self._kernels if name and (content := kernel_content(name)) != name}
+
+    def fingerprint(self) -> str:
+        """Return a hash of the work. `repeat:` is left out, so that a larger one adds rounds to the run."""
+        selection = self.selected.selection
+        rules = [
+            [sorted((axis, sorted(values)) for axis, values in rule.items()) for rule in group]
+            for group in selection.only
+        ]
+        # Guidelines and the description do not change figures.
+        matrix = self.selected.space.matrix.model_dump(mode="json", exclude={"description", "guidelines", "repeat"})
+        kernels = [name and self.images.get(name, name) for name in self._kernels]
+        work: list[Any] = [matrix, self.machine, kernels, rules, effective_templates(self.templates)]
+        if self.match and self.match.disks:
+            # Figures of physical disks depend on these disks and the running kernel. Disks of two virtual machines may
+            # have the same serial numbers.
+            host = [self.match.reach] if self.match.ssh else []
+            work.append([self.release, *host, *map(self._disk_identity, self.match.disks)])
+        if isinstance(selection, Sharded):
+            work.append(sorted(selection.stacks))
+        return digest(work).hex()
+
+    def _disk_identity(self, disk: LabDisk) -> dict[str, Any]:
+        """Return the fields of a disk that affect figures; `vfio` only matters to virtual machines of this host."""
+        whole = {"vfio": disk.vfio} if disk.vfio and self.machine == PASSTHROUGH["qemu"] else {}
+        return disk.model_dump(mode="json", exclude={"wear", "vfio"}) | whole
+
+
+def _declared_facts(disk: LabDisk) -> DiskFacts:
+    return DiskFacts(size=disk.size, bus="its own", model=disk.kind or "", serial=disk.serial or disk.wwn or "")
+
+
+def kernel_content(name: str) -> str:
+    made = recipe_for(name)
+    return kernel_key(made.suite, made.image) if made and made.image else name
+
+
+def check_kernel(kernel: str | None, declared: tuple[str, ...]) -> None:
+    """Refuse --kernel if the matrix declares other kernels: rows would name one kernel and another would run."""
+    if kernel is None or not declared or declared == (kernel,):
+        return
+    replace = "remove `kernel:` from `machine:` in the matrix, or add this kernel there"
+    raise BadInput(
+        f"--kernel {kernel}: the matrix itself names {' and '.join(declared)}",
+        resolution=f"--only 'kernel={kernel}' selects one of them" if kernel in declared else replace,
+    )
+
+
+def readable(text: str) -> str:
+    """Convert a name to UTF-8 text: file names and arguments may hold other bytes."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def command_line(words: Iterable[str]) -> tuple[str, ...]:
+    return tuple(without_passwords(readable(word)) for word in words)
+
+
+def assign_state() -> str:
+    """Return what a printed command needs before it to use the same state folder, which has the count for `wear:`."""
+    chosen = os.environ.get("MATRIX_STATE")
+    return f"MATRIX_STATE={shlex.quote(readable(str(state_dir())))} " if chosen else ""

@@ -1,0 +1,151 @@
+"""A matrix, its selected cells, and all checks before a run; fio_check.py lets fio check the jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from matrix_runner.base.errors import BadInput
+from matrix_runner.base.process import run
+from matrix_runner.engine.plan import Plan
+from matrix_runner.guidelines.knee import searches_of
+from matrix_runner.guidelines.samples import Measured
+from matrix_runner.guidelines.verdicts import undecidable_guidelines
+from matrix_runner.language.matrix import is_path
+from matrix_runner.language.suggestions import did_you_mean
+from matrix_runner.language.yaml_source import Flaw
+from matrix_runner.machines import machine
+from matrix_runner.machines.base import Machine, MachineOptions, RigSpec
+from matrix_runner.machines.requirements import describe
+from matrix_runner.results.record import CellRow
+from matrix_runner.scripts.cell import cell_scripts, explain_missing_fio, files_of, job, stack_scripts
+from matrix_runner.scripts.jinja import effective_templates, unused_templates
+from matrix_runner.session.fio_check import fio_flaws, has_job, job_text
+from matrix_runner.space.load import Declared, load
+from matrix_runner.space.select import Selection, Shard, select, sharded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from matrix_runner.space.space import Space, Stack
+
+#: With more cells, or cells × guidelines, the check for undecidable guidelines would take seconds, so it is skipped.
+MAX_CHECKED_CELLS, MAX_CHECKED_PAIRS = 10_000, 50_000
+
+
+@dataclass(frozen=True)
+class SelectedMatrix:
+    declared: Declared
+    selection: Selection
+    plan: Plan
+    #: The selection as text, from the options of the command line; empty for all cells.
+    part: str = ""
+
+    @property
+    def space(self) -> Space:
+        return self.declared.space
+
+    def in_slow_motion(self, slow: int) -> SelectedMatrix:
+        declared = replace(self.declared, space=self.space.in_slow_motion(slow))
+        selection = replace(self.selection, space=declared.space)
+        return replace(self, declared=declared, selection=selection, plan=replace(self.plan, selection=selection))
+
+    def stacks(self) -> Iterator[Stack]:
+        return (stack for stack in self.space.stacks if self.selection.count_of(stack))
+
+
+@dataclass(frozen=True)
+class Checks:
+    #: The machine that must boot the kernel images.
+    place: str
+    own: Path | None = None
+
+    def __call__(self, space: Space) -> Iterator[Flaw]:
+        for at, kernel in enumerate(space.matrix.machine.kernel or ()):
+            if is_path(kernel) and (why := machine(self.place, MachineOptions()).kernel_refusal(kernel)):
+                yield Flaw(("machine", "kernel", at), why)
+        yield from _guideline_flaws(space)
+        try:
+            yield from fio_flaws(space, self.own)
+        except BadInput:  # a user template is wrong: `check_templates` reports it if the matrix itself is valid
+            yield from fio_flaws(space, None)
+
+
+def load_selected(
+    path: Path, only: tuple[str, ...] = (), shard: Shard | None = None, checks: Checks | None = None
+) -> SelectedMatrix:
+    declared = load(path, checks or (lambda _space: ()))
+    selection = select(declared.space, only)
+    matrix = declared.space.matrix
+    if not selection.count():
+        rules = [name for name in ("only", "exclude") if getattr(matrix, name)]
+        places = [(declared.source.place_of_key((name,)), name) for name in rules]
+        filters = [*(["--only"] if only else []), *(f"`{name}:`" for name in rules)]
+        raise BadInput(
+            f"{path}: no cell is left after {' and '.join(filters)}",
+            details="\n".join(f"{place.file}:{place.line}:{place.column}: {name}:" for place, name in places),
+            resolution="remove or widen one of these; `matrix plan --cells` lists the cells",
+        )
+    if shard is not None:
+        selection = sharded(selection, shard)
+    part = ", ".join([*sorted(f"only {text}" for text in only), *([f"shard {shard}"] if shard else [])])
+    return SelectedMatrix(declared, selection, Plan(selection, matrix.repeat, matrix.seed), part)
+
+
+def _guideline_flaws(space: Space) -> Iterator[Flaw]:
+    guidelines = space.matrix.guidelines
+    count = space.count()
+    if count > MAX_CHECKED_CELLS or count * len(guidelines) > MAX_CHECKED_PAIRS:
+        return
+    found = [
+        Measured("", CellRow(cell.id, cell.name, cell.axes), jobs=cell.workload.value.directions)
+        for cell in (space.cells() if guidelines else ())
+    ]
+    found += [Measured("", one.row) for one in searches_of([each.cell for each in found], space.matrix.finds)]
+    for at, why in undecidable_guidelines(guidelines, found):
+        yield Flaw(("guidelines", at, guidelines[at].shape), f"no cells of this matrix can decide it: {why}")
+
+
+def check_templates(selected: SelectedMatrix, own: Path | None) -> None:
+    """Render one cell of every layout and all workloads, so that faults of user templates appear before the run."""
+    if own is None:
+        return
+    matrix = selected.space.matrix
+    disks = [f"/dev/disk/by-id/matrix-{number}" for number in range(len(matrix.every_disk()))]
+    for stack in {dict(stack.coords)["layout"]: stack for stack in selected.stacks()}.values():
+        cell = next(selected.selection.cells_of(stack))
+        # Scripts for disks that may hold data have more steps.
+        scripts = stack_scripts(stack, disks, zeroed=False, own=own)
+        for name, text in files_of(scripts, cell_scripts(cell, scripts.stack, own, matrix.monitor)).items():
+            result = run(["bash", "-n"], stdin=text) if name.endswith(".sh") else None
+            if result and result.returncode:
+                raise BadInput(
+                    f"the templates in {own} render {name} with a bash syntax error",
+                    details=result.stderr.strip(),
+                    resolution="`matrix render --templates` writes the script for inspection",
+                )
+        job(cell, scripts.stack, 1, own)
+    for work, in_files in selected.space.workloads:
+        if has_job(work.value):
+            job_text(work, in_files, own)
+
+
+def check_names(own: Path | None) -> None:
+    if own and (names := unused_templates(own)):
+        raise BadInput(
+            f"unused templates: {', '.join(str(own / name) for name in names)}",
+            details="\n".join(f"{name}: {did_you_mean(name, effective_templates(None))}" for name in names),
+            resolution="use the name of the shipped template to replace, or include the file from such a template",
+        )
+
+
+def check_machine(place: Machine, specs: Iterable[RigSpec]) -> None:
+    refusals = list(dict.fromkeys(refusal for spec in specs for refusal in place.refusals(spec)))
+    if refusals:
+        lines, commands = describe(refusals, also=("fio",) if explain_missing_fio() else ())
+        raise BadInput(
+            f"the {place.name} machine cannot run this",
+            details="\n".join(f"- {line}" for line in lines),
+            resolution="\n→ ".join([*commands, "`matrix doctor` shows the needs of every machine"]),
+        )

@@ -1,0 +1,219 @@
+"""The C code of simulated disks: built once into the cache, and called by ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import math
+import platform
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from matrix_runner.base.digests import DIGESTS
+from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.base.files import cache_dir, make_once
+from matrix_runner.base.process import run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from matrix_runner.simdisks.disk import Fault, FaultKind, Physics
+
+SOURCES = Path(__file__).parent / "server"
+PLUGIN, LIBRARY, ANSWERS = "disk.so", "physics.so", "answers.so"
+MOST_ZONES = 64
+What = Literal["read", "write", "flush", "trim"]
+_WHAT_CODES: dict[What, int] = {"read": 0, "write": 1, "flush": 2, "trim": 3}
+_PHYSICS = ("physics.c", "ftl.c", "board.c")
+
+
+async def build_library(notice: Callable[[str], None] = lambda _: None) -> Path:
+    sources = sorted(SOURCES.glob("*.[ch]"))
+    # The library depends on the processor architecture and the C library.
+    content = b"\0".join(
+        (" ".join((*platform.libc_ver(), platform.machine(), DIGESTS)).encode(), *(one.read_bytes() for one in sources))
+    )
+    folder = cache_dir() / "disks" / hashlib.blake2b(content, digest_size=8).hexdigest()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    return await make_once(folder, _compile, "the code of the simulated disks", notice)
+
+
+async def _compile(folder: Path) -> None:
+    for target, names in ((LIBRARY, _PHYSICS), (PLUGIN, (*_PHYSICS, "plugin.c")), (ANSWERS, ("answers.c",))):
+        sources = [str(SOURCES / name) for name in names]
+        done = run(["gcc", "-O2", "-fPIC", "-shared", "-o", str(folder / target), *sources, "-lm", "-lpthread"])
+        if done.returncode:
+            raise HarnessBroken(
+                "the disks' C code does not compile here",
+                details=done.stderr[-2000:],
+                resolution="apt install gcc libc6-dev nbdkit-plugin-dev",
+            )
+
+
+class _Zone(ctypes.Structure):
+    _fields_ = (("end", ctypes.c_double), ("rate", ctypes.c_double))
+
+
+class _Done(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_uint64) for name in ("reads", "writes", "flushes", "read_bytes", "written_bytes")),
+        *((name, ctypes.c_uint64) for name in ("seeks", "hits", "copied_bytes")),
+        ("busy", ctypes.c_double),
+    )
+
+
+class _Report(ctypes.Structure):
+    _fields_ = (
+        ("done", _Done),
+        *((name, ctypes.c_double) for name in ("occupied", "late", "owed")),
+        ("failed", ctypes.c_uint64),
+        *((name, ctypes.c_double) for name in ("idle", "starved")),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All that a disk has done since its rig started. Times are seconds."""
+
+    reads: int
+    writes: int
+    flushes: int
+    read_bytes: int
+    written_bytes: int
+    seeks: int
+    hits: int
+    #: Moved by an ageing SSD to make room for writes.
+    copied_bytes: int
+    #: Time in which the medium worked for the host.
+    busy: float
+    occupied: float
+    #: Sums over requests: how late answers were against the model, and the model's time.
+    late: float
+    owed: float
+    failed: int
+    #: Of the whole board: time in which all disks were idle.
+    idle: float
+    #: Of this disk: time without a request, since an answer of any disk, that delayed answers.
+    starved: float
+    #: Of the whole rig: seconds for which threads of its machine waited for a processor of the host.
+    waited: float = 0.0
+
+
+#: In the order of the constants in board.h.
+FAULTS: tuple[FaultKind, ...] = ("dies", "slow", "stalls", "medium", "corrupt")
+
+
+class _Fault(ctypes.Structure):
+    _fields_ = tuple((name, ctypes.c_double) for name in ("disk", "kind", "from_", "until", "factor", "start", "end"))
+
+
+class Library:
+    def __init__(self, folder: Path) -> None:
+        self.plugin = folder / PLUGIN
+        self.c = ctypes.CDLL(str(folder / LIBRARY))
+        pointer, real, whole = ctypes.c_void_p, ctypes.c_double, ctypes.c_uint64
+        for name, result, arguments in (
+            ("physics_new", pointer, [pointer]),
+            ("physics_free", None, [pointer]),
+            ("physics_field", ctypes.POINTER(real), [pointer, ctypes.c_char_p]),
+            ("physics_submit", None, [pointer, real, ctypes.c_int, whole, whole, ctypes.c_int, whole]),
+            ("physics_next", ctypes.c_int, [pointer, real, ctypes.POINTER(whole), ctypes.POINTER(real)]),
+            ("physics_held_up", ctypes.c_int, [pointer]),
+            ("physics_wakes", real, [pointer]),
+            ("physics_done", None, [pointer, pointer]),
+            ("board_made", pointer, [ctypes.c_int, real]),
+            ("board_left", None, [pointer]),
+            ("board_bus", None, [pointer, ctypes.c_int, real]),
+            ("board_clock", real, [pointer]),
+            ("board_clock_at", real, [pointer, real]),
+            ("board_moment", real, [pointer, real]),
+            ("board_bus_end", real, [pointer, ctypes.c_int, real, real, real]),
+            ("board_fault", ctypes.c_int, [pointer, pointer]),
+            ("board_report", None, [pointer, ctypes.c_int, pointer]),
+        ):
+            function = getattr(self.c, name)
+            function.restype, function.argtypes = result, arguments
+
+    def model(self, physics: Physics, size: int) -> ctypes.Array[ctypes.c_char]:
+        zones = (_Zone * MOST_ZONES)(*(_Zone(*zone) for zone in physics.zones))
+        first = ctypes.c_double(len(physics.zones))
+        numbers = int(ctypes.c_int.in_dll(self.c, "physics_numbers").value)
+        memory = ctypes.create_string_buffer((numbers + 1) * 8 + ctypes.sizeof(zones))
+        for name, value in physics.fields(size):
+            field = self.c.physics_field(memory, name.encode())
+            if not field:
+                raise KeyError(name)
+            field[0] = value
+        ctypes.memmove(ctypes.addressof(memory) + numbers * 8, ctypes.byref(first), 8)
+        ctypes.memmove(ctypes.addressof(memory) + (numbers + 1) * 8, zones, ctypes.sizeof(zones))
+        return memory
+
+
+@functools.lru_cache(maxsize=1)
+def load_library(folder: Path) -> Library:
+    return Library(folder)
+
+
+class SimulatedDisk:
+    """A disk on the caller's clock: the same physics, without waiting."""
+
+    def __init__(self, library: Library, physics: Physics, size: int) -> None:
+        self._c = library.c
+        self._disk = self._c.physics_new(library.model(physics, size))
+        self._tag, self._end = ctypes.c_uint64(), ctypes.c_double()
+
+    def __del__(self) -> None:
+        self._c.physics_free(self._disk)
+
+    def submit(self, now: float, what: What, offset: int, length: int, tag: int, *, fua: bool = False) -> None:
+        self._c.physics_submit(self._disk, now, _WHAT_CODES[what], offset, length, fua, tag)
+
+    def settled(self, now: float) -> Iterator[tuple[int, float]]:
+        while self._c.physics_next(self._disk, now, ctypes.byref(self._tag), ctypes.byref(self._end)):
+            yield int(self._tag.value), float(self._end.value)
+
+    def next_decision(self) -> float:
+        return float(self._c.physics_wakes(self._disk))
+
+
+class Board:
+    """Clock, links, faults and counters that the disks of a rig share, in a file of the caller."""
+
+    def __init__(self, library: Library, file: int, links: tuple[float, ...] = (), slow: int = 1) -> None:
+        self._c = library.c
+        self._board = self._c.board_made(file, slow)
+        if not self._board:
+            raise HarnessBroken("simulated disks cannot get shared memory", resolution="free some disk space or memory")
+        for number, rate in enumerate(links):
+            self._c.board_bus(self._board, number, rate)
+
+    def close(self) -> None:
+        self._c.board_left(self._board)
+
+    def add_fault(self, fault: Fault) -> None:
+        kind = float(FAULTS.index(fault.kind))
+        until = math.inf if fault.seconds is None else fault.at + fault.seconds
+        raw = _Fault(fault.disk, kind, fault.at, until, fault.factor, *fault.where)
+        if not self._c.board_fault(self._board, ctypes.byref(raw)):
+            raise HarnessBroken("more faults than a rig can have")
+
+    def clock(self) -> float:
+        return float(self._c.board_clock(self._board))
+
+    def clock_at(self, moment: float) -> float:
+        """Return its clock at a moment of the host's monotonic clock."""
+        return float(self._c.board_clock_at(self._board, moment))
+
+    def moment(self, clock: float) -> float:
+        """Return the moment of the host's monotonic clock at which it shows this time."""
+        return float(self._c.board_moment(self._board, clock))
+
+    def report(self, disk: int) -> Report:
+        raw = _Report()
+        self._c.board_report(self._board, disk, ctypes.byref(raw))
+        values: dict[str, Any] = {
+            one.name: getattr(raw, one.name, getattr(raw.done, one.name, 0.0)) for one in fields(Report)
+        }
+        return Report(**values)

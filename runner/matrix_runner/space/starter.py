@@ -1,0 +1,78 @@
+"""The text of a matrix of one job file: the job on one disk and on RAID."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import TYPE_CHECKING
+
+from matrix_runner.base.quantities import format_size
+from matrix_runner.language.job_bounds import bounds_of
+from matrix_runner.language.job_file import JobReader
+from matrix_runner.language.yaml_source import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from matrix_runner.language.fio_bounds import JobBound
+
+_DISK, _LARGEST = 512 << 20, 16 << 40
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
+_FITTING = "256m"  # half of the smallest disk: the size of jobs that are larger than a disk
+_TEXT = """\
+# yaml-language-server: $schema={schema}
+# A job file of fio on a single disk and on RAID {level}. A list is an axis; every combination is a cell.
+name: {name}
+disks: {{count: 4, size: {size}, bus: sata, model: {model}}}    # without `model:`, disks are as fast as the host
+layouts:
+  raw: [disk]    # one disk
+  raid{level}: [md: {{level: {level}, chunk: 64KiB}}]    # four disks; an axis: chunk: [64KiB, 512KiB]
+workloads:
+  {workload}:
+    job: {path}    # it runs as it is, except that the layouts replace its files and devices
+{values}
+repeat: 3    # trials of a cell, in seeded random order; more trials make the intervals narrower
+"""
+
+
+def matrix_of_job(name: str, path: str, schema: str, text_of: Callable[[str], str]) -> str:
+    """Return the matrix, valid or not: a job file may have options that no matrix takes."""
+    file = JobReader(text_of, os.environ).read(path, Place(path, 1, 1))
+    jobs, _ = bounds_of(file.sections)
+    names = [section.name for section in file.sections if not section.is_global]
+    trims = any("trim" in job.kind for job in jobs)
+    return _TEXT.format(
+        schema=schema,
+        name=json.dumps(name),
+        size=format_size(size := _size_of_disks(jobs)),
+        model="ageing-ssd" if trims else "nas-7200",
+        level=10 if trims else 5,  # RAID 5 does not pass trims on
+        workload=json.dumps(name),
+        path=json.dumps(path, ensure_ascii=False),
+        values="\n".join(_values(dict(zip(names, jobs, strict=True)), size)),
+    )
+
+
+def _size_of_disks(jobs: Iterable[JobBound]) -> int:
+    """Return a size of disks that all jobs fit on if they are not large themselves."""
+    size, needed = _DISK, max((job.offset for job in jobs if isinstance(job.offset, int)), default=0) + _DISK // 2
+    while size < min(needed, _LARGEST):
+        size *= 2
+    return size
+
+
+def _values(jobs: Mapping[str, JobBound], disk: int) -> Iterator[str]:
+    too_large = {name: job for name, job in jobs.items() if job.end(disk) > disk}
+    about = "options of the job file, for all its jobs or for one (`job.option`); a list is an axis"
+    yield f"    {'' if too_large else '# '}set:    # {about}"
+    for name, job in too_large.items():
+        why = f"instead of {format_size(job.end(disk))}: a disk has {format_size(disk)}"
+        yield f"      {_key(name, 'size')}: {_FITTING}    # {why}"
+    for name in list(jobs)[:1]:
+        yield f"    {'  # ' if too_large else '#   '}{_key(name, 'iodepth')}: [1, 32]"
+
+
+def _key(job: str, option: str) -> str:
+    key = f"{job}.{option}"
+    return key if _PLAIN.fullmatch(key) else json.dumps(key, ensure_ascii=False)

@@ -1,0 +1,398 @@
+"""Changes over rounds and nights, changes along an axis, and values that fall into two states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import log
+from statistics import fmean, linear_regression
+from typing import TYPE_CHECKING, TypeAlias
+
+from matrix_runner.statistics.correlation import MOST, clear_correlation, lag_correlation
+from matrix_runner.statistics.ratios import (
+    Interval,
+    Ratio,
+    bounded_exp,
+    student_interval,
+    t_factor,
+    unpaired_ratio,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+Sample: TypeAlias = "Mapping[int, float]"
+
+
+def log_table(samples: Sequence[Mapping[int, float]]) -> NDArray[np.float64]:
+    """Return logarithms by cell and round, NaN where not measured; samples are the values of a cell by round."""
+    import numpy as np
+
+    columns = {
+        number: column for column, number in enumerate(sorted({number for sample in samples for number in sample}))
+    }
+    table = np.full((len(samples), len(columns)), np.nan)
+    for row, sample in enumerate(samples):
+        table[row, [columns[number] for number in sample]] = np.log(list(sample.values()))
+    return table
+
+
+def round_effects(table: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the effect of each round, 0 on average over rounds that cells connect."""
+    import numpy as np
+
+    there = ~np.isnan(table)
+    counts = there.sum(axis=1)
+    centred = np.where(there, table - np.nanmean(table, axis=1, keepdims=True), 0.0)
+    shares = there / counts[:, None]
+    normal = np.diag(there.sum(axis=0)) - there.T.astype(float) @ shares
+    effects: NDArray[np.float64] = np.linalg.lstsq(normal, centred.sum(axis=0))[0]
+    return effects
+
+
+def cell_levels(samples: Sequence[Mapping[int, float]]) -> list[float]:
+    """Return the logarithm of each cell's level, as if all had been measured in the same rounds."""
+    if len(set().union(*samples)) == 1 and all(samples):  # in one round, there is no effect to remove
+        return [log(value) for sample in samples for value in sample.values()]
+    import numpy as np
+
+    table = log_table(samples)
+    found: list[float] = np.nanmean(table - round_effects(table), axis=1).tolist()
+    return found
+
+
+#: The least nights of a level: one or two outliers are no change.
+LEAST_NIGHTS = 3
+#: So many of the newest nights may be a level already: a reader can still act on them.
+LEAST_NEWEST = 2
+#: So much clearer must they be: they are one search in three, for the rarest change.
+NEWEST_HANDICAP = 1.2
+#: The longest arc, as a share of the history: longer ones are found as two steps.
+LONGEST_ARC = 0.5
+#: The numbers of random orders for comparison: few of them show that most histories have no change.
+FEW_ORDERS, ORDERS = 499, 3999
+#: The rounding error of equal values.
+ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """The factor by which all values changed from the first round to the last."""
+
+    change: float
+    low: float
+    high: float
+    confidence: float
+    #: The probability of a trend as steep or steeper without drift.
+    p: float
+    rounds: int
+    cells: int
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A step at night `at` (counted from 0); `ratio`: the new level over the old one."""
+
+    at: int
+    ratio: Ratio
+    #: The probability of a step as clear anywhere, if the order of nights were random.
+    p: float
+    #: False: correlated nights, without any step, would often show one as clear.
+    certain: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The steps in a history with one value per night, or its trend, and what else is to be known about it."""
+
+    changes: tuple[Change, ...] = ()
+    #: The factor from the first night to the last, if a straight line describes them better than steps.
+    trend: float | None = None
+    #: The correlation of each night with the next one apart from changes; None if it is not clear.
+    correlation: float | None = None
+    #: Whether a profile of weekdays was removed before the search.
+    weekly: bool = False
+    #: The newest night over the median of those before, if it alone is far away.
+    newest: float | None = None
+
+
+def drift(samples: Iterable[Mapping[int, float]], confidence: float = 0.95) -> Drift | None:
+    """Return the common trend of many cells over rounds; a sample has the values of one metric of a cell, by round.
+
+    Effects of rounds are separated from those of cells by least squares on logarithms; the trend is the straight line
+    through them. Its values are rounds, not trials: an event that affects all cells of a round counts once. If only few
+    cells reach the last rounds, 8 % instead of 5 % of stable runs seem to drift. None for fewer than three rounds, or
+    if no cell was measured twice.
+    """
+    # A cell that was measured once does not show how rounds differ.
+    table = log_table([one for one in samples if len(one) > 1 and min(one.values()) > 0])
+    if table.shape[1] < 3 or not len(table):
+        return None
+    rounds, effects = table.shape[1], round_effects(table)
+    if effects.max() - effects.min() < ROUNDING:
+        return Drift(1.0, 1.0, 1.0, confidence, 1.0, rounds, len(table))
+    from scipy.stats import linregress
+
+    line = linregress(range(rounds), effects)
+    half = t_factor(rounds - 2, confidence) * float(line.stderr)
+    change, low, high = (bounded_exp((float(line.slope) + by) * (rounds - 1)) for by in (0.0, -half, half))
+    return Drift(change, low, high, confidence, float(line.pvalue), rounds, len(table))
+
+
+def find_changes(nights: Sequence[float], alarms: float = 0.01, *, seed: int = 1) -> list[Change]:
+    return list(read_history(nights, alarms=alarms, seed=seed).changes)
+
+
+def read_history(
+    nights: Sequence[float], weekdays: Sequence[int] = (), *, alarms: float = 0.01, seed: int = 1
+) -> History:
+    """Find the changes of level in a history of positive values; `weekdays`: the weekday of each night.
+
+    Three searches look for the clearest difference of means: a step, some nights between others (an arc, as in
+    circular binary segmentation), and the newest nights. It is a change if hardly any random order of the same nights
+    has one as clear in any search. All parts are then searched in the same way. A history of independent nights
+    without a change raises a false alarm with probability `alarms`. A change is certain if orders with the same
+    correlation as the nights hardly ever have one as clear, too. Fewer than about nine nights have too few orders for
+    any change. A single night that is far away is clipped before the search.
+    """
+    import numpy as np
+
+    nights = [float(night) for night in nights]
+    if len(nights) < 2 * LEAST_NIGHTS:
+        return History()
+    logs = np.log(np.asarray(nights))
+    profile = _profile(logs, weekdays)
+    clipped = _clip(logs - profile)
+    newest = float(np.exp(logs[-1] - profile[-1] - np.median((logs - profile)[-1 - WINDOW : -1])))
+    alone = newest if clipped[-1] != (logs - profile)[-1] else None
+    found = sorted(_split(clipped, 0, len(nights), alarms, seed))
+    if found and (line := _trend(clipped)):
+        return History((), line, None, bool(profile.any()), alone)
+    begins, ends = [0, *(at for at, *_ in found)], [*(at for at, *_ in found[1:]), len(nights)]
+    ratios = (
+        unpaired_ratio(nights[at : one[0]], nights[one[0] : to])
+        for one, at, to in zip(found, begins, ends, strict=False)
+    )
+    changes = (Change(at, ratio, p, certain) for (at, p, certain), ratio in zip(found, ratios, strict=True) if ratio)
+    level = np.zeros(len(nights))
+    for begin, end in pairwise((0, *(at for at, *_ in found), len(nights))):
+        level[begin:end] = clipped[begin:end].mean()
+    return History(tuple(changes), None, clear_correlation((clipped - level).tolist()), bool(profile.any()), alone)
+
+
+#: Nights around each one, which show the level there.
+WINDOW = 7
+#: The least weeks for a profile of weekdays, and how clear it must be (F): about 1 in 200 histories has one by chance.
+LEAST_WEEKS, CLEAR_PROFILE = 4, 4.5
+#: A night as many standard deviations from those around it is clipped to that, if its neighbours are not as far away.
+FAR = 5.0
+
+
+def _profile(logs: NDArray[np.float64], weekdays: Sequence[int]) -> NDArray[np.float64]:
+    """Return by how much the weekday of each night differs; 0 if weekdays do not differ clearly."""
+    import numpy as np
+
+    days = np.asarray(weekdays)
+    groups = [days == day for day in sorted(set(weekdays))]
+    if len(groups) < 2 or min(group.sum() for group in groups) < LEAST_WEEKS:
+        return np.zeros(len(logs))
+    sums, half = np.concatenate(([0.0], np.cumsum(logs))), WINDOW // 2
+    at = np.arange(len(logs))
+    low, high = np.maximum(0, at - half), np.minimum(len(logs), at + half + 1)
+    apart = logs - (sums[high] - sums[low]) / (high - low)
+    found = np.zeros(len(logs))
+    for group in groups:
+        found[group] = np.median(apart[group])
+    between, within = float((found**2).sum()), float(((apart - found) ** 2).sum())
+    clear = between * (len(logs) - len(groups)) > CLEAR_PROFILE * (len(groups) - 1) * within
+    return found if clear else np.zeros(len(logs))
+
+
+def _clip(logs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Move each night that is alone far from those around it nearer to them."""
+    import numpy as np
+
+    half, n = WINDOW // 2, len(logs)
+    level = np.array([np.median(logs[max(0, at - half) : at + half + 1]) for at in range(n)])
+    apart = logs - level
+    limit = FAR * 1.4826 * float(np.median(abs(apart)))
+    far = abs(apart) > limit
+    beside = np.pad(far, 1)
+    alone = far & ~beside[:-2] & ~beside[2:]
+    return np.where(alone & (limit > 0), level + np.clip(apart, -limit, limit), logs)
+
+
+def _trend(logs: NDArray[np.float64]) -> float | None:
+    """Return the factor from the first night to the last if a straight line fits better than the clearest change."""
+    import numpy as np
+
+    n, centred = len(logs), logs - logs.mean()
+    at = np.arange(n) - (n - 1) / 2
+    slope = float((at * centred).sum() / (at**2).sum())
+    sums = np.concatenate(([0.0], np.cumsum(centred)))[None, :]
+    by_change = n * max(float(_steps(sums)[0][0]), float(_arcs(sums)[0][0]))
+    return bounded_exp(slope * (n - 1)) if slope**2 * float((at**2).sum()) > by_change else None
+
+
+def _split(logs: NDArray[np.float64], begin: int, end: int, alarms: float, seed: int) -> list[tuple[int, float, bool]]:
+    """Return the changes between two places of a history, with their p, and whether they are certain."""
+    nights = logs[begin:end]
+    if len(nights) < 2 * LEAST_NIGHTS or not nights.std():
+        return []
+    at_end = end == len(logs)
+    if _clearest(nights, FEW_ORDERS, seed, newest=at_end)[0] > 5 * alarms:
+        return []
+    chance, edges = _clearest(nights, ORDERS, seed, newest=at_end)
+    if chance > alarms:
+        return []
+    correlation = _correlation(nights)
+    certain = not correlation or _clearest(nights, ORDERS, seed, correlation, newest=at_end)[0] <= alarms
+    cuts = [begin + edge for edge in edges]
+    parts = pairwise((begin, *cuts, end))
+    own = [(cut, chance, certain) for cut in cuts]
+    return [*own, *(one for part in parts for one in _split(logs, *part, alarms, seed))]
+
+
+def _clearest(
+    nights: NDArray[np.float64], orders: int, seed: int, correlation: float = 0.0, *, newest: bool
+) -> tuple[float, tuple[int, ...]]:
+    """Return the share of random orders that are as clear as this one, and the edges of its clearest change."""
+    sums = _orders(nights, orders, seed, correlation)
+    found = [(1.0, *_steps(sums)), (1.0, *_arcs(sums)), *([(NEWEST_HANDICAP, *_newest(sums))] if newest else [])]
+    chance, best = _chance([clear for _, clear, _ in found], [handicap for handicap, _, _ in found])
+    return chance, found[best][2]
+
+
+def _orders(nights: NDArray[np.float64], count: int, seed: int, correlation: float = 0.0) -> NDArray[np.float64]:
+    """Return the sums of nights up to each place: in their own order, and in random ones with this correlation."""
+    import numpy as np
+
+    rows = np.tile(nights - nights.mean(), (count + 1, 1))
+    np.random.default_rng(seed).permuted(rows[1:], axis=1, out=rows[1:])
+    if correlation:
+        rows[1:, 1:] *= (1 - correlation**2) ** 0.5
+        for at in range(1, len(nights)):
+            rows[1:, at] += correlation * rows[1:, at - 1]
+        rows -= rows.mean(axis=1, keepdims=True)
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.concatenate((np.zeros((count + 1, 1)), np.cumsum(rows, axis=1)), axis=1)
+
+
+def _correlation(nights: NDArray[np.float64]) -> float:
+    """Return the correlation of each night with the next one, apart from the clearest change; 0 if it is not positive.
+
+    A change that is removed takes a part of the correlation with it. The correction is from simulation.
+    """
+    import numpy as np
+
+    n, sums = len(nights), np.concatenate(([0.0], np.cumsum(nights - nights.mean())))[None, :]
+    (clear, edges), (clear_arc, arc) = _steps(sums), _arcs(sums)
+    inner = np.zeros(n, dtype=bool)
+    inner[slice(*arc) if clear_arc[0] > clear[0] else slice(0, edges[0])] = True
+    apart = np.where(inner, nights - nights[inner].mean(), nights - nights[~inner].mean())
+    return float(np.clip((lag_correlation(apart) + 5 / n) / max(0.5, 1 - 10 / n), 0, MOST))
+
+
+def _chance(clearness: Sequence[NDArray[np.float64]], handicaps: Sequence[float]) -> tuple[float, int]:
+    """Return the share of orders that are as clear as the first one in their clearest search, and that search.
+
+    A search counts by its own p, so that one with more places does not hide the others (Westfall and Young, 1993).
+    """
+    import numpy as np
+
+    chances = []
+    for clear, handicap in zip(clearness, handicaps, strict=True):
+        as_clear = len(clear) - np.searchsorted(np.sort(clear), clear * (1 - ROUNDING))
+        chances.append(as_clear * handicap)
+    least, most = np.min(chances, axis=0), np.max(clearness, axis=0)
+    as_clear = (least < least[0]) | ((least == least[0]) & (most >= most[0] * (1 - ROUNDING)))
+    return float(as_clear.mean()), int(np.argmin([one[0] for one in chances]))
+
+
+def _variance(sums: NDArray[np.float64], inside: NDArray[np.int64] | int, nights: int) -> NDArray[np.float64]:
+    """Return the variance between the nights inside, given their sums, and all others."""
+    found: NDArray[np.float64] = sums**2 / (inside * (nights - inside))
+    return found
+
+
+def _steps(sums: NDArray[np.float64]) -> tuple[NDArray[np.float64], tuple[int, ...]]:
+    """Return how clear the clearest step is in each order, and its place in the first order."""
+    import numpy as np
+
+    nights = sums.shape[1] - 1
+    places = np.arange(LEAST_NIGHTS, nights - LEAST_NIGHTS + 1)
+    clear = _variance(sums[:, places], places, nights)
+    return clear.max(axis=1), (LEAST_NIGHTS + int(clear[0].argmax()),)
+
+
+def _newest(sums: NDArray[np.float64]) -> tuple[NDArray[np.float64], tuple[int, ...]]:
+    nights = sums.shape[1] - 1
+    return _variance(sums[:, -1 - LEAST_NEWEST], LEAST_NEWEST, nights), (nights - LEAST_NEWEST,)
+
+
+def _arcs(sums: NDArray[np.float64]) -> tuple[NDArray[np.float64], tuple[int, ...]]:
+    """Return how clear the clearest arc is in each order, and its edges in the first order."""
+    import numpy as np
+
+    nights = sums.shape[1] - 1
+    clearest, edges = np.zeros(len(sums)), (0, 0)
+    for length in range(LEAST_NIGHTS, min(int(LONGEST_ARC * nights), nights - LEAST_NIGHTS - LEAST_NEWEST) + 1):
+        begins = np.arange(LEAST_NIGHTS, nights - LEAST_NEWEST - length + 1)
+        clear = _variance(sums[:, begins + length] - sums[:, begins], length, nights)
+        if clear[0].max() > clearest[0]:
+            begin = LEAST_NIGHTS + int(clear[0].argmax())
+            edges = begin, begin + length
+        np.maximum(clearest, clear.max(axis=1), out=clearest)
+    return clearest, edges
+
+
+#: Fewer values form two groups by chance too often.
+LEAST_VALUES = 8
+#: The least gap, relative to the mean: smaller ones do not matter, or come from counting whole requests.
+LEAST_GAP = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class States:
+    """Two separate groups of values: their sizes and means."""
+
+    n_low: int
+    low: float
+    n_high: int
+    high: float
+
+
+def find_two_states(values: Sequence[float]) -> States | None:
+    """Return two groups, each of two or more values, if the gap between them is wider than either group.
+
+    The mean of such values was never observed. The gap must be 1 + 8 / n times as wide as the wider group: by
+    simulation, 1 % of cells with 8 trials of one state are reported falsely, and fewer with more trials.
+    """
+    if len(values) < LEAST_VALUES:
+        return None
+    ordered = sorted(values)
+    at = max(range(2, len(ordered) - 1), key=lambda place: ordered[place] - ordered[place - 1])
+    low, high = ordered[:at], ordered[at:]
+    widest = max(low[-1] - low[0], high[-1] - high[0])
+    gap = high[0] - low[-1]
+    if gap <= max((1 + 8 / len(values)) * widest, LEAST_GAP * abs(fmean(values))):
+        return None
+    return States(len(low), fmean(low), len(high), fmean(high))
+
+
+def scaling_exponent(places: Sequence[float], samples: Sequence[Sample], confidence: float = 0.95) -> Interval | None:
+    """Return the power by which a metric scales with a number: 1 is proportional, 0 constant, -1 inversely.
+
+    It is the least-squares slope of the logarithms in every round that measured the whole axis, with Student's interval
+    over these slopes. None for fewer than two such rounds or places, or if any value is not positive.
+    """
+    rounds = sorted(set(samples[0]).intersection(*samples[1:])) if samples else []
+    numbers = [*places, *(sample[number] for sample in samples for number in rounds)]
+    if len(set(places)) < 2 or min(numbers) <= 0:
+        return None
+    steps = [log(place) for place in places]
+    slopes = [linear_regression(steps, [log(sample[number]) for sample in samples]).slope for number in rounds]
+    return student_interval(slopes, confidence)

@@ -18,16 +18,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.sides import require_difference
-from matrix_runner.engine.plan import Plan
-from matrix_runner.engine.recorder import Event
-from matrix_runner.engine.rigs import rig_spec
-from matrix_runner.engine.trial import StackOnRig
+from matrix_runner.carry.recorder import Event
+from matrix_runner.carry.rigs import rig_spec
+from matrix_runner.carry.trial import StackOnRig
+from matrix_runner.decide.plan import Plan
 from matrix_runner.machines.base import Step
 from matrix_runner.machines.qemu import Qemu
-from matrix_runner.results.environment import Host
-from matrix_runner.results.journal import Journal
-from matrix_runner.results.record import CellRow
-from matrix_runner.results.run_folder import Manifest, create
+from matrix_runner.records.environment import Host
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.record import CellRow
+from matrix_runner.records.run_folder import Manifest, create
 from matrix_runner.scripts.cell import job, stack_scripts, trial_seed
 from matrix_runner.space.load import parse
 from matrix_runner.space.select import select

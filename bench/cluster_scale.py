@@ -24,19 +24,19 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from matrix_runner import __version__
-from matrix_runner.engine.batch_messages import Order
-from matrix_runner.engine.coordinator import Coordinator
-from matrix_runner.engine.plan import Plan
-from matrix_runner.engine.recorder import Event, RunContext, TrialDone
-from matrix_runner.engine.scheduler import Scheduler
-from matrix_runner.lab.members import Membership, scheduler, worker
-from matrix_runner.lab.relayed import RelayedCluster
-from matrix_runner.lab.seats import Seats
+from matrix_runner.carry.batch_messages import Order
+from matrix_runner.carry.cluster.members import Membership, scheduler, worker
+from matrix_runner.carry.cluster.relayed import RelayedCluster
+from matrix_runner.carry.cluster.seats import Seats
+from matrix_runner.carry.coordinator import Coordinator
+from matrix_runner.carry.recorder import Event, RunContext, TrialDone
+from matrix_runner.decide.plan import Plan
+from matrix_runner.decide.scheduler import Scheduler
 from matrix_runner.machines.dry import Dry
-from matrix_runner.results.fio_output import Direction, Figures
-from matrix_runner.results.journal import Journal
-from matrix_runner.results.record import Outcome, Trial
-from matrix_runner.results.trial_message import encode_trial
+from matrix_runner.records.fio_output import Direction, Figures
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.record import Outcome, Trial
+from matrix_runner.records.trial_message import encode_trial
 from matrix_runner.space.load import parse
 from matrix_runner.space.select import select
 

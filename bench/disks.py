@@ -17,8 +17,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from matrix_runner.engine.rigs import rig_spec
-from matrix_runner.engine.trial import StackOnRig
+from matrix_runner.carry.rigs import rig_spec
+from matrix_runner.carry.trial import StackOnRig
 from matrix_runner.machines.qemu import Qemu
 from matrix_runner.simdisks.check import Job, predict_rate
 from matrix_runner.simdisks.clib import build_library, load_library

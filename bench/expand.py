@@ -19,8 +19,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from matrix_runner.engine.estimate import Pace, estimate
-from matrix_runner.engine.plan import Plan
+from matrix_runner.decide.estimate import Pace, estimate
+from matrix_runner.decide.plan import Plan
 from matrix_runner.space.load import parse
 from matrix_runner.space.select import select
 from matrix_runner.space.space import expand

@@ -18,10 +18,10 @@ from time import process_time
 
 from bench.reports import seconds
 from docs.pictures import screenshots
-from matrix_runner.reports.explore import explored, page
-from matrix_runner.reports.run_data import RunData
-from matrix_runner.results.fio_output import Direction, Figures
-from matrix_runner.results.record import CellRow, Outcome, Trial
+from matrix_runner.pages.explore import explored, page
+from matrix_runner.pages.run_data import RunData
+from matrix_runner.records.fio_output import Direction, Figures
+from matrix_runner.records.record import CellRow, Outcome, Trial
 from tests.support.chromium import Browser, browser
 from tests.support.explored import Explorer
 

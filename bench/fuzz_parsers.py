@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.mutations import flip_bytes, mutate_journal, mutate_json, mutate_text, mutate_tree
-from matrix_runner.analysis.fio_import import parse_groups
+from matrix_runner.answers.fio_import import parse_groups
 from matrix_runner.base.errors import MatrixError
-from matrix_runner.engine.trial_result import mismatch, notes_of, readings_of, split_other_settings
+from matrix_runner.carry.trial_result import mismatch, notes_of, readings_of, split_other_settings
 from matrix_runner.hosts.inventory import parse_census
 from matrix_runner.language.hosts import Needs
 from matrix_runner.language.replay import ReplayWorkload
 from matrix_runner.language.yaml_source import Source
-from matrix_runner.results import disk_health, fio_output, run_folder
-from matrix_runner.results.counters import observe_use, split_counters
-from matrix_runner.results.fio_output import table_by_position, table_by_sample, table_by_time
-from matrix_runner.results.journal import Journal
-from matrix_runner.results.record import Attempt, CellRow, Outcome, Reading, Trial
-from matrix_runner.results.salvage import salvage
+from matrix_runner.records import disk_health, fio_output, run_folder
+from matrix_runner.records.counters import observe_use, split_counters
+from matrix_runner.records.fio_output import table_by_position, table_by_sample, table_by_time
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.record import Attempt, CellRow, Outcome, Reading, Trial
+from matrix_runner.records.salvage import salvage
 from matrix_runner.scripts.replay import trace_text
 from matrix_runner.space.declared_files import load_guidelines, matched, parse_lab
 from matrix_runner.space.load import check, parse

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from matrix_runner.guidelines.samples import Measured, Verdict
-from matrix_runner.guidelines.verdicts import SHARE, judge_guidelines, looks
+from matrix_runner.answers.samples import Measured, Verdict
+from matrix_runner.answers.verdicts import SHARE, judge_guidelines, looks
 from matrix_runner.language.guidelines import Guideline
-from matrix_runner.results.record import CellRow
+from matrix_runner.records.record import CellRow
 from matrix_runner.statistics.stopping import Rule, StopReason
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from matrix_runner.engine.rigs import rig_spec
-from matrix_runner.engine.trial import StackOnRig
+from matrix_runner.carry.rigs import rig_spec
+from matrix_runner.carry.trial import StackOnRig
 from matrix_runner.machines.base import Step
 from matrix_runner.machines.qemu import Qemu
 from matrix_runner.scripts.cell import cell_scripts, job, trial_seed

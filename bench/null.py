@@ -14,12 +14,12 @@ import random
 from pathlib import Path
 
 from bench.sides import require_difference
-from matrix_runner.analysis.compare import Speed, compare_sides, noise_floor
-from matrix_runner.analysis.pairs import parts
-from matrix_runner.analysis.samples import Samples, read_samples
-from matrix_runner.analysis.selectors import runs_named
-from matrix_runner.results.store import SharedStore
-from matrix_runner.results.store_tables import address_of
+from matrix_runner.answers.selectors import runs_named
+from matrix_runner.answers.stored_samples import Samples, read_samples
+from matrix_runner.pages.compare import Speed, compare_sides, noise_floor
+from matrix_runner.pages.pairs import parts
+from matrix_runner.records.store import SharedStore
+from matrix_runner.records.store_tables import address_of
 
 METRICS = ("read_bw", "write_bw")
 WITHIN, CONFIDENCE = 0.05, 0.95

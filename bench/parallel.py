@@ -19,20 +19,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.sides import require_difference
-from matrix_runner.engine.concurrency import Level
-from matrix_runner.engine.plan import Plan
-from matrix_runner.engine.recorder import Event, TrialHostLimited
-from matrix_runner.engine.rigs import rig_spec
+from matrix_runner.carry.recorder import Event, TrialHostLimited
+from matrix_runner.carry.rigs import rig_spec
+from matrix_runner.decide.concurrency import Level
+from matrix_runner.decide.plan import Plan
 from matrix_runner.machines.qemu import Qemu
-from matrix_runner.results.environment import Host
-from matrix_runner.results.journal import Journal
-from matrix_runner.results.run_folder import Manifest, create
+from matrix_runner.records.environment import Host
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.run_folder import Manifest, create
 from matrix_runner.space.load import parse
 from matrix_runner.space.select import select
 from tests.support.execution import executor
 
 if TYPE_CHECKING:
-    from matrix_runner.results.record import Trial
+    from matrix_runner.records.record import Trial
     from matrix_runner.space.space import Space
 
 RIGS = 4

@@ -26,23 +26,23 @@ from xml.etree import ElementTree as Tree
 import sqlalchemy as sa
 
 from bench.sides import require_difference
-from matrix_runner.reports.answer import full_answer
-from matrix_runner.reports.html import page
-from matrix_runner.reports.speed import without_gc
-from matrix_runner.reports.write import load_run_data, rendered
-from matrix_runner.results import journal_tables as schema
-from matrix_runner.results.environment import Host
-from matrix_runner.results.fio_output import Direction, Figures
-from matrix_runner.results.journal import Journal
-from matrix_runner.results.journal_tables import latencies_of, readings_row, row_of
-from matrix_runner.results.record import CellRow, Outcome, Reading, Trial
-from matrix_runner.results.run_folder import Manifest, RunFolder
+from matrix_runner.pages.answer import full_answer
+from matrix_runner.pages.html import page
+from matrix_runner.pages.speed import without_gc
+from matrix_runner.pages.write import load_run_data, rendered
+from matrix_runner.records import journal_tables as schema
+from matrix_runner.records.environment import Host
+from matrix_runner.records.fio_output import Direction, Figures
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.journal_tables import latencies_of, readings_row, row_of
+from matrix_runner.records.record import CellRow, Outcome, Reading, Trial
+from matrix_runner.records.run_folder import Manifest, RunFolder
 from matrix_runner.statistics.percentile import Histogram
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from matrix_runner.reports.run_data import RunData
+    from matrix_runner.pages.run_data import RunData
 
 PER_CELL = 3
 ROUNDS = 5

@@ -21,7 +21,7 @@ from matrix_runner.language.sync_workload import ENDS
 from matrix_runner.language.workload import Workload
 from matrix_runner.layers import LAYERS
 from matrix_runner.machines.qemu.kernel_config import OPTIONS, Option
-from matrix_runner.reports import csv_files
+from matrix_runner.pages import csv_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -365,14 +365,13 @@ def _epilog(text: str) -> str:
 
 #: Rooms of the code by the subject of their messages, in the order of the page.
 SUBJECTS: Mapping[str, tuple[str, ...]] = {
-    "The matrix": ("language", "layers", "space", "guidelines"),
+    "The matrix": ("language", "layers", "space"),
     "The command line": ("cli", "base", "pytest_plugin.py"),
-    "Start and end of a run": ("session", "engine", "scripts"),
-    "Clusters": ("lab",),
+    "Runs and clusters": ("session", "carry", "decide", "scripts"),
     "Machines": ("machines", "simdisks"),
     "Physical disks": ("hosts",),
-    "Run folders and stores": ("results",),
-    "Results, comparisons and studies": ("analysis", "reports", "studies", "statistics"),
+    "Run folders and stores": ("records",),
+    "Results, guidelines and studies": ("answers", "pages", "statistics"),
 }
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pexpect
 
-from matrix_runner.results.journal import Journal
-from matrix_runner.results.run_folder import load
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.run_folder import load
 from matrix_runner.session.finish import report
 from matrix_runner.space.declared_files import load_guidelines
 

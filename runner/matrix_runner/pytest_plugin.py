@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
-    from matrix_runner.guidelines.verdicts import Judgement
+    from matrix_runner.answers.verdicts import Judgement
     from matrix_runner.language.guidelines import Guideline
-    from matrix_runner.reports.run_data import CellSummary
-    from matrix_runner.results.run_folder import RunFolder
+    from matrix_runner.pages.run_data import CellSummary
+    from matrix_runner.records.run_folder import RunFolder
     from matrix_runner.space.load import Declared
     from matrix_runner.space.space import Cell
 
@@ -89,8 +89,8 @@ class MatrixFile(pytest.File):
         """Return the results of this pytest session. The first worker measures, the others wait."""
         from matrix_runner.base.errors import file_errors
         from matrix_runner.base.files import open_lock_file
-        from matrix_runner.reports.survey import every_summary
-        from matrix_runner.results.journal import Journal
+        from matrix_runner.pages.survey import every_summary
+        from matrix_runner.records.journal import Journal
         from matrix_runner.session.finish import report
 
         add_sbin()
@@ -112,8 +112,8 @@ class MatrixFile(pytest.File):
         return Outcome(folder, summaries, {one.guideline.id: one for one in content.judgements})
 
     def _selected_cells(self) -> frozenset[str]:
-        from matrix_runner.guidelines.claims import ClaimScope, NotTested, cases_of
-        from matrix_runner.results.record import CellRow
+        from matrix_runner.answers.claims import ClaimScope, NotTested, cases_of
+        from matrix_runner.records.record import CellRow
         from matrix_runner.space.select import select
 
         rows = [CellRow(cell.id, cell.name, cell.axes) for cell in select(self.declared.space).cells()]
@@ -161,7 +161,7 @@ class CellItem(_Item):
 
     def setup(self) -> None:
         """Measure, unless that is done. A broken cell fails here, so that pytest reports an error, not a failure."""
-        from matrix_runner.results.record import Outcome as What
+        from matrix_runner.records.record import Outcome as What
 
         summary = self.outcome.summaries[self.cell.id]
         reasons = "; ".join(summary.reasons)
@@ -173,7 +173,7 @@ class CellItem(_Item):
             pytest.skip(f"all {summary.unsettled} trials missed the wanted steady state")
 
     def runtest(self) -> None:
-        from matrix_runner.results.record import Outcome as What
+        from matrix_runner.records.record import Outcome as What
 
         summary = self.outcome.summaries[self.cell.id]
         if summary.outcome is What.CORRUPT:
@@ -192,8 +192,8 @@ class GuidelineItem(_Item):
         _ = self.outcome
 
     def runtest(self) -> None:
-        from matrix_runner.guidelines.samples import Verdict
-        from matrix_runner.reports.verdicts import explain_verdict, verdict_text
+        from matrix_runner.answers.samples import Verdict
+        from matrix_runner.pages.verdicts import explain_verdict, verdict_text
 
         judgement = self.outcome.judgements[self.guideline.id]
         self.user_properties.append(("verdict", verdict_text(judgement)))
@@ -225,14 +225,14 @@ class _Failure:
 def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> RunFolder:
     import asyncio
 
-    from matrix_runner.engine.executor import Executor
-    from matrix_runner.engine.plan import Plan
-    from matrix_runner.engine.recorder import RunContext
-    from matrix_runner.engine.scheduler import Scheduler
+    from matrix_runner.carry.executor import Executor
+    from matrix_runner.carry.recorder import RunContext
+    from matrix_runner.decide.plan import Plan
+    from matrix_runner.decide.scheduler import Scheduler
     from matrix_runner.machines import machine
     from matrix_runner.machines.base import MachineOptions
-    from matrix_runner.results.journal import Journal
-    from matrix_runner.results.run_folder import create, load
+    from matrix_runner.records.journal import Journal
+    from matrix_runner.records.run_folder import create, load
     from matrix_runner.session.host_facts import boot_id
     from matrix_runner.session.run_request import RunRequest
     from matrix_runner.session.selected_matrix import SelectedMatrix, check_machine

@@ -15,8 +15,8 @@ from matrix_runner.base.files import open_lock_file, read_signature, sign_lock
 from matrix_runner.hosts.agent.agent import lock_disk
 from matrix_runner.hosts.disk_ledger import add_written
 from matrix_runner.hosts.operations import LocalOperations
-from matrix_runner.results.observe import find_holder
-from matrix_runner.results.run_folder import create
+from matrix_runner.records.observe import find_holder
+from matrix_runner.records.run_folder import create
 from tests.support.begun_runs import manifest
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def test_a_lock_is_not_inherited(tmp_path: Path) -> None:
 
 def test_every_lock_is_opened_by_one_function() -> None:
     """Except locks of folders, and those of the agent, which is a single file on other hosts."""
-    allowed = {"base/files.py", "hosts/agent/agent.py", "results/run_folder.py"}
+    allowed = {"base/files.py", "hosts/agent/agent.py", "records/run_folder.py"}
     for path in RUNNER.rglob("*.py"):
         if str(path.relative_to(RUNNER)) not in allowed and "flock(" in (text := path.read_text(encoding="utf-8")):
             assert "open_lock_file(" in text, path

@@ -11,7 +11,7 @@ from bench import boot, parallel, slow
 from bench.sides import require_difference
 from matrix_runner.machines.qemu import argv
 from matrix_runner.machines.qemu.appliance import Appliance
-from matrix_runner.results.record import Outcome, Trial
+from matrix_runner.records.record import Outcome, Trial
 from matrix_runner.space.load import parse
 from matrix_runner.space.space import Space
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from matrix_runner.cli import plan
-from matrix_runner.engine.estimate import Pace
+from matrix_runner.decide.estimate import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,9 +16,9 @@ from ruamel.yaml import YAML
 
 from matrix_runner.cli.plan import volume
 from matrix_runner.cli.schema import schema_text
-from matrix_runner.engine.costs import SYNTHETIC
-from matrix_runner.reports.terminal_text import duration
-from matrix_runner.results.run_folder import run_folders
+from matrix_runner.decide.costs import SYNTHETIC
+from matrix_runner.pages.terminal_text import duration
+from matrix_runner.records.run_folder import run_folders
 from tests.support import forked
 from tests.support.command import Call, Matrix
 from tests.support.forked import Forked
@@ -393,7 +393,7 @@ def test_a_second_process_on_a_run_is_refused_with_the_first(matrix: Matrix, tmp
     manifest.write_text(manifest.read_text().replace('"finished": true', '"finished": false'))
     holder = (
         "import pathlib, sys\n"
-        "from matrix_runner.results.run_folder import load\n"
+        "from matrix_runner.records.run_folder import load\n"
         "with load(pathlib.Path(sys.argv[1])).locked():\n"
         "    print('held', flush=True); sys.stdin.read()\n"
     )

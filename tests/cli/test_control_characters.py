@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import matrix_runner
 from matrix_runner.base.text import printable, printable_json
-from matrix_runner.reports.table import Sheet
+from matrix_runner.pages.table import Sheet
 
 if TYPE_CHECKING:
     from tests.support.command import Call

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.results import past
+from tests.records import past
 
 if TYPE_CHECKING:
     from pathlib import Path

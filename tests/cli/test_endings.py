@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from matrix_runner.results.run_folder import run_folders
+from matrix_runner.records.run_folder import run_folders
 from tests.support import forked
 from tests.support.command import Matrix
 from tests.support.forked import Forked
@@ -71,7 +71,7 @@ main()
 STOPPED = """\
 import os, signal
 signal.signal({signal}, signal.{answer})
-from matrix_runner.engine.recorder import Recorder
+from matrix_runner.carry.recorder import Recorder
 record, recorded = Recorder.record, []
 def stopped(self, cell, trial):
     record(self, cell, trial)

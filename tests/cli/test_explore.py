@@ -11,7 +11,7 @@ import pytest
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.cli import browser
 from matrix_runner.cli.browser import open_page
-from matrix_runner.results.run_folder import runs
+from matrix_runner.records.run_folder import runs
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matrix_runner.analysis.legacy_columns import FAMILIAR, dd_summary
 from matrix_runner.cli.results import command
-from matrix_runner.results.record import CellRow, Outcome, Trial
-from tests.results import past
+from matrix_runner.pages.legacy_columns import FAMILIAR, dd_summary
+from matrix_runner.records.record import CellRow, Outcome, Trial
+from tests.records import past
 from tests.support.matrices import space
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 
 from matrix_runner import __version__
 from matrix_runner.cli.init import KINDS
-from matrix_runner.results.environment import Revision
+from matrix_runner.records.environment import Revision
 from matrix_runner.session import host_facts
 from matrix_runner.space.load import load
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.reports.write import load_run_data
-from matrix_runner.results.journal import Journal
-from matrix_runner.results.run_folder import load
+from matrix_runner.pages.write import load_run_data
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.run_folder import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable

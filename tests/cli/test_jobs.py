@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from matrix_runner.base.errors import BadInput, Exit
-from matrix_runner.engine.concurrency import Jobs, Level, choose_level
+from matrix_runner.decide.concurrency import Jobs, Level, choose_level
 from matrix_runner.machines.base import RigSpec
 from matrix_runner.machines.qemu import Qemu
 from matrix_runner.simdisks.disk import Disk, Physics

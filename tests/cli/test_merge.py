@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.results import run_folder
-from matrix_runner.results.cell_files import existing_files
-from matrix_runner.results.journal import Journal
-from matrix_runner.results.record import HOST, CellRow, Trial
-from matrix_runner.results.run_folder import RunFolder, load
+from matrix_runner.records import run_folder
+from matrix_runner.records.cell_files import existing_files
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.record import HOST, CellRow, Trial
+from matrix_runner.records.run_folder import RunFolder, load
 from matrix_runner.session import merge as session
 from matrix_runner.session import run_request
 from tests.support.matrices import SMALL

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.results.record import Outcome, Trial
-from matrix_runner.results.run_folder import load, run_folders
-from matrix_runner.results.standing import InUse
-from tests.results import past
+from matrix_runner.records.record import Outcome, Trial
+from matrix_runner.records.run_folder import load, run_folders
+from matrix_runner.records.standing import InUse
+from tests.records import past
 from tests.support.forked import Forked
 from tests.support.matrices import SMALL
 
@@ -29,7 +29,7 @@ Call = Callable[..., "Said"]
 PAUSED = """\
 import sys
 from matrix_runner.cli import main
-from matrix_runner.results.journal import Journal
+from matrix_runner.records.journal import Journal
 begin = Journal.begin
 def begun(journal, *words):
     begin(journal, *words)
@@ -243,7 +243,7 @@ def test_a_run_starts_although_observers_look_at_its_lock(tmp_path: Path) -> Non
     """Each look holds the lock of a killed run for an instant."""
     folder = past.recorded(tmp_path / "results", [], 1, finished=False)
     (folder.path / ".lock").write_text("1 on lab1\n")
-    look = "import pathlib, sys; from matrix_runner.results.observe import find_holder\n"
+    look = "import pathlib, sys; from matrix_runner.records.observe import find_holder\n"
     loop = "print('looking', flush=True)\nwhile True: find_holder(pathlib.Path(sys.argv[1]))"
     argv = [sys.executable, "-c", look + loop, str(folder.path)]
     with subprocess.Popen(argv, env={**os.environ, **PATH}, stdout=subprocess.PIPE, text=True) as observer:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from matrix_runner.results.databases import driver_transaction
-from matrix_runner.results.journal_tables import JOB_COLUMNS, LATENCIES
-from matrix_runner.results.run_folder import load
+from matrix_runner.records.databases import driver_transaction
+from matrix_runner.records.journal_tables import JOB_COLUMNS, LATENCIES
+from matrix_runner.records.run_folder import load
 from tests.support import forked
 from tests.support.matrices import SMALL
 
@@ -104,7 +104,7 @@ def test_trials_are_written_many_in_a_transaction(run: Path, call: Call, monkeyp
         begun.append(place)
         return driver_transaction(*place, **how)
 
-    monkeypatch.setattr("matrix_runner.results.journal.driver_transaction", counted)
+    monkeypatch.setattr("matrix_runner.records.journal.driver_transaction", counted)
     assert call("salvage", str(run)).status == 0
     assert trials(other(run)) == 7
     assert len(begun) == 1

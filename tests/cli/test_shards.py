@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 from junitparser import JUnitXml
 
-from matrix_runner.results.run_folder import load
-from tests.results import past
+from matrix_runner.records.run_folder import load
+from tests.records import past
 from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.results.run_folder import run_folders
-from matrix_runner.results.usage import SAMPLES
+from matrix_runner.records.run_folder import run_folders
+from matrix_runner.records.usage import SAMPLES
 from matrix_runner.session import run_request
 
 if TYPE_CHECKING:

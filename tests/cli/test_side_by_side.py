@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.results.fio_output import Figures
-from matrix_runner.results.record import CellRow, Trial
-from tests.results import past
+from matrix_runner.records.fio_output import Figures
+from matrix_runner.records.record import CellRow, Trial
+from tests.records import past
 
 if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.results.run_folder import load, run_folders
-from matrix_runner.results.store import SharedStore
-from matrix_runner.results.store_sync import bring_up_to_date
-from matrix_runner.results.store_tables import address_of
-from tests.results import past, server
+from matrix_runner.records.run_folder import load, run_folders
+from matrix_runner.records.store import SharedStore
+from matrix_runner.records.store_sync import bring_up_to_date
+from matrix_runner.records.store_tables import address_of
+from tests.records import past, server
 from tests.support.forked import Forked
 from tests.support.matrices import SMALL
 from tests.support.small_disk import small_disk
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from matrix_runner.machines.base import Step, StepResult
-    from matrix_runner.results.journal import Journal
-    from matrix_runner.results.run_folder import RunFolder
+    from matrix_runner.records.journal import Journal
+    from matrix_runner.records.run_folder import RunFolder
     from tests.support.command import Said
 
 ROOT = Path(__file__).parents[2]
@@ -221,7 +221,7 @@ def test_a_database_server_that_stops_during_a_run(
 
 
 def test_a_database_server_that_does_not_answer(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("matrix_runner.results.store_sync.Feed.end.__defaults__", (0.05, 60.0))
+    monkeypatch.setattr("matrix_runner.records.store_sync.Feed.end.__defaults__", (0.05, 60.0))
     (tmp_path / "small.yaml").write_text(SMALL)
     with server.silent() as url:
         said = call("run", "--on", "dry", "--store", url, "small.yaml")
@@ -241,7 +241,7 @@ def test_a_run_continues_while_a_reader_adds_it_to_a_store(
     assert call("run", "--on", "dry", "small.yaml").status == 0
     (path,) = run_folders(tmp_path / "results")
     load(path).update_manifest(finished=False)
-    monkeypatch.setattr("matrix_runner.results.store_sync.Feed.end.__defaults__", (0.05, 60.0))
+    monkeypatch.setattr("matrix_runner.records.store_sync.Feed.end.__defaults__", (0.05, 60.0))
     went_on: list[Said] = []
     catch_up = SharedStore.catch_up
 

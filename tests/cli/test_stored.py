@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from matrix_runner.analysis.samples import METRICS, read_samples
-from matrix_runner.results.environment import Host
-from matrix_runner.results.fio_output import Figures
-from matrix_runner.results.record import UNSETTLED, CellRow, Outcome, Trial
-from matrix_runner.results.run_folder import load
-from matrix_runner.results.store import SharedStore
-from matrix_runner.results.store_tables import address_of
+from matrix_runner.answers.stored_samples import METRICS, read_samples
+from matrix_runner.records.environment import Host
+from matrix_runner.records.fio_output import Figures
+from matrix_runner.records.record import UNSETTLED, CellRow, Outcome, Trial
+from matrix_runner.records.run_folder import load
+from matrix_runner.records.store import SharedStore
+from matrix_runner.records.store_tables import address_of
 from matrix_runner.session.run_request import command_line
 from matrix_runner.statistics.percentile import Histogram
 from matrix_runner.statistics.ratios import unpaired_ratio
-from tests.results import past
+from tests.records import past
 from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.results.record import CellRow
-from matrix_runner.studies.page import BEGIN, END
-from tests.results import past
+from matrix_runner.pages.study import BEGIN, END
+from matrix_runner.records.record import CellRow
+from tests.records import past
 from tests.support.matrices import SMALL, space
 
 if TYPE_CHECKING:

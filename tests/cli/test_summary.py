@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.results.environment import Host, Revision
-from matrix_runner.results.record import CellRow, Outcome, Trial
-from tests.results import past
+from matrix_runner.records.environment import Host, Revision
+from matrix_runner.records.record import CellRow, Outcome, Trial
+from tests.records import past
 
 if TYPE_CHECKING:
     from tests.support.command import Said

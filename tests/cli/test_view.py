@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from matrix_runner.cli.progress import JsonView, LiveView, PlainView, QuietView
-from matrix_runner.engine.recorder import (
+from matrix_runner.carry.recorder import (
     BatchDone,
     BatchStarted,
     Event,
@@ -25,8 +24,9 @@ from matrix_runner.engine.recorder import (
     TrialStarted,
     Waiting,
 )
-from matrix_runner.results.record import HOST, Outcome, Trial
-from tests.reports.samples import direction, measured
+from matrix_runner.cli.progress import JsonView, LiveView, PlainView, QuietView
+from matrix_runner.records.record import HOST, Outcome, Trial
+from tests.pages.samples import direction, measured
 
 if TYPE_CHECKING:
     import pytest

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import sqlalchemy as sa
 
-from matrix_runner.results.store import SharedStore
-from matrix_runner.results.store_sync import bring_up_to_date
-from matrix_runner.results.store_tables import address_of
-from matrix_runner.results.views import views_of_store
-from tests.results import past, server
+from matrix_runner.records.store import SharedStore
+from matrix_runner.records.store_sync import bring_up_to_date
+from matrix_runner.records.store_tables import address_of
+from matrix_runner.records.views import views_of_store
+from tests.records import past, server
 from tests.support.pages import DOCS, blocks
 
 if TYPE_CHECKING:

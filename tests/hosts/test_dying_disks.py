@@ -22,9 +22,9 @@ from matrix_runner.hosts.lease import Lease, lease_disks
 from matrix_runner.hosts.reasons import Reason
 from matrix_runner.hosts.recovery import clean
 from matrix_runner.language.hosts import DeclaredDisk
-from matrix_runner.results.run_folder import create, load
-from matrix_runner.results.standing import InUse
-from tests.results.past import manifest
+from matrix_runner.records.run_folder import create, load
+from matrix_runner.records.standing import InUse
+from tests.records.past import manifest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

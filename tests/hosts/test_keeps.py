@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.engine.plan import Plan
+from matrix_runner.decide.plan import Plan
 from matrix_runner.machines.base import KeepsRig
 from matrix_runner.machines.dry import Dry
-from matrix_runner.results.journal import Journal
+from matrix_runner.records.journal import Journal
 from matrix_runner.space.select import select
 from tests.support.engine import Shelf
 from tests.support.execution import executor

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matrix_runner.engine.budget import Spending
-from matrix_runner.engine.plan import Plan
+from matrix_runner.decide.budget import Spending
+from matrix_runner.decide.plan import Plan
 from matrix_runner.hosts.disk_ledger import (
     POLLS_PER_SAVE,
     LeaseRecord,
@@ -31,17 +31,17 @@ from matrix_runner.hosts.inventory import Node
 from matrix_runner.hosts.operations import LOCAL, Descriptor
 from matrix_runner.language.hosts import DeclaredDisk
 from matrix_runner.machines.dry import Dry
-from matrix_runner.results.journal import Journal
-from matrix_runner.results.run_folder import create, load
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.run_folder import create, load
 from matrix_runner.space.select import select
-from tests.results.past import manifest
+from tests.records.past import manifest
 from tests.support.execution import executor
 from tests.support.matrices import space
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
 
-    from matrix_runner.results.record import Outcome
+    from matrix_runner.records.record import Outcome
 
 NIGHT = date(2026, 1, 31)
 NOW = datetime(2026, 2, 1, 3, tzinfo=UTC)

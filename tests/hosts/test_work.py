@@ -34,7 +34,7 @@ from matrix_runner.hosts.lease import NotConfirmed, confirm_losses, describe_los
 from matrix_runner.hosts.reasons import OwnMarks, Reason
 from matrix_runner.hosts.recovery import clean, unreturned_disks
 from matrix_runner.language.hosts import DeclaredDisk
-from matrix_runner.results.disk_health import Smart, parse
+from matrix_runner.records.disk_health import Smart, parse
 from matrix_runner.scripts.jinja import census_script
 from tests.hosts.loops import Bay, attach, bay, detach, why_not
 from tests.hosts.traps import at

@@ -2,8 +2,8 @@
 
 import pytest
 
-from matrix_runner.engine.estimate import Pace, estimate
-from matrix_runner.engine.plan import Plan
+from matrix_runner.decide.estimate import Pace, estimate
+from matrix_runner.decide.plan import Plan
 from matrix_runner.simdisks.disk import Fault
 from matrix_runner.space.load import BadMatrix
 from matrix_runner.space.select import select

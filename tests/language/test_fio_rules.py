@@ -9,8 +9,8 @@ import pytest
 
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.process import run
-from matrix_runner.engine.costs import GRACE, deadline
-from matrix_runner.engine.estimate import Pace, bytes_of, most_bytes_of
+from matrix_runner.decide.costs import GRACE, deadline
+from matrix_runner.decide.estimate import Pace, bytes_of, most_bytes_of
 from matrix_runner.scripts.cell import Place, explain_missing_fio, find_rejected, workload_job
 from matrix_runner.space.load import parse
 

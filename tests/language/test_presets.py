@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matrix_runner.base.quantities import format_size
-from matrix_runner.engine.estimate import Pace, bytes_of, laid_out
+from matrix_runner.decide.estimate import Pace, bytes_of, laid_out
 from matrix_runner.language.fio_options import OWNED
 from matrix_runner.language.presets import PRESETS, Program, problems_of, values_of
 from matrix_runner.language.pts import TESTS

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matrix_runner.engine.costs import SET_UP, set_up
-from matrix_runner.engine.estimate import Pace, building_of
-from matrix_runner.engine.trial_result import notes_of
+from matrix_runner.carry.trial_result import notes_of
+from matrix_runner.decide.costs import SET_UP, set_up
+from matrix_runner.decide.estimate import Pace, building_of
 from matrix_runner.layers import Crypt, Integrity, Layer, Precondition
 from matrix_runner.layers.geometry import Below, Shape
 from matrix_runner.space.load import BadMatrix

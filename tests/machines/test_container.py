@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from matrix_runner.base.errors import HarnessBroken
-from matrix_runner.engine.plan import Plan
+from matrix_runner.decide.plan import Plan
 from matrix_runner.hosts.checks import check_disk
 from matrix_runner.hosts.lease import Lease, lease_disks
 from matrix_runner.machines.base import NO_OPTIONS, MachineOptions, RigLost, RigSpec, Step
@@ -22,14 +22,14 @@ from matrix_runner.machines.container import Container, Owner, disk_node, engine
 from matrix_runner.machines.container.argv import OWNER, RUN, probe_command, start_command
 from matrix_runner.machines.container.engines import find_engine, find_working, with_workarounds
 from matrix_runner.machines.dry import Dry
-from matrix_runner.results.journal import Journal
-from matrix_runner.results.record import Outcome
-from matrix_runner.results.run_folder import create
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.record import Outcome
+from matrix_runner.records.run_folder import create
 from matrix_runner.simdisks.disk import Disk
 from matrix_runner.space.select import select
 from tests.hosts.loops import SIZE, Bay, bay
 from tests.machines.engines import storage, why_not
-from tests.results.past import manifest
+from tests.records.past import manifest
 from tests.support.execution import executor
 from tests.support.local_place import Place, placed
 from tests.support.matrices import space
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from matrix_runner.hosts.exclusive import LeasedDisk
     from matrix_runner.machines.base import Machine
     from matrix_runner.machines.container.argv import Engine
-    from matrix_runner.results.record import Trial
+    from matrix_runner.records.record import Trial
 
 REASON = why_not()
 pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.results.journal import Journal
-from matrix_runner.results.run_folder import load
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.run_folder import load
 from tests.hosts.loops import SIZE, Bay, bay, why_not
 from tests.support.local_place import Place
 

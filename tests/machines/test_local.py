@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.engine.plan import Plan
+from matrix_runner.decide.plan import Plan
 from matrix_runner.hosts.checks import check_disk
 from matrix_runner.hosts.lease import Lease, lease_disks
 from matrix_runner.machines.base import MachineOptions
 from matrix_runner.machines.dry import Dry
 from matrix_runner.machines.local import Local
-from matrix_runner.results.journal import Journal
-from matrix_runner.results.record import Outcome
-from matrix_runner.results.run_folder import create, load
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.record import Outcome
+from matrix_runner.records.run_folder import create, load
 from matrix_runner.space.select import select
 from tests.hosts.loops import Bay, bay, why_not
-from tests.results.past import manifest
+from tests.records.past import manifest
 from tests.support.amounts import kill_moments
 from tests.support.execution import executor
 from tests.support.local_place import ROOT, RUN, SMALL, Gate, Place, placed
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from matrix_runner.hosts.exclusive import LeasedDisk
     from matrix_runner.machines.base import Machine
-    from matrix_runner.results.record import Trial
+    from matrix_runner.records.record import Trial
 
 REASON = why_not()
 pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)

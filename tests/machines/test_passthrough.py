@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matrix_runner.base.errors import BadInput
-from matrix_runner.engine.concurrency import why_one_at_a_time
+from matrix_runner.decide.concurrency import why_one_at_a_time
 from matrix_runner.hosts.exclusive import LeasedDisk
 from matrix_runner.hosts.inventory import Node
 from matrix_runner.hosts.operations import LOCAL, Descriptor

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from matrix_runner.hosts.checks import check_disk
-from matrix_runner.results.journal import Journal
-from matrix_runner.results.record import Outcome
-from matrix_runner.results.run_folder import load
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.record import Outcome
+from matrix_runner.records.run_folder import load
 from matrix_runner.session.host_facts import query_facts
 from tests.hosts.agent.far import NAME, Shelf, why_no_namespace
 from tests.hosts.loops import Bay, bay, exchange, why_not
@@ -27,7 +27,7 @@ from tests.support.runners import killed_after
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from matrix_runner.results.record import Trial
+    from matrix_runner.records.record import Trial
 
 REASON = why_not() or why_no_namespace()
 pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from matrix_runner.hosts.checks import check_disk
-from matrix_runner.results.journal import Journal
-from matrix_runner.results.record import Outcome
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.record import Outcome
 from tests.hosts.loops import Bay, bay, why_not
 from tests.support.amounts import kill_moments
 from tests.support.forked import Forked
@@ -27,7 +27,7 @@ from tests.support.runners import killed_after
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from matrix_runner.results.record import Trial
+    from matrix_runner.records.record import Trial
 
 USER = "nobody"
 INSTALLED = "/usr/local/libexec/matrix-agent"

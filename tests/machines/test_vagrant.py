@@ -26,9 +26,9 @@ from matrix_runner.base import process
 from matrix_runner.base.errors import BadInput, HarnessBroken
 from matrix_runner.base.files import open_lock_file, try_lock
 from matrix_runner.base.process import run_to_end
+from matrix_runner.carry.rigs import rig_spec
 from matrix_runner.cli import cli
-from matrix_runner.engine.concurrency import Level
-from matrix_runner.engine.rigs import rig_spec
+from matrix_runner.decide.concurrency import Level
 from matrix_runner.hosts.exclusive import LeasedDisk
 from matrix_runner.hosts.inventory import Node
 from matrix_runner.hosts.operations import LOCAL, Descriptor

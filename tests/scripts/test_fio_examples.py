@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from matrix_runner.results.fio_output import parse as parse_figures
+from matrix_runner.records.fio_output import parse as parse_figures
 from matrix_runner.scripts.cell import Files, Place, workload_job
 from matrix_runner.space.load import parse
 from matrix_runner.space.starter import matrix_of_job

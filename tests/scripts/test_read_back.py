@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from matrix_runner.engine.trial_result import split_other_settings
+from matrix_runner.carry.trial_result import split_other_settings
 from tests.support.matrices import SWEEP, space
 from tests.support.scripts import rendered
 

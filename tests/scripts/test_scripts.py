@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from matrix_runner.base.errors import BadInput
 from matrix_runner.language.workload import Workload
-from matrix_runner.results.fio_output import parse
+from matrix_runner.records.fio_output import parse
 from matrix_runner.scripts.cell import (
     Place,
     cell_scripts,

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from matrix_runner.engine.batch_messages import BatchRequest, Outbox
+from matrix_runner.carry.batch_messages import BatchRequest, Outbox
 from matrix_runner.machines.base import APPLIANCE
 from matrix_runner.machines.dry import Dry
-from matrix_runner.results.record import Outcome
-from matrix_runner.results.trial_message import decode_trial
+from matrix_runner.records.record import Outcome
+from matrix_runner.records.trial_message import decode_trial
 from matrix_runner.session import batch as session
 from tests.support.batches import ORDER, messages_of, request_of
 from tests.support.engine import Bench, Dying

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from matrix_runner.base.errors import Exit
-from matrix_runner.reports.run_data import RunData
-from matrix_runner.results.record import CellRow, Outcome, Trial
+from matrix_runner.pages.run_data import RunData
+from matrix_runner.records.record import CellRow, Outcome, Trial
 from matrix_runner.session.finish import Ending, exit_code
-from tests.reports.samples import RUN, SEQ, direction, measured
+from tests.pages.samples import RUN, SEQ, direction, measured
 
 
 def lines(content: RunData) -> str:
@@ -50,7 +50,7 @@ def test_cells_that_stopped_early_are_mentioned_only_where_there_are_any() -> No
 
 def test_a_drift_that_no_figure_shows_is_not_mentioned(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "first round" in drifting(8, 8)
-    monkeypatch.setattr("matrix_runner.reports.terminal._narrowest", lambda _: 0.5)
+    monkeypatch.setattr("matrix_runner.pages.terminal._narrowest", lambda _: 0.5)
     assert "first round" not in drifting(8, 8)
 
 

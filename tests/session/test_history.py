@@ -6,23 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from matrix_runner.reports.history import Past, sparkline
-from matrix_runner.results.environment import Host
-from matrix_runner.results.journal import Journal
-from matrix_runner.results.run_folder import load
-from matrix_runner.results.store import SharedStore
-from matrix_runner.results.store_sync import bring_up_to_date
-from matrix_runner.results.store_tables import Address, address_of
+from matrix_runner.pages.history import Past, sparkline
+from matrix_runner.records.environment import Host
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.run_folder import load
+from matrix_runner.records.store import SharedStore
+from matrix_runner.records.store_sync import bring_up_to_date
+from matrix_runner.records.store_tables import Address, address_of
 from matrix_runner.session import history
 from matrix_runner.session.finish import report
 from matrix_runner.session.history import earlier_figures
 from matrix_runner.statistics.stopping import Estimate
-from tests.results import past
+from tests.records import past
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from matrix_runner.results.run_folder import RunFolder
+    from matrix_runner.records.run_folder import RunFolder
 
 HEADLINES = {"c1": "read_iops", "c2": "total_iops"}
 

@@ -10,8 +10,8 @@ import pytest
 
 from matrix_runner.base import process
 from matrix_runner.base.errors import HarnessBroken
-from matrix_runner.engine.rigs import simulated_disk_facts
-from matrix_runner.results.environment import Digests, Host, flatten_environment
+from matrix_runner.carry.rigs import simulated_disk_facts
+from matrix_runner.records.environment import Digests, Host, flatten_environment
 from matrix_runner.session import host_facts as host
 from matrix_runner.simdisks.disk import Disk, Link
 from matrix_runner.space.load import disk_model

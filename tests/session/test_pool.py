@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.engine.batch_messages import BatchRequest
+from matrix_runner.carry.batch_messages import BatchRequest
 from matrix_runner.machines import Where
-from matrix_runner.results.environment import DiskFacts
+from matrix_runner.records.environment import DiskFacts
 from matrix_runner.session import pool as session
 from matrix_runner.session.disk_lease import RunDisks
 from matrix_runner.session.pool import Pool
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from matrix_runner.engine.batch_messages import Message
+    from matrix_runner.carry.batch_messages import Message
 
 TEXT = """\
 name: small

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from matrix_runner.base.errors import BadInput
-from matrix_runner.results.run_folder import create
+from matrix_runner.records.run_folder import create
 from matrix_runner.session.resume import choose_run, run_to_continue
-from tests.results.past import manifest
+from tests.records.past import manifest
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from matrix_runner.results.run_folder import Manifest, RunFolder
+    from matrix_runner.records.run_folder import Manifest, RunFolder
     from matrix_runner.session.resume import RunChoice
 
 

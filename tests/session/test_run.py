@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from matrix_runner.base.errors import BadInput, Exit
-from matrix_runner.engine.scheduler import Scheduler
+from matrix_runner.decide.scheduler import Scheduler
 from matrix_runner.machines import Where
 from matrix_runner.session.prepare import PreparedRun, RunOptions, prepare
 from matrix_runner.session.run import Observer, run
@@ -17,7 +17,7 @@ from tests.support.stops import AtOnce, ToTheEnd
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from matrix_runner.engine.recorder import Event
+    from matrix_runner.carry.recorder import Event
     from matrix_runner.session.finish import Ending
     from matrix_runner.session.run_request import RunRequest
     from tests.support.command import Call

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 
-from matrix_runner.engine.costs import COSTS
+from matrix_runner.decide.costs import COSTS
 from matrix_runner.machines import Where
 from matrix_runner.machines.base import MachineOptions, RigLost, RigSpec, Step, StepResult
 from matrix_runner.machines.dry import Dry, DryRig
-from matrix_runner.results.record import HOST_LIMITED, SLOW
-from matrix_runner.results.run_folder import load
+from matrix_runner.records.record import HOST_LIMITED, SLOW
+from matrix_runner.records.run_folder import load
 from matrix_runner.session.prepare import PreparedRun, RunOptions, prepare
 from matrix_runner.session.run import Observer, run
 from matrix_runner.session.selected_matrix import load_selected

@@ -19,9 +19,9 @@ import pytest
 
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.base.process import kill, run, spawn
-from matrix_runner.engine.trial_result import finding
+from matrix_runner.carry.trial_result import finding
 from matrix_runner.machines.base import StepResult
-from matrix_runner.results.record import Outcome
+from matrix_runner.records.record import Outcome
 from matrix_runner.simdisks import check
 from matrix_runner.simdisks.check import serve_disk
 from matrix_runner.simdisks.clib import Board, Report, build_library, load_library

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matrix_runner.base.errors import BadInput
-from matrix_runner.engine.estimate import Pace, building_of, bytes_of, estimate, laid_out, resync_of
-from matrix_runner.engine.plan import Plan
+from matrix_runner.decide.estimate import Pace, building_of, bytes_of, estimate, laid_out, resync_of
+from matrix_runner.decide.plan import Plan
 from matrix_runner.language.workload import Workload
 from matrix_runner.space.select import select
 from matrix_runner.space.space import Cell

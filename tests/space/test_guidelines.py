@@ -11,8 +11,8 @@ from matrix_runner.base.errors import BadInput
 from matrix_runner.cli.schema import schema_text
 from matrix_runner.language.guidelines import SHAPES, Amount
 from matrix_runner.language.metrics import OF_DIRECTION
-from matrix_runner.results.fio_output import Direction
-from matrix_runner.results.journal_tables import DIRECTION
+from matrix_runner.records.fio_output import Direction
+from matrix_runner.records.journal_tables import DIRECTION
 from matrix_runner.space.load import BadMatrix, load, parse
 from tests.support.matrices import SWEEP
 

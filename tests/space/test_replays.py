@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from matrix_runner.base.errors import BadInput
-from matrix_runner.engine.costs import COSTS, GRACE, deadline, expected
-from matrix_runner.engine.estimate import Pace, bytes_of, most_bytes_of, seconds_of
+from matrix_runner.decide.costs import COSTS, GRACE, deadline, expected
+from matrix_runner.decide.estimate import Pace, bytes_of, most_bytes_of, seconds_of
 from matrix_runner.language.replay import MOST_REQUESTS, ReplayWorkload
 from tests.support.traces import STEADY, declared, iolog
 

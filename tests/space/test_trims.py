@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING
 import pytest
 
 from matrix_runner.base.errors import BadInput
-from matrix_runner.engine.rigs import rig_spec
-from matrix_runner.engine.trial import StackOnRig
-from matrix_runner.engine.trial_result import Finding, finding
+from matrix_runner.carry.rigs import rig_spec
+from matrix_runner.carry.trial import StackOnRig
+from matrix_runner.carry.trial_result import Finding, finding
 from matrix_runner.machines.base import Step
 from matrix_runner.machines.dry import Dry, plausible
-from matrix_runner.reports.csv_files import trials_csv
-from matrix_runner.reports.junit import junit
-from matrix_runner.reports.run_data import RunData
-from matrix_runner.reports.terminal import table
-from matrix_runner.results.journal import Journal
-from matrix_runner.results.record import Outcome
+from matrix_runner.pages.csv_files import trials_csv
+from matrix_runner.pages.junit import junit
+from matrix_runner.pages.run_data import RunData
+from matrix_runner.pages.terminal import table
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.record import Outcome
 from matrix_runner.scripts.cell import cell_scripts, job, stack_scripts
 from matrix_runner.simdisks.clib import Report
 from matrix_runner.space.load import parse
-from tests.reports.samples import SEQ, direction, measured
+from tests.pages.samples import SEQ, direction, measured
 
 if TYPE_CHECKING:
     from pathlib import Path

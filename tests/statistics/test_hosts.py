@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from matrix_runner.results.record import HOST
+from matrix_runner.records.record import HOST
 from matrix_runner.statistics.hosts import host_ratios
 from matrix_runner.statistics.ratios import paired_ratio
-from tests.reports.samples import measured
+from tests.pages.samples import measured
 
 
 def test_hosts_are_compared_over_the_cells_that_both_measured() -> None:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import orjson
 
 from matrix_runner import __version__
-from matrix_runner.engine.batch_messages import BatchRequest, Message, Order, Outbox
+from matrix_runner.carry.batch_messages import BatchRequest, Message, Order, Outbox
 from matrix_runner.session.batch import Batches
 from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from matrix_runner.engine.plan import Batch
+    from matrix_runner.decide.plan import Batch
 
 ORDER = Order(digest="small", version=__version__, name="sweep.yaml", text=SMALL, machine="dry")
 

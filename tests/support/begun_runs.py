@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from matrix_runner.results.environment import Host
-from matrix_runner.results.run_folder import Manifest
+from matrix_runner.records.environment import Host
+from matrix_runner.records.run_folder import Manifest
 
 
 def manifest(**changes: object) -> Manifest:

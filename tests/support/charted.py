@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING
 
-from matrix_runner.reports.axis_charts import Group
-from matrix_runner.reports.run_data import RunData
-from matrix_runner.results.record import CellRow, Trial
-from tests.reports.samples import direction, measured
+from matrix_runner.pages.axis_charts import Group
+from matrix_runner.pages.run_data import RunData
+from matrix_runner.records.record import CellRow, Trial
+from tests.pages.samples import direction, measured
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

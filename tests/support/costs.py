@@ -2,7 +2,7 @@
 
 from types import MappingProxyType
 
-from matrix_runner.engine.costs import Costs
+from matrix_runner.decide.costs import Costs
 
 
 def free(bandwidth: float = 1e8, *, trial: float = 0.0, set_up: float = 0.0, waits: bool = True) -> Costs:

@@ -1,6 +1,6 @@
 """Counters of the kernel, read before and after a trial."""
 
-from matrix_runner.results.record import Reading
+from matrix_runner.records.record import Reading
 
 BEFORE = """\
 counted before 1000.5

@@ -5,14 +5,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from matrix_runner.engine.concurrency import Level
-from matrix_runner.engine.executor import ONE, Executor
-from matrix_runner.engine.plan import Plan
-from matrix_runner.engine.recorder import Event, Listener
+from matrix_runner.carry.executor import ONE, Executor
+from matrix_runner.carry.recorder import Event, Listener
+from matrix_runner.decide.concurrency import Level
+from matrix_runner.decide.plan import Plan
 from matrix_runner.machines.base import RigLost, Step, StepResult
 from matrix_runner.machines.dry import Dry, plausible
-from matrix_runner.results.journal import Journal
-from matrix_runner.results.record import Outcome, Trial
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.record import Outcome, Trial
 from matrix_runner.space.select import select
 from tests.support.execution import executor
 from tests.support.matrices import SMALL, space

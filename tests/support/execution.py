@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from matrix_runner.engine.executor import ONE, Executor
-from matrix_runner.engine.recorder import RunContext
-from matrix_runner.engine.scheduler import Scheduler
+from matrix_runner.carry.executor import ONE, Executor
+from matrix_runner.carry.recorder import RunContext
+from matrix_runner.decide.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from matrix_runner.engine.budget import Spending
-    from matrix_runner.engine.concurrency import Level
-    from matrix_runner.engine.plan import Plan
-    from matrix_runner.engine.recorder import Listener, Shelf
-    from matrix_runner.guidelines.verdicts import Steering
+    from matrix_runner.answers.verdicts import Steering
+    from matrix_runner.carry.recorder import Listener, Shelf
+    from matrix_runner.decide.budget import Spending
+    from matrix_runner.decide.concurrency import Level
+    from matrix_runner.decide.plan import Plan
     from matrix_runner.hosts.exclusive import LeasedDisk
     from matrix_runner.machines.base import Machine
-    from matrix_runner.results.journal import Journal
+    from matrix_runner.records.journal import Journal
 
 
 def executor(

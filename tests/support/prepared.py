@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from matrix_runner.base import process
-from matrix_runner.reports import explore, html
+from matrix_runner.pages import explore, html
 from matrix_runner.scripts import jinja
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from lxml import etree
 
-from matrix_runner.reports.html import page
+from matrix_runner.pages.html import page
 from tests.support.begun_runs import manifest
 
 if TYPE_CHECKING:
-    from matrix_runner.reports.run_data import RunData
-    from matrix_runner.results.run_folder import Manifest
+    from matrix_runner.pages.run_data import RunData
+    from matrix_runner.records.run_folder import Manifest
 
 
 def tree(content: RunData, about: Manifest | None = None, **room: int) -> etree._Element:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 
-from matrix_runner.reports.history import Past
-from matrix_runner.reports.run_data import RunData
-from matrix_runner.results.fio_output import table_by_position
-from matrix_runner.results.record import HOST_LIMITED, CellRow, Outcome, Trial
-from matrix_runner.results.usage import Usage
+from matrix_runner.pages.history import Past
+from matrix_runner.pages.run_data import RunData
+from matrix_runner.pages.study import section
+from matrix_runner.records.fio_output import table_by_position
+from matrix_runner.records.record import HOST_LIMITED, CellRow, Outcome, Trial
+from matrix_runner.records.usage import Usage
 from matrix_runner.statistics.percentile import Histogram
-from matrix_runner.studies.page import section
-from tests.reports.samples import direction, measured
+from tests.pages.samples import direction, measured
 from tests.support.studies import MISSED
 from tests.support.verdicts import ALL
 

@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from matrix_runner.engine.trial import StackOnRig
+from matrix_runner.carry.trial import StackOnRig
 from matrix_runner.machines.base import Rig, RigSpec, Step, StepResult
 from matrix_runner.machines.qemu import Qemu
-from matrix_runner.results.record import Outcome
+from matrix_runner.records.record import Outcome
 from matrix_runner.scripts.cell import cell_scripts, stack_scripts
 from matrix_runner.scripts.jinja import render
 from matrix_runner.space.layouts import top_of

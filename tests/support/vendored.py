@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.support.top import TOP
 
 LOCK = "lock.json"
-FOLDERS = (TOP / "runner/matrix_runner/reports/echarts", TOP / "tests/data/axe")
+FOLDERS = (TOP / "runner/matrix_runner/pages/echarts", TOP / "tests/data/axe")
 
 
 def differences(folder: Path) -> list[str]:

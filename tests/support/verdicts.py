@@ -1,7 +1,7 @@
 """Verdicts of every kind."""
 
-from matrix_runner.guidelines.verdicts import Judgement
-from tests.guidelines.world import cells, guideline, run, verdict
+from matrix_runner.answers.verdicts import Judgement
+from tests.answers.world import cells, guideline, run, verdict
 
 PAIR = cells(layout=["raid0", "far"])
 

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
-from matrix_runner.engine.cluster_interface import Worker
-from matrix_runner.results.fio_output import Direction, Figures
-from matrix_runner.results.record import Outcome, Trial
-from matrix_runner.results.trial_message import encode_trial
+from matrix_runner.carry.cluster_interface import Worker
+from matrix_runner.records.fio_output import Direction, Figures
+from matrix_runner.records.record import Outcome, Trial
+from matrix_runner.records.trial_message import encode_trial
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 
-    from matrix_runner.engine.batch_messages import BatchRequest
-    from matrix_runner.engine.plan import Plan
+    from matrix_runner.carry.batch_messages import BatchRequest
+    from matrix_runner.decide.plan import Plan
     from matrix_runner.space.space import Cell
 
 T = TypeVar("T")

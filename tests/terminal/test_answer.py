@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from matrix_runner.reports.answer import SYNTHETIC
+from matrix_runner.pages.answer import SYNTHETIC
 from tests.support.answers import MATRIX
 from tests.support.terminal import Terminal
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from matrix_runner.base.errors import BadInput, HarnessBroken
-from matrix_runner.engine.rigs import rig_spec
-from matrix_runner.engine.trial import StackOnRig
+from matrix_runner.carry.rigs import rig_spec
+from matrix_runner.carry.trial import StackOnRig
 from matrix_runner.machines.base import Rig, RigSpec, Step
 from matrix_runner.machines.qemu import Qemu
 from matrix_runner.space.layouts import top_of

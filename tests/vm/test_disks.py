@@ -10,12 +10,12 @@ from typing import cast
 import pytest
 
 from matrix_runner.base.process import run
-from matrix_runner.engine.plan import Plan
+from matrix_runner.decide.plan import Plan
 from matrix_runner.machines.base import RigLost, RigSpec, Step, StepResult
 from matrix_runner.machines.qemu import Qemu
 from matrix_runner.machines.qemu.rig import QemuRig
-from matrix_runner.results.journal import Journal
-from matrix_runner.results.record import Outcome
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.record import Outcome
 from matrix_runner.simdisks.disk import Disk
 from matrix_runner.simdisks.server import counters_between, overload_of
 from matrix_runner.space.load import disk_model

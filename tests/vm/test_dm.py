@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from matrix_runner.engine.trial import SetUpFailed, StackOnRig
+from matrix_runner.carry.trial import SetUpFailed, StackOnRig
 from matrix_runner.machines.base import Rig
 from matrix_runner.machines.qemu import Qemu
-from matrix_runner.results.record import Outcome
+from matrix_runner.records.record import Outcome
 from matrix_runner.space.space import Stack
 from tests.support.matrices import space
 from tests.support.rigs import content_of

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from matrix_runner.engine.rigs import rig_spec
-from matrix_runner.engine.trial import Measured, StackOnRig
+from matrix_runner.carry.rigs import rig_spec
+from matrix_runner.carry.trial import Measured, StackOnRig
 from matrix_runner.machines.base import Rig
 from matrix_runner.machines.qemu import Qemu
-from matrix_runner.results.record import Outcome
+from matrix_runner.records.record import Outcome
 from matrix_runner.simdisks.disk import Fault
 from tests.support.matrices import space
 from tests.support.rigs import rig_of

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.engine.plan import Plan
-from matrix_runner.guidelines.knee import Found, find_knee, searches_of
+from matrix_runner.answers.knee import Found, find_knee, searches_of
+from matrix_runner.decide.plan import Plan
 from matrix_runner.machines.qemu import Qemu
-from matrix_runner.results.journal import Journal
+from matrix_runner.records.journal import Journal
 from matrix_runner.simdisks.check import Job, predict_rate
 from matrix_runner.simdisks.clib import build_library, load_library
 from matrix_runner.space.select import select
@@ -23,7 +23,7 @@ from tests.support.matrices import space
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from matrix_runner.results.record import Trial
+    from matrix_runner.records.record import Trial
 
 pytestmark = [pytest.mark.vm, pytest.mark.exhaustive]
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from matrix_runner.base.errors import HarnessBroken
-from matrix_runner.engine.trial import StackOnRig
+from matrix_runner.carry.trial import StackOnRig
 from matrix_runner.machines.base import Rig, Step
 from matrix_runner.machines.qemu import Qemu
-from matrix_runner.results.record import Outcome, Reading
+from matrix_runner.records.record import Outcome, Reading
 from matrix_runner.scripts.jinja import render
 from matrix_runner.space.space import Cell, Space, Stack
 from tests.support.matrices import space

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from matrix_runner.engine.trial import NotOnThisKernel, SetUpFailed, StackOnRig
+from matrix_runner.carry.trial import NotOnThisKernel, SetUpFailed, StackOnRig
 from matrix_runner.machines.base import Rig, RigLost, Step
 from matrix_runner.machines.qemu import Qemu
-from matrix_runner.results.record import Outcome, Reading
+from matrix_runner.records.record import Outcome, Reading
 from matrix_runner.scripts.cell import cell_scripts
 from matrix_runner.space.layouts import top_of
 from matrix_runner.space.space import Cell, Space, Stack

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from matrix_runner.engine.trial import SetUpFailed, StackOnRig
+from matrix_runner.carry.trial import SetUpFailed, StackOnRig
 from matrix_runner.machines.base import Rig, Step, StepResult
 from matrix_runner.machines.qemu import Qemu
 from matrix_runner.scripts.cell import cell_scripts, stack_scripts

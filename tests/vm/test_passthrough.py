@@ -17,8 +17,8 @@ from matrix_runner.hosts.lease import Lease, lease_disks
 from matrix_runner.hosts.operations import LocalOperations
 from matrix_runner.machines.base import MachineOptions, RigSpec, Step
 from matrix_runner.machines.qemu import Passthrough
-from matrix_runner.results.journal import Journal
-from matrix_runner.results.record import Outcome
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.record import Outcome
 from matrix_runner.simdisks.disk import Bus, Disk
 from matrix_runner.space.select import select
 from tests.hosts.loops import SIZE, Bay, bay, why_not

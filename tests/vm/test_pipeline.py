@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from matrix_runner.engine.trial import Measured, StackOnRig
+from matrix_runner.carry.trial import Measured, StackOnRig
 from matrix_runner.machines.base import RigSpec, Step, StepResult
 from matrix_runner.machines.qemu import Qemu
-from matrix_runner.results.record import Outcome
-from matrix_runner.results.run_folder import run_folders
+from matrix_runner.records.record import Outcome
+from matrix_runner.records.run_folder import run_folders
 from matrix_runner.scripts.cell import cell_scripts, stack_scripts
 from matrix_runner.simdisks.disk import Disk
 from matrix_runner.space.space import Space

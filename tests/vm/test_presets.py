@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from matrix_runner.engine.trial import Measured, StackOnRig
+from matrix_runner.carry.trial import Measured, StackOnRig
 from matrix_runner.machines.qemu import Qemu
 from matrix_runner.space.select import select
 from matrix_runner.space.space import Space

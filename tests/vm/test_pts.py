@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.engine.plan import Plan
+from matrix_runner.decide.plan import Plan
 from matrix_runner.machines.qemu import Qemu
-from matrix_runner.results.journal import Journal
-from matrix_runner.results.pts_output import WRITTEN, parse_rounds
-from matrix_runner.results.record import UNSETTLED, Outcome
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.pts_output import WRITTEN, parse_rounds
+from matrix_runner.records.record import UNSETTLED, Outcome
 from matrix_runner.space.select import select
 from tests.support.engine import Shelf
 from tests.support.execution import executor
@@ -22,7 +22,7 @@ from tests.support.matrices import space
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from matrix_runner.results.record import Trial
+    from matrix_runner.records.record import Trial
 
 pytestmark = [pytest.mark.vm, pytest.mark.exhaustive, pytest.mark.timeout(1800)]
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.engine.plan import Plan
+from matrix_runner.decide.plan import Plan
 from matrix_runner.machines.qemu import Qemu
-from matrix_runner.results.journal import Journal
-from matrix_runner.results.record import HOST_LIMITED, REPLAY, SATURATED, Outcome
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.record import HOST_LIMITED, REPLAY, SATURATED, Outcome
 from matrix_runner.simdisks.clib import SimulatedDisk, build_library, load_library
 from matrix_runner.space.select import select
 from tests.support.engine import Shelf

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from matrix_runner.engine.concurrency import Level
-from matrix_runner.engine.plan import Plan
-from matrix_runner.engine.recorder import BatchDone, BatchStarted, Event, TrialDone, TrialHostLimited
+from matrix_runner.carry.recorder import BatchDone, BatchStarted, Event, TrialDone, TrialHostLimited
+from matrix_runner.decide.concurrency import Level
+from matrix_runner.decide.plan import Plan
 from matrix_runner.machines.qemu import Qemu
-from matrix_runner.results.journal import Journal
-from matrix_runner.results.record import Outcome
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.record import Outcome
 from matrix_runner.space.select import select
 from tests.support.engine import Shelf
 from tests.support.execution import executor
 from tests.support.matrices import space
 
-#: Every day, `tests/engine/test_side_by_side.py` does this with machines in memory.
+#: Every day, `tests/carry/test_side_by_side.py` does this with machines in memory.
 pytestmark = [pytest.mark.vm, pytest.mark.exhaustive]
 
 VOLUMES = """\

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from matrix_runner.engine.plan import Plan
-from matrix_runner.engine.trial import StackOnRig
+from matrix_runner.carry.trial import StackOnRig
+from matrix_runner.decide.plan import Plan
 from matrix_runner.machines.qemu import Qemu
-from matrix_runner.results.journal import Journal
-from matrix_runner.results.record import HOST_LIMITED, SLOW, Trial
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.record import HOST_LIMITED, SLOW, Trial
 from matrix_runner.space.select import select
 from tests.support.engine import Shelf
 from tests.support.execution import executor

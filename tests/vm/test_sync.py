@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from matrix_runner.engine.plan import Plan
+from matrix_runner.decide.plan import Plan
 from matrix_runner.language.sync_workload import SyncWorkload
 from matrix_runner.machines.qemu import Qemu
-from matrix_runner.results.fio_output import Sync
-from matrix_runner.results.journal import Journal
-from matrix_runner.results.record import Outcome, Trial
+from matrix_runner.records.fio_output import Sync
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.record import Outcome, Trial
 from matrix_runner.space.select import select
 from matrix_runner.space.space import Cell
 from tests.support.engine import Shelf

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from matrix_runner.engine.trial import StackOnRig
-from matrix_runner.engine.trial_result import Finding
+from matrix_runner.carry.trial import StackOnRig
+from matrix_runner.carry.trial_result import Finding
 from matrix_runner.machines.base import Rig, Step
 from matrix_runner.machines.qemu import Qemu
-from matrix_runner.results.record import Outcome
+from matrix_runner.records.record import Outcome
 from matrix_runner.space.space import Cell, Space
 from tests.support.matrices import space
 from tests.support.meddling import Meddled, MeddledMeanwhile

@@ -22,8 +22,8 @@ from matrix_runner.machines.base import RigSpec
 from matrix_runner.machines.vagrant import Vagrant, libvirt
 from matrix_runner.machines.vagrant.box import PLAN
 from matrix_runner.machines.vagrant.rig import command
-from matrix_runner.results.journal import Journal
-from matrix_runner.results.record import Outcome
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.record import Outcome
 from tests.hosts import loops
 from tests.support.local_place import Place as Desk
 from tests.support.local_place import placed
@@ -31,7 +31,7 @@ from tests.support.local_place import placed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from matrix_runner.results.record import Trial
+    from matrix_runner.records.record import Trial
 
 pytestmark = [pytest.mark.vm, pytest.mark.exhaustive, pytest.mark.timeout(1500)]
 

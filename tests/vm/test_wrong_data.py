@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.engine.rigs import rig_spec
-from matrix_runner.engine.trial import Measured, StackOnRig
+from matrix_runner.carry.rigs import rig_spec
+from matrix_runner.carry.trial import Measured, StackOnRig
 from matrix_runner.machines.qemu import Qemu
-from matrix_runner.results.record import Outcome
+from matrix_runner.records.record import Outcome
 from tests.support.matrices import space
 from tests.support.rigs import rig_of
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from matrix_runner.results.run_folder import load
+from matrix_runner.records.run_folder import load
 from tests.support.matrices import SMALL
 from tests.workflows.checkouts import make_recipe
 from tests.workflows.go_tools import build_tool

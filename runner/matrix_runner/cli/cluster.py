@@ -33,7 +33,7 @@ def scheduler(cluster: ClusterOptions | None) -> None:
     A user with its certificates can run programs on all workers. With tcp://, so can each user who reaches it.
     """
     wanted = _remote(cluster)
-    from matrix_runner.lab import members
+    from matrix_runner.carry.cluster import members
 
     async def serve() -> None:
         async with members.scheduler(wanted.address.text, wanted.security()) as address:
@@ -50,8 +50,8 @@ def scheduler(cluster: ClusterOptions | None) -> None:
 def status(cluster: ClusterOptions | None) -> None:
     """Show the workers of a cluster: host, version, batches at a time, and how many batches they have now."""
     wanted = _remote(cluster)
-    from matrix_runner.engine.cluster_interface import RECONNECT
-    from matrix_runner.lab.status import query
+    from matrix_runner.carry.cluster.status import query
+    from matrix_runner.carry.cluster_interface import RECONNECT
 
     certificates = wanted.security()
     slow_start.begin(f"connecting to {wanted.address.text}, for up to {RECONNECT:g} s")
@@ -68,7 +68,7 @@ def status(cluster: ClusterOptions | None) -> None:
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 def certificates(folder: Path) -> None:
     """Make certificates for one cluster. Copy the folder to its scheduler, its workers and its users."""
-    from matrix_runner.lab.address import make_certificates
+    from matrix_runner.carry.cluster.address import make_certificates
 
     make_certificates(folder)
     echo(f"wrote {folder}/; copy it to all hosts of the cluster. A user who has it can run programs on all workers.")

@@ -1,4 +1,4 @@
-"""`matrix compare`: the work is in analysis/compare.py, the choice of the two sides in analysis/pairs.py."""
+"""`matrix compare`: the work is in pages/compare.py, the choice of the two sides in pages/pairs.py."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from matrix_runner.cli.screen import echo
 from matrix_runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
 
 if TYPE_CHECKING:
-    from matrix_runner.analysis.compare import Comparison
+    from matrix_runner.pages.compare import Comparison
 
 _EPILOG = """\b
 Examples:
@@ -94,9 +94,9 @@ def command(
     **options: Any,
 ) -> None:
     """Compare every cell of B with A: faster, slower, same or cannot tell."""
-    from matrix_runner.analysis.compare_table import data_table, display_table
-    from matrix_runner.analysis.samples import COMPARED, is_compared
+    from matrix_runner.answers.stored_samples import COMPARED, is_compared
     from matrix_runner.cli.results import parse_metrics
+    from matrix_runner.pages.compare_table import data_table, display_table
 
     asked = ComparisonRequest(runs=(*among, *runs), **options)
     if not 0 < asked.confidence < 1:
@@ -115,7 +115,7 @@ def command(
     most = rows if output.is_table else None
     write_grid(display_table(done, most=most) if output.is_text else data_table(done), output)
     if html:
-        from matrix_runner.analysis.compare_page import page
+        from matrix_runner.pages.compare_page import page
 
         write_output(html, page(done))
         echo(f"written to {html}", err=True)
@@ -143,12 +143,12 @@ class ComparisonRequest:
 
 
 def compare_runs(asked: ComparisonRequest) -> Comparison:
-    from matrix_runner.analysis.compare import compare_sides, describe_noise_floor
-    from matrix_runner.analysis.pairs import BY_ID, Side, earlier_groups, parts, runs_of, side_of
-    from matrix_runner.analysis.samples import LATENCIES, USUAL_RATES
-    from matrix_runner.analysis.searches import Reader
-    from matrix_runner.analysis.selectors import default_runs, explain_passed_over, with_hint
+    from matrix_runner.answers.selectors import default_runs, explain_passed_over, with_hint
+    from matrix_runner.answers.stored_samples import LATENCIES, USUAL_RATES
     from matrix_runner.cli.results import check_jobs
+    from matrix_runner.pages.compare import compare_sides, describe_noise_floor
+    from matrix_runner.pages.pairs import BY_ID, Side, earlier_groups, parts, runs_of, side_of
+    from matrix_runner.pages.searches import Reader
 
     kind = {"git": "revision"}.get(asked.by, asked.by)
     left_out = ""

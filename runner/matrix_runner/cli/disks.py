@@ -15,8 +15,8 @@ from matrix_runner.base.quantities import parse_size
 from matrix_runner.cli.screen import echo, echo_whole, json_text, print_sheet
 from matrix_runner.hosts import HOSTS_FILE
 from matrix_runner.language.suggestions import did_you_mean
-from matrix_runner.reports.table import Sheet
-from matrix_runner.reports.terminal_text import spaced
+from matrix_runner.pages.table import Sheet
+from matrix_runner.pages.terminal_text import spaced
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""`matrix explore`: analysis/explored.py reads the trials, reports/explore.py makes the page."""
+"""`matrix explore`: pages/explored.py reads the trials, pages/explore.py makes the page."""
 
 from pathlib import Path
 
@@ -29,9 +29,9 @@ Names of runs: see `matrix results --help`.
 @source
 def command(runs: Words, to: Path | None, opens: bool | None, source: Source) -> None:
     """Write explore.html, a page with all trials of RUNS in charts that filter each other, and open it."""
-    from matrix_runner.analysis.explored import read_explored, title_of
     from matrix_runner.base.files import write_output
-    from matrix_runner.reports.explore import page
+    from matrix_runner.pages.explore import page
+    from matrix_runner.pages.explored import read_explored, title_of
     from matrix_runner.space.notes import few
 
     with open_store(source) as shared:

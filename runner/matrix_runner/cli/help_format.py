@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import click
 
-from matrix_runner.reports.terminal_text import wrap
+from matrix_runner.pages.terminal_text import wrap
 
 _COMMENT = re.compile(r"(?<=\S)\s{2,}(?=\S)")
 _BELOW = 6

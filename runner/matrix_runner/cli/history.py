@@ -1,4 +1,4 @@
-"""`matrix history`: the work is in analysis/timeline.py and statistics/changes.py."""
+"""`matrix history`: the work is in pages/timeline.py and statistics/changes.py."""
 
 import click
 
@@ -39,11 +39,11 @@ def command(
     cell: str | None, only: Words, runs: Words, metrics: Words, rows: int, output: Output, source: Source
 ) -> None:
     """Follow CELL, by its name or id, through all runs: figures, intervals and changes of level."""
-    from matrix_runner.analysis.samples import USUAL_RATES
-    from matrix_runner.analysis.searches import Reader
-    from matrix_runner.analysis.selectors import default_runs, with_hint
-    from matrix_runner.analysis.timeline import data_table, display_table, timelines
+    from matrix_runner.answers.selectors import default_runs, with_hint
+    from matrix_runner.answers.stored_samples import USUAL_RATES
     from matrix_runner.cli.results import check_jobs, parse_metrics
+    from matrix_runner.pages.searches import Reader
+    from matrix_runner.pages.timeline import data_table, display_table, timelines
 
     if not cell and not only:
         raise BadInput("no cell is given", resolution="name a CELL, or select cells with --only 'AXIS=VALUE'")

@@ -1,4 +1,4 @@
-"""`matrix import`: analysis/fio_import.py reads the files; here they become a run."""
+"""`matrix import`: answers/fio_import.py reads the files; here they become a run."""
 
 import re
 import sys
@@ -12,22 +12,22 @@ from typing import Any
 
 import click
 
-from matrix_runner.analysis.axes import grouped
-from matrix_runner.analysis.fio_import import Group, count_documents, parse_groups
+from matrix_runner.answers.axes import grouped
+from matrix_runner.answers.fio_import import Group, count_documents, parse_groups
 from matrix_runner.base.errors import BadInput, Exit, UnfitFile
 from matrix_runner.base.files import RECORDED, read_input, write_atomically
 from matrix_runner.base.text import printable, shorten
 from matrix_runner.cli.options import results, store
 from matrix_runner.cli.screen import echo, first_notes
-from matrix_runner.results.databases import translate_errors
-from matrix_runner.results.environment import Host
-from matrix_runner.results.journal import Journal
-from matrix_runner.results.journal_tables import LONGEST
-from matrix_runner.results.names import parts_of
-from matrix_runner.results.record import UNSETTLED, CellRow, Outcome, Trial
-from matrix_runner.results.run_folder import Manifest, RunFolder, create, runs
-from matrix_runner.results.store_sync import Feed
-from matrix_runner.results.store_tables import address_of
+from matrix_runner.records.databases import translate_errors
+from matrix_runner.records.environment import Host
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.journal_tables import LONGEST
+from matrix_runner.records.names import parts_of
+from matrix_runner.records.record import UNSETTLED, CellRow, Outcome, Trial
+from matrix_runner.records.run_folder import Manifest, RunFolder, create, runs
+from matrix_runner.records.store_sync import Feed
+from matrix_runner.records.store_tables import address_of
 from matrix_runner.session.run_request import command_line
 from matrix_runner.space.variants import digest
 

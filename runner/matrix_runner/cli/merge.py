@@ -8,7 +8,7 @@ import click
 
 from matrix_runner.cli.options import results
 from matrix_runner.cli.report import folder_of, write_report
-from matrix_runner.results.run_folder import load
+from matrix_runner.records.run_folder import load
 from matrix_runner.session.merge import Merger
 
 _EPILOG = """\b

@@ -18,9 +18,9 @@ from matrix_runner.base.quantities import parse_size, parse_time
 from matrix_runner.machines import MACHINES, WITH_HOSTS, Where
 
 if TYPE_CHECKING:
-    from matrix_runner.engine.budget import Cost
-    from matrix_runner.engine.concurrency import Jobs
-    from matrix_runner.lab.address import Address
+    from matrix_runner.carry.cluster.address import Address
+    from matrix_runner.decide.budget import Cost
+    from matrix_runner.decide.concurrency import Jobs
     from matrix_runner.session.cluster import ClusterOptions
     from matrix_runner.space.select import Shard
 
@@ -137,7 +137,7 @@ PLACE = _Place()
 
 
 def _parse_cluster(text: str) -> Address:
-    from matrix_runner.lab.address import Address
+    from matrix_runner.carry.cluster.address import Address
 
     return Address.parsed(text)
 
@@ -237,7 +237,7 @@ def _positive(parse: Callable[[str], float], value: str | float) -> float:
 
 
 def _cost(seconds: float, written: float) -> Cost:
-    from matrix_runner.engine.budget import Cost
+    from matrix_runner.decide.budget import Cost
 
     return Cost(seconds, written)
 

@@ -1,4 +1,4 @@
-"""`matrix plan`: the estimate is in engine/estimate.py, the budget in engine/budget.py."""
+"""`matrix plan`: the estimate is in decide/estimate.py, the budget in decide/budget.py."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from matrix_runner.base.quantities import format_size
+from matrix_runner.carry.past_timings import pace_of
+from matrix_runner.carry.rigs import specs_of
 from matrix_runner.cli.options import budget, jobs, kernel, matrix_file, on, only, results, shard
 from matrix_runner.cli.screen import echo, echo_whole, first_notes, json_text
-from matrix_runner.engine.budget import ENDLESS, Cost, repeats
-from matrix_runner.engine.concurrency import Jobs, choose_level
-from matrix_runner.engine.estimate import QUIET, Estimate, Load, Pace, Slots, estimate
-from matrix_runner.engine.past_timings import pace_of
-from matrix_runner.engine.rigs import specs_of
+from matrix_runner.decide.budget import ENDLESS, Cost, repeats
+from matrix_runner.decide.concurrency import Jobs, choose_level
+from matrix_runner.decide.estimate import QUIET, Estimate, Load, Pace, Slots, estimate
 from matrix_runner.machines import machine
 from matrix_runner.machines.base import MachineOptions
-from matrix_runner.reports.terminal import percent
-from matrix_runner.reports.terminal_text import duration
+from matrix_runner.pages.terminal import percent
+from matrix_runner.pages.terminal_text import duration
 from matrix_runner.session.run_request import check_kernel
 from matrix_runner.session.selected_matrix import Checks, SelectedMatrix, load_selected
 from matrix_runner.space.select import refuse_many
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from matrix_runner.engine.concurrency import Level
+    from matrix_runner.decide.concurrency import Level
     from matrix_runner.space.select import Shard
 
 

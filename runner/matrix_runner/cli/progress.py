@@ -15,10 +15,9 @@ from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TaskID
 from rich.text import Text
 from rich.theme import Theme
 
+from matrix_runner.answers.published import tally
 from matrix_runner.base.text import printable
-from matrix_runner.cli.screen import WIDTH, RunOutput, columns_of, echo, json_text, print_sheet
-from matrix_runner.engine.estimate import count_down, remaining_seconds
-from matrix_runner.engine.recorder import (
+from matrix_runner.carry.recorder import (
     BatchDone,
     BatchStarted,
     Event,
@@ -31,23 +30,24 @@ from matrix_runner.engine.recorder import (
     TrialStarted,
     Waiting,
 )
+from matrix_runner.cli.screen import WIDTH, RunOutput, columns_of, echo, json_text, print_sheet
+from matrix_runner.decide.estimate import count_down, remaining_seconds
 from matrix_runner.language.metrics import RATES
-from matrix_runner.reports.answer import as_objects
-from matrix_runner.reports.jobs import job_sheet
-from matrix_runner.reports.knees import knee_values
-from matrix_runner.reports.pts import has_tables, pts_sheets
-from matrix_runner.reports.table import as_sheet
-from matrix_runner.reports.terminal import caption, shown_cells, table
-from matrix_runner.reports.terminal_text import BAD, DOUBT, GOOD, about, spaced
-from matrix_runner.reports.verdicts import explain_verdict, verdict_table
-from matrix_runner.results.record import HOST, Outcome, Trial
+from matrix_runner.pages.answer import as_objects
+from matrix_runner.pages.jobs import job_sheet
+from matrix_runner.pages.knees import knee_values
+from matrix_runner.pages.pts import has_tables, pts_sheets
+from matrix_runner.pages.table import as_sheet
+from matrix_runner.pages.terminal import caption, shown_cells, table
+from matrix_runner.pages.terminal_text import BAD, DOUBT, GOOD, about, spaced
+from matrix_runner.pages.verdicts import explain_verdict, verdict_table
+from matrix_runner.records.record import HOST, Outcome, Trial
 from matrix_runner.session.run import Observer
-from matrix_runner.studies.compare import tally
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from matrix_runner.results.fio_output import Figures
+    from matrix_runner.records.fio_output import Figures
     from matrix_runner.session.finish import Ending
 
 

@@ -1,4 +1,4 @@
-"""`matrix recommend`: the choice is in guidelines/ranking.py, the script in scripts/recommended_commands.py."""
+"""`matrix recommend`: the choice is in answers/ranking.py, the script in scripts/recommended_commands.py."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from matrix_runner.analysis.samples import Samples, read_samples
-from matrix_runner.analysis.selectors import select_cells
-from matrix_runner.analysis.stored_guidelines import as_measured, declared_by, share_of
+from matrix_runner.answers.ranking import COLUMNS, Recommendation, headline, possible_choices, recommend_settings
+from matrix_runner.answers.selectors import select_cells
+from matrix_runner.answers.stored_samples import Samples, read_samples
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.files import write_output
 from matrix_runner.cli.import_fio import MACHINE as IMPORTED
@@ -18,17 +18,17 @@ from matrix_runner.cli.options import rows, templates
 from matrix_runner.cli.results import check_jobs
 from matrix_runner.cli.screen import echo, echo_whole
 from matrix_runner.cli.store_options import Output, Source, form, open_store, select_runs, source, write_grid
-from matrix_runner.guidelines.ranking import COLUMNS, Recommendation, headline, possible_choices, recommend_settings
 from matrix_runner.language.metrics import KNOWN, Metric, metric_named, split_column
 from matrix_runner.language.suggestions import did_you_mean
-from matrix_runner.reports.recommended import recommendation_rows, recommendation_table
-from matrix_runner.results.run_folder import load
+from matrix_runner.pages.recommended import recommendation_rows, recommendation_table
+from matrix_runner.pages.stored_guidelines import as_measured, declared_by, share_of
+from matrix_runner.records.run_folder import load
 from matrix_runner.scripts.recommended_commands import recommended_script
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from matrix_runner.results.store import RunRow
+    from matrix_runner.records.store import RunRow
     from matrix_runner.space.space import Cell
 
 _EPILOG = """\b

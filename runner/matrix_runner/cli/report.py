@@ -1,22 +1,22 @@
-"""`matrix report`: the work is in session/finish.py and reports/write.py."""
+"""`matrix report`: the work is in session/finish.py and pages/write.py."""
 
 import sys
 from pathlib import Path
 
 import click
 
-from matrix_runner.analysis.selectors import LATEST, explain_later_run
-from matrix_runner.analysis.stored_guidelines import declared_by
+from matrix_runner.answers.selectors import LATEST, explain_later_run
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.files import write_output
 from matrix_runner.cli.browser import open_page
 from matrix_runner.cli.options import results
 from matrix_runner.cli.screen import WIDTH, columns_of, echo
-from matrix_runner.reports.junit import merge_documents
-from matrix_runner.results.journal import Journal
-from matrix_runner.results.observe import has_results, readable_runs
-from matrix_runner.results.run_folder import load
-from matrix_runner.results.store_tables import address_of
+from matrix_runner.pages.junit import merge_documents
+from matrix_runner.pages.stored_guidelines import declared_by
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.observe import has_results, readable_runs
+from matrix_runner.records.run_folder import load
+from matrix_runner.records.store_tables import address_of
 from matrix_runner.session.finish import Ending, report
 from matrix_runner.space.studies import MATRIX, PUBLISHED, study_beside
 

@@ -1,4 +1,4 @@
-"""`matrix results`: the tables are in analysis/tables.py and analysis/pivot.py."""
+"""`matrix results`: the tables are in pages/tables.py and pages/pivot.py."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from matrix_runner.space.notes import few
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from matrix_runner.analysis.samples import Samples
-    from matrix_runner.reports.table import Grid
-    from matrix_runner.results.store import RunRow, SharedStore
+    from matrix_runner.answers.stored_samples import Samples
+    from matrix_runner.pages.table import Grid
+    from matrix_runner.records.store import RunRow, SharedStore
 
 _MOST_JOBS = 100  # SQLite has at most 2,000 columns
 _EPILOG = """\b
@@ -96,10 +96,10 @@ class ResultsRequest:
 @source
 def command(output: Output, source: Source, **options: Any) -> None:
     """Show the results of RUNS, or of all runs."""
-    from matrix_runner.analysis.legacy_columns import FAMILIAR
-    from matrix_runner.analysis.samples import USUAL_RATES
-    from matrix_runner.analysis.searches import Reader
-    from matrix_runner.analysis.tables import describe_unfinished
+    from matrix_runner.answers.stored_samples import USUAL_RATES
+    from matrix_runner.pages.legacy_columns import FAMILIAR
+    from matrix_runner.pages.searches import Reader
+    from matrix_runner.pages.tables import describe_unfinished
 
     asked = ResultsRequest(**options)
     _check_options(asked)
@@ -140,10 +140,10 @@ def _grid(
     asked: ResultsRequest, found: list[Samples], metrics: Sequence[str], output: Output, unread: tuple[int, int]
 ) -> Grid:
     """Return the table. `unread`: cells and runs that are not in `found`."""
-    from matrix_runner.analysis.legacy_columns import legacy_table
-    from matrix_runner.analysis.pivot import data_scaling, display_scaling, pivot, plain_pivot
-    from matrix_runner.analysis.tables import cells_grid, display_table, display_trials, full_name, trials_grid
-    from matrix_runner.reports.table import more_lines
+    from matrix_runner.pages.legacy_columns import legacy_table
+    from matrix_runner.pages.pivot import data_scaling, display_scaling, pivot, plain_pivot
+    from matrix_runner.pages.table import more_lines
+    from matrix_runner.pages.tables import cells_grid, display_table, display_trials, full_name, trials_grid
 
     if asked.by_trial:
         return display_trials(found, metrics, most=asked.rows) if output.is_table else trials_grid(found, metrics)
@@ -194,7 +194,7 @@ def _check_options(asked: ResultsRequest) -> None:
 
 
 def parse_metrics(metrics: Sequence[str]) -> tuple[str, ...]:
-    from matrix_runner.analysis.samples import METRICS, figure_name, is_figure
+    from matrix_runner.answers.stored_samples import METRICS, figure_name, is_figure
     from matrix_runner.language.suggestions import hint
 
     names = [figure_name(metric) for metric in metrics]

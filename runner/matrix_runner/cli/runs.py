@@ -1,4 +1,4 @@
-"""`matrix runs`: the table is in analysis/runs.py, the state of a run in results/observe.py."""
+"""`matrix runs`: the table is in pages/runs.py, the state of a run in records/observe.py."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from matrix_runner.analysis.runs import ListedRun, list_table, run_document, select_by_name
 from matrix_runner.base.errors import MatrixError
 from matrix_runner.cli.options import results, rows, store
 from matrix_runner.cli.screen import echo, echo_whole, json_text, print_sheet
-from matrix_runner.reports.table import as_sheet
-from matrix_runner.results.observe import State, derive_state, observe_run, read_progress, readable_runs
-from matrix_runner.results.store import RunRow, SharedStore, describe_run
-from matrix_runner.results.store_tables import address_of, is_named
+from matrix_runner.pages.runs import ListedRun, list_table, run_document, select_by_name
+from matrix_runner.pages.table import as_sheet
+from matrix_runner.records.observe import State, derive_state, observe_run, read_progress, readable_runs
+from matrix_runner.records.store import RunRow, SharedStore, describe_run
+from matrix_runner.records.store_tables import address_of, is_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from matrix_runner.results.run_folder import RunFolder
+    from matrix_runner.records.run_folder import RunFolder
 
 #: Columns that a narrow terminal drops, in this order: the name of a run holds most of them.
 _SPARE = ("matrix", "machine", "started (UTC)", "trials")

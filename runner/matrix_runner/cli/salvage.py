@@ -1,4 +1,4 @@
-"""`matrix salvage`: the work is in results/salvage.py."""
+"""`matrix salvage`: the work is in records/salvage.py."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from matrix_runner.base.files import check_regular
 from matrix_runner.cli.options import results
 from matrix_runner.cli.report import folder_of
 from matrix_runner.cli.screen import echo
-from matrix_runner.results.databases import translate_errors
-from matrix_runner.results.journal import Journal
-from matrix_runner.results.names import ARCHIVE
-from matrix_runner.results.observe import find_holder
-from matrix_runner.results.run_folder import RunFolder, create, load
-from matrix_runner.results.salvage import Salvaged, salvage
+from matrix_runner.records.databases import translate_errors
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.names import ARCHIVE
+from matrix_runner.records.observe import find_holder
+from matrix_runner.records.run_folder import RunFolder, create, load
+from matrix_runner.records.salvage import Salvaged, salvage
 
 _KEPT = ("cells", "imported")  # folders of trials
 

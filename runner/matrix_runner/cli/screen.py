@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from matrix_runner.base.text import printable, printable_json
-from matrix_runner.reports.terminal_text import wrap
+from matrix_runner.pages.terminal_text import wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from matrix_runner.reports.table import Sheet
+    from matrix_runner.pages.table import Sheet
 
 
 @dataclass
@@ -168,7 +168,7 @@ def sheet_text(sheet: Sheet, stream: TextIO, columns: int) -> str:
     """Return a table as wide as the terminal; without a terminal (0 columns), as wide as its content."""
     from rich.console import Console
 
-    from matrix_runner.reports.table import Fitted, boxed_width
+    from matrix_runner.pages.table import Fitted, boxed_width
 
     # Without a height, rich assumes 80 columns on a dumb terminal.
     console = Console(file=stream, width=columns or max(_WIDE, boxed_width(sheet)), height=25, highlight=False)

@@ -1,4 +1,4 @@
-"""`matrix show`: the files of a cell come from results/cell_files.py."""
+"""`matrix show`: the files of a cell come from records/cell_files.py."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from matrix_runner.base.errors import BadInput, file_errors
 from matrix_runner.cli.options import Words, results
 from matrix_runner.cli.report import folder_of
 from matrix_runner.cli.screen import echo, echo_whole
-from matrix_runner.results.cell_files import CellFiles, existing_files
-from matrix_runner.results.journal import Journal
-from matrix_runner.results.names import parts_of
-from matrix_runner.results.run_folder import load
+from matrix_runner.records.cell_files import CellFiles, existing_files
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.names import parts_of
+from matrix_runner.records.run_folder import load
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from matrix_runner.results.record import CellRow
+    from matrix_runner.records.record import CellRow
 
 _EPILOG = """\b
 Examples:

@@ -1,17 +1,17 @@
-"""`matrix status`: the text is in analysis/runs.py, the state of a run in results/observe.py."""
+"""`matrix status`: the text is in pages/runs.py, the state of a run in records/observe.py."""
 
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
-from matrix_runner.analysis.runs import RunStatus, status_document, status_lines
 from matrix_runner.base.errors import MatrixError
 from matrix_runner.cli.options import results
 from matrix_runner.cli.report import folder_of
 from matrix_runner.cli.screen import echo, echo_whole, json_text
-from matrix_runner.results.observe import Progress, derive_state, find_holder, observe_run, read_progress, readable_runs
-from matrix_runner.results.run_folder import RunFolder, load
+from matrix_runner.pages.runs import RunStatus, status_document, status_lines
+from matrix_runner.records.observe import Progress, derive_state, find_holder, observe_run, read_progress, readable_runs
+from matrix_runner.records.run_folder import RunFolder, load
 
 _EPILOG = """\b
 Examples:

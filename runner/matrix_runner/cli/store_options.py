@@ -20,8 +20,8 @@ from matrix_runner.cli.screen import Ending, columns_of, echo, sheet_text, wrap_
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from matrix_runner.reports.table import Grid
-    from matrix_runner.results.store import RunRow, SharedStore
+    from matrix_runner.pages.table import Grid
+    from matrix_runner.records.store import RunRow, SharedStore
 
 FORMATS = ("table", "csv", "json", "md", "parquet")
 _BY_SUFFIX = {".csv": "csv", ".json": "json", ".md": "md", ".parquet": "parquet", ".txt": "table"}
@@ -81,10 +81,10 @@ source = combined("source", Source, results=results, store=store)
 @contextmanager
 def open_store(source: Source) -> Iterator[SharedStore]:
     """Open the store, and add the runs below `results` that it lacks. Prints a note on runs that cannot be added."""
-    from matrix_runner.results.run_folder import run_folders
-    from matrix_runner.results.store import SharedStore
-    from matrix_runner.results.store_sync import bring_up_to_date
-    from matrix_runner.results.store_tables import IN_MEMORY, VARIABLE, address_of, is_named
+    from matrix_runner.records.run_folder import run_folders
+    from matrix_runner.records.store import SharedStore
+    from matrix_runner.records.store_sync import bring_up_to_date
+    from matrix_runner.records.store_tables import IN_MEMORY, VARIABLE, address_of, is_named
 
     # A short-lived process with a hundred thousand rows only loses time in garbage collection.
     gc.disable()
@@ -123,7 +123,7 @@ def _report_damage(store: SharedStore) -> None:
 
 
 def select_runs(store: SharedStore, words: Sequence[str]) -> list[RunRow]:
-    from matrix_runner.analysis.selectors import explain_passed_over, runs_named
+    from matrix_runner.answers.selectors import explain_passed_over, runs_named
 
     runs = store.runs()
     if note := explain_passed_over(words, runs):
@@ -133,7 +133,7 @@ def select_runs(store: SharedStore, words: Sequence[str]) -> list[RunRow]:
 
 
 def write_grid(grid: Grid, output: Output) -> None:
-    from matrix_runner.reports.table import FORMATS as FORMATTERS
+    from matrix_runner.pages.table import FORMATS as FORMATTERS
 
     to = output.to
     if output.is_table:
@@ -150,7 +150,7 @@ def write_grid(grid: Grid, output: Output) -> None:
 
 
 def _table(grid: Grid, columns: int) -> str:
-    from matrix_runner.reports.table import as_sheet
+    from matrix_runner.pages.table import as_sheet
 
     rows = sheet_text(as_sheet(grid), sys.stdout, columns).splitlines() if grid.rows else []
     lines = [*rows, *(wrap_text(printable(note), columns) for note in grid.notes)]

@@ -8,19 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from matrix_runner.analysis import stored_guidelines as advice
-from matrix_runner.analysis.axes import grouped, unrelated_runs
-from matrix_runner.analysis.samples import Samples, read_samples
+from matrix_runner.answers.axes import grouped, unrelated_runs
+from matrix_runner.answers.published import ComparedFigure, columns_of, compare_published
+from matrix_runner.answers.stored_samples import Samples, read_samples
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.files import write_atomically
 from matrix_runner.cli.options import MatrixPath
 from matrix_runner.cli.screen import echo
 from matrix_runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
-from matrix_runner.space.load import load, text_of
-from matrix_runner.space.select import refuse_many, select
-from matrix_runner.space.studies import MATRIX, PUBLISHED, Study, study_beside
-from matrix_runner.studies.compare import ComparedFigure, columns_of, compare_published
-from matrix_runner.studies.page import (
+from matrix_runner.pages import stored_guidelines as advice
+from matrix_runner.pages.study import (
     data_table,
     describe_run,
     display_table,
@@ -29,14 +26,17 @@ from matrix_runner.studies.page import (
     replace_generated,
     summary_line,
 )
+from matrix_runner.space.load import load, text_of
+from matrix_runner.space.select import refuse_many, select
+from matrix_runner.space.studies import MATRIX, PUBLISHED, Study, study_beside
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from matrix_runner.guidelines.verdicts import Judgement
+    from matrix_runner.answers.verdicts import Judgement
     from matrix_runner.language.matrix import Matrix
-    from matrix_runner.reports.table import Grid
-    from matrix_runner.results.store import RunRow, SharedStore
+    from matrix_runner.pages.table import Grid
+    from matrix_runner.records.store import RunRow, SharedStore
     from matrix_runner.space.space import Space
 
 _EPILOG = """\b

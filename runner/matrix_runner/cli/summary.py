@@ -1,4 +1,4 @@
-"""`matrix summary`: the work is in analysis/nightly.py."""
+"""`matrix summary`: the work is in pages/nightly.py."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING
 
 import click
 
-from matrix_runner.analysis.nightly import Night, annotated, issue, page
-from matrix_runner.analysis.samples import USUAL_RATES, read_samples
-from matrix_runner.analysis.selectors import good_before, runs_named
-from matrix_runner.analysis.stored_guidelines import judged_in_store, read_for
+from matrix_runner.answers.selectors import good_before, runs_named
+from matrix_runner.answers.stored_samples import USUAL_RATES, read_samples
 from matrix_runner.base.errors import BadInput, Exit
 from matrix_runner.base.files import write_output
 from matrix_runner.cli.compare import ComparisonRequest, compare_runs
 from matrix_runner.cli.guidelines import declared_guidelines
 from matrix_runner.cli.screen import echo_whole
 from matrix_runner.cli.store_options import Source, open_store, select_runs, source
-from matrix_runner.results.run_folder import load
+from matrix_runner.pages.nightly import Night, annotated, issue, page
+from matrix_runner.pages.stored_guidelines import judged_in_store, read_for
+from matrix_runner.records.run_folder import load
 from matrix_runner.session.run_request import assign_state
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from matrix_runner.guidelines.verdicts import Judgement
-    from matrix_runner.results.store import RunRow, SharedStore
+    from matrix_runner.answers.verdicts import Judgement
+    from matrix_runner.records.store import RunRow, SharedStore
 
 _EPILOG = """\b
 Examples:

@@ -1,4 +1,4 @@
-"""`matrix worker`: join this host to a cluster. The work is in lab/members.py and lab/seats.py."""
+"""`matrix worker`: join this host to a cluster. The work is in carry/cluster/members.py and carry/cluster/seats.py."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def command(
         return
     if cluster is None or cluster.address.slots:
         raise BadInput("matrix worker needs --cluster with the address of a scheduler")
-    from matrix_runner.lab.members import Membership, stay_member
+    from matrix_runner.carry.cluster.members import Membership, stay_member
 
     member = Membership(host, resources, tuple(dict.fromkeys([*tags, *_found_tags()])), hosts)
     certificates = cluster.security()

@@ -29,7 +29,7 @@ from matrix_runner.machines.base import (
     Step,
     StepResult,
 )
-from matrix_runner.results.fio_output import SYNTHETIC
+from matrix_runner.records.fio_output import SYNTHETIC
 from matrix_runner.simdisks.disk import slow_of
 
 if TYPE_CHECKING:

@@ -18,19 +18,19 @@ from matrix_runner import __version__
 from matrix_runner.base.errors import BadInput, MatrixError, UnfitFile
 from matrix_runner.base.files import read_input
 from matrix_runner.base.scratch import scratch_folder
-from matrix_runner.engine.batch_messages import CHECKED, END, NOTICE, POOL, REFUSED, BatchRequest, Order, Outbox
-from matrix_runner.engine.budget import Cost, Spending
-from matrix_runner.engine.executor import Executor
-from matrix_runner.engine.plan import Batch, OneBatch
-from matrix_runner.engine.record_stream import RecordStream
-from matrix_runner.engine.recorder import RunContext
-from matrix_runner.engine.rigs import rig_spec
-from matrix_runner.engine.scheduler import Scheduler
+from matrix_runner.carry.batch_messages import CHECKED, END, NOTICE, POOL, REFUSED, BatchRequest, Order, Outbox
+from matrix_runner.carry.cluster.batch_process import SCRATCH
+from matrix_runner.carry.executor import Executor
+from matrix_runner.carry.record_stream import RecordStream
+from matrix_runner.carry.recorder import RunContext
+from matrix_runner.carry.rigs import rig_spec
+from matrix_runner.decide.budget import Cost, Spending
+from matrix_runner.decide.plan import Batch, OneBatch
+from matrix_runner.decide.scheduler import Scheduler
 from matrix_runner.hosts.disk_ledger import run_within_budget
-from matrix_runner.lab.batch_process import SCRATCH
 from matrix_runner.machines import Where, machine
 from matrix_runner.machines.base import APPLIANCE, MachineOptions, RigSpec
-from matrix_runner.results.disk_health import describe_missing_health
+from matrix_runner.records.disk_health import describe_missing_health
 from matrix_runner.session.disk_lease import RunDisks
 from matrix_runner.session.host_facts import boot_id
 from matrix_runner.session.pool import Pool
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from matrix_runner.machines.base import Machine
-    from matrix_runner.results.disk_health import Health
+    from matrix_runner.records.disk_health import Health
     from matrix_runner.space.space import Space, Stack
 
 HEARTBEAT = 10.0  # seconds between two empty lines, which show that the process is not stuck

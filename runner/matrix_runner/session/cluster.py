@@ -1,6 +1,6 @@
 """A run on a cluster: the order for its batches, and the connection.
 
-What a cluster can do is in engine/cluster_interface.py; the command `matrix cluster` is in cli/cluster.py.
+What a cluster can do is in carry/cluster_interface.py; the command `matrix cluster` is in cli/cluster.py.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from matrix_runner import __version__
 from matrix_runner.base.errors import BadInput
-from matrix_runner.engine.batch_messages import Order
-from matrix_runner.engine.concurrency import why_one_at_a_time
-from matrix_runner.engine.members import Members
+from matrix_runner.carry.batch_messages import Order
+from matrix_runner.carry.members import Members
+from matrix_runner.decide.concurrency import why_one_at_a_time
 from matrix_runner.machines import machine
 from matrix_runner.machines.base import MachineOptions
-from matrix_runner.results.disk_health import keep_first_health
+from matrix_runner.records.disk_health import keep_first_health
 from matrix_runner.scripts.jinja import user_templates
 from matrix_runner.session.disk_lease import RunDisks
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from pathlib import Path
 
-    from matrix_runner.engine.cluster_interface import Cluster
-    from matrix_runner.engine.recorder import PoolUsed
-    from matrix_runner.lab.address import Address, Certificates
+    from matrix_runner.carry.cluster.address import Address, Certificates
+    from matrix_runner.carry.cluster_interface import Cluster
+    from matrix_runner.carry.recorder import PoolUsed
     from matrix_runner.machines.base import Machine
-    from matrix_runner.results.run_folder import RunFolder
+    from matrix_runner.records.run_folder import RunFolder
     from matrix_runner.session.prepare import RunOptions
     from matrix_runner.session.run_request import RunRequest
 
@@ -72,7 +72,7 @@ def check_options(options: RunOptions, place: Machine) -> None:
 
 
 def connect(wanted: ClusterOptions) -> Cluster:
-    from matrix_runner.lab.relayed import RelayedCluster
+    from matrix_runner.carry.cluster.relayed import RelayedCluster
 
     return RelayedCluster(wanted.address.text, wanted.address.slots, wanted.security())
 
@@ -81,7 +81,7 @@ def slots_of_hosts(wanted: ClusterOptions, tags: Collection[str]) -> list[int]:
     """Return the batches at a time of each host that is a member now and has all tags."""
     if slots := wanted.address.slots:
         return [slots]
-    from matrix_runner.lab.status import query
+    from matrix_runner.carry.cluster.status import query
 
     found = Counter[str]()
     for one in asyncio.run(query(wanted.address.text, wanted.security())).workers:

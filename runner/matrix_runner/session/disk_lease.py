@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from matrix_runner.base.errors import BadInput
-from matrix_runner.engine.trial import assumes_zeros
+from matrix_runner.carry.trial import assumes_zeros
 from matrix_runner.hosts import HOSTS_FILE
 from matrix_runner.hosts.checks import check_disks, query_health, take_census
 from matrix_runner.hosts.disk_ledger import (
@@ -30,8 +30,8 @@ from matrix_runner.language.hosts import DeclaredDisk, Lab, LabHost, Needs
 from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.machines import PASSTHROUGH, WITH_HOSTS, Where
 from matrix_runner.machines.base import MachineOptions
-from matrix_runner.results.disk_health import Health, Smart, keep_first_health
-from matrix_runner.results.environment import DiskFacts
+from matrix_runner.records.disk_health import Health, Smart, keep_first_health
+from matrix_runner.records.environment import DiskFacts
 from matrix_runner.scripts.jinja import census_script, smart_script
 from matrix_runner.scripts.stack import view_stack
 from matrix_runner.session.host_connection import HostConnection, connect_host, open_connection

@@ -6,34 +6,34 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from matrix_runner.answers.published import ComparedFigure, columns_of, compare_published
+from matrix_runner.answers.samples import Measured, measured_cells
+from matrix_runner.answers.verdicts import SHARE, UNWATCHED, judge_guidelines
 from matrix_runner.base.errors import Exit
 from matrix_runner.base.files import write_atomically
-from matrix_runner.guidelines.samples import Measured, measured_cells
-from matrix_runner.guidelines.verdicts import SHARE, UNWATCHED, judge_guidelines
-from matrix_runner.reports.answer import answer_lines, summarize_rankings
-from matrix_runner.reports.knees import knee_lines
-from matrix_runner.reports.marks import legend
-from matrix_runner.reports.sections import MOST_ROWS
-from matrix_runner.reports.survey import read_trials, survey
-from matrix_runner.reports.terminal import drift_note, host_note, outcome, precision_note, shown_cells
-from matrix_runner.reports.write import load_run_data, write_reports
-from matrix_runner.results.file_errors import histogram_errors
-from matrix_runner.results.names import ARCHIVE
-from matrix_runner.results.record import Outcome
+from matrix_runner.pages.answer import answer_lines, summarize_rankings
+from matrix_runner.pages.knees import knee_lines
+from matrix_runner.pages.marks import legend
+from matrix_runner.pages.sections import MOST_ROWS
+from matrix_runner.pages.study import section, summary_line
+from matrix_runner.pages.survey import read_trials, survey
+from matrix_runner.pages.terminal import drift_note, host_note, outcome, precision_note, shown_cells
+from matrix_runner.pages.write import load_run_data, write_reports
+from matrix_runner.records.file_errors import histogram_errors
+from matrix_runner.records.names import ARCHIVE
+from matrix_runner.records.record import Outcome
 from matrix_runner.session.history import earlier_figures
 from matrix_runner.space.studies import PUBLISHED, Study
-from matrix_runner.studies.compare import ComparedFigure, columns_of, compare_published
-from matrix_runner.studies.page import section, summary_line
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
     from matrix_runner.language.guidelines import Guideline
-    from matrix_runner.reports.run_data import RunData
-    from matrix_runner.results.journal import Journal
-    from matrix_runner.results.run_folder import RunFolder
-    from matrix_runner.results.store_tables import Address
+    from matrix_runner.pages.run_data import RunData
+    from matrix_runner.records.journal import Journal
+    from matrix_runner.records.run_folder import RunFolder
+    from matrix_runner.records.store_tables import Address
 
 
 @dataclass(frozen=True)

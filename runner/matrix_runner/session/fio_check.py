@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from matrix_runner.analysis.axes import grouped
+from matrix_runner.answers.axes import grouped
 from matrix_runner.base.text import lines_of
 from matrix_runner.language.job_bounds import JobWorkload
 from matrix_runner.language.sync_workload import SyncWorkload

@@ -5,18 +5,18 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from matrix_runner.analysis.samples import USUAL_RATES, read_samples
-from matrix_runner.analysis.selectors import CellSelection
+from matrix_runner.answers.selectors import CellSelection
+from matrix_runner.answers.stored_samples import USUAL_RATES, read_samples
 from matrix_runner.base.errors import MatrixError
-from matrix_runner.reports.history import Past
-from matrix_runner.results.store import SharedStore, describe_run
+from matrix_runner.pages.history import Past
+from matrix_runner.records.store import SharedStore, describe_run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from matrix_runner.results.run_folder import RunFolder
-    from matrix_runner.results.store import RunRow
-    from matrix_runner.results.store_tables import Address
+    from matrix_runner.records.run_folder import RunFolder
+    from matrix_runner.records.store import RunRow
+    from matrix_runner.records.store_tables import Address
 
 MOST_RUNS = 20  # earlier runs of a line
 MOST_TRIALS = 50_000  # trials of all of them: reading more would take longer than the report

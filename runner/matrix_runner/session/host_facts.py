@@ -14,7 +14,7 @@ from matrix_runner.base.process import run
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from matrix_runner.results.environment import Host, Revision
+    from matrix_runner.records.environment import Host, Revision
 
 #: Programs that affect results.
 _PROGRAMS = {"qemu": "qemu-system-x86_64", "nbdkit": "nbdkit", "fio": "fio"}
@@ -61,7 +61,7 @@ def kernel_release(ssh: str) -> str:
 
 
 def query_facts(ssh: str) -> Host:
-    from matrix_runner.results.environment import Host
+    from matrix_runner.records.environment import Host
 
     facts = dict(line.partition(" ")[::2] for line in _query(ssh, FACTS_SCRIPT).splitlines())
     known = {name: text for name, text in facts.items() if name in Host.model_fields}
@@ -90,7 +90,7 @@ def program_versions(known: Mapping[str, str] = {}) -> dict[str, str]:
 
 
 def revision(folder: Path) -> Revision | None:
-    from matrix_runner.results.environment import Revision
+    from matrix_runner.records.environment import Revision
 
     commit = _first_line("git", "-C", str(folder), "rev-parse", "HEAD")
     if not commit:

@@ -15,15 +15,15 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Self
 
-from matrix_runner.analysis.stored_guidelines import declared_by
 from matrix_runner.base.errors import BadInput
-from matrix_runner.engine.plan import Plan
-from matrix_runner.results.cell_files import MOST_IN_FOLDERS, existing_files, open_files
-from matrix_runner.results.journal import Journal
-from matrix_runner.results.journal_tables import SIMPLE
-from matrix_runner.results.names import check_file_name
-from matrix_runner.results.record import HOST, CellRow
-from matrix_runner.results.run_folder import Manifest, RunFolder, create
+from matrix_runner.decide.plan import Plan
+from matrix_runner.pages.stored_guidelines import declared_by
+from matrix_runner.records.cell_files import MOST_IN_FOLDERS, existing_files, open_files
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.journal_tables import SIMPLE
+from matrix_runner.records.names import check_file_name
+from matrix_runner.records.record import HOST, CellRow
+from matrix_runner.records.run_folder import Manifest, RunFolder, create
 from matrix_runner.session.run_request import RunRequest, command_line
 from matrix_runner.session.selected_matrix import SelectedMatrix
 from matrix_runner.space.select import Selection, Shard, select, sharded
@@ -32,7 +32,7 @@ from matrix_runner.space.variants import digest
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from matrix_runner.results.record import Trial
+    from matrix_runner.records.record import Trial
     from matrix_runner.space.load import Declared
 
 _PART = re.compile(r"(?P<only>.*?)(?:, )?shard (?P<shard>\d+/\d+)")

@@ -16,8 +16,8 @@ from matrix_runner.base.errors import BadInput
 from matrix_runner.base.files import write_atomically
 from matrix_runner.hosts import HOSTS_FILE
 from matrix_runner.hosts.disk_ledger import lease_records, state_dir
-from matrix_runner.results.databases import translate_errors
-from matrix_runner.results.standing import InUse, Standing, locked
+from matrix_runner.records.databases import translate_errors
+from matrix_runner.records.standing import InUse, Standing, locked
 from matrix_runner.session.disk_lease import DiskUse, RunDisks, lease_run_disks, match_disks, precheck
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from matrix_runner.base.errors import BadInput
-from matrix_runner.engine.budget import ENDLESS, Cost
-from matrix_runner.engine.cluster_interface import RECONNECT
-from matrix_runner.engine.concurrency import Jobs, Level, choose_level
+from matrix_runner.carry.cluster_interface import RECONNECT
+from matrix_runner.decide.budget import ENDLESS, Cost
+from matrix_runner.decide.concurrency import Jobs, Level, choose_level
 from matrix_runner.machines import Where, machine, sweep
 from matrix_runner.machines.base import MachineOptions
 from matrix_runner.session import disk_lease

@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from matrix_runner.base.errors import BadInput
-from matrix_runner.results.cell_files import open_files
-from matrix_runner.results.run_folder import Manifest, RunFolder, create, latest, runs
+from matrix_runner.records.cell_files import open_files
+from matrix_runner.records.run_folder import Manifest, RunFolder, create, latest, runs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from matrix_runner.results.journal import Journal
+    from matrix_runner.records.journal import Journal
 
 
 @dataclass(frozen=True)

@@ -15,23 +15,23 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from matrix_runner.base.errors import Exit, MatrixError
 from matrix_runner.base.files import write_output
-from matrix_runner.engine.budget import ENDLESS, Cost, Spending
-from matrix_runner.engine.coordinator import Coordinator
-from matrix_runner.engine.estimate import QUIET, Load, Pace, Slots, estimate
-from matrix_runner.engine.executor import Executor
-from matrix_runner.engine.past_timings import pace_of
-from matrix_runner.engine.recorder import Event, PoolUsed, RigUp, RunContext, TimeLeft, TrialDone, Waiting
-from matrix_runner.engine.scheduler import Scheduler
+from matrix_runner.carry.coordinator import Coordinator
+from matrix_runner.carry.executor import Executor
+from matrix_runner.carry.past_timings import pace_of
+from matrix_runner.carry.recorder import Event, PoolUsed, RigUp, RunContext, TimeLeft, TrialDone, Waiting
+from matrix_runner.decide.budget import ENDLESS, Cost, Spending
+from matrix_runner.decide.estimate import QUIET, Load, Pace, Slots, estimate
+from matrix_runner.decide.scheduler import Scheduler
 from matrix_runner.hosts.disk_ledger import run_within_budget
 from matrix_runner.machines import machine
 from matrix_runner.machines.base import Machine, MachineOptions
-from matrix_runner.results.cell_files import CellFiles, open_files
-from matrix_runner.results.disk_health import describe_missing_health
-from matrix_runner.results.journal import Journal
-from matrix_runner.results.observe import find_holder
-from matrix_runner.results.run_folder import RunFolder, runs
-from matrix_runner.results.store_sync import Feed
-from matrix_runner.results.store_tables import address_of, is_named
+from matrix_runner.records.cell_files import CellFiles, open_files
+from matrix_runner.records.disk_health import describe_missing_health
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.observe import find_holder
+from matrix_runner.records.run_folder import RunFolder, runs
+from matrix_runner.records.store_sync import Feed
+from matrix_runner.records.store_tables import address_of, is_named
 from matrix_runner.scripts.cell import explain_missing_fio
 from matrix_runner.session import disk_lease
 from matrix_runner.session.cluster import (
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Mapping
     from pathlib import Path
 
-    from matrix_runner.engine.concurrency import Level
+    from matrix_runner.decide.concurrency import Level
     from matrix_runner.session.prepare import PreparedRun, RunOptions
     from matrix_runner.session.run_request import RunRequest
     from matrix_runner.space.declared_files import Match

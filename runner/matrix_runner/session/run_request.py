@@ -11,18 +11,18 @@ from functools import cached_property
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
+from matrix_runner.answers.verdicts import Steering
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.text import without_passwords
-from matrix_runner.engine.rigs import simulated_disk_facts, specs_of
-from matrix_runner.guidelines.verdicts import Steering
+from matrix_runner.carry.rigs import simulated_disk_facts, specs_of
 from matrix_runner.hosts.disk_ledger import state_dir
 from matrix_runner.machines import PASSTHROUGH, machine
 from matrix_runner.machines.base import MachineOptions, RigSpec
 from matrix_runner.machines.qemu.recipe import kernel_key, recipe_for
-from matrix_runner.results.cell_files import MOST_IN_FOLDERS
-from matrix_runner.results.environment import Digests, DiskFacts
-from matrix_runner.results.record import CellRow
-from matrix_runner.results.run_folder import Manifest
+from matrix_runner.records.cell_files import MOST_IN_FOLDERS
+from matrix_runner.records.environment import Digests, DiskFacts
+from matrix_runner.records.record import CellRow
+from matrix_runner.records.run_folder import Manifest
 from matrix_runner.scripts.jinja import effective_templates
 from matrix_runner.session.host_facts import query_facts, revision
 from matrix_runner.simdisks.disk import slow_of

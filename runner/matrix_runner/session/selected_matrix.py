@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from matrix_runner.answers.knee import searches_of
+from matrix_runner.answers.samples import Measured
+from matrix_runner.answers.verdicts import undecidable_guidelines
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.process import run
-from matrix_runner.engine.plan import Plan
-from matrix_runner.guidelines.knee import searches_of
-from matrix_runner.guidelines.samples import Measured
-from matrix_runner.guidelines.verdicts import undecidable_guidelines
+from matrix_runner.decide.plan import Plan
 from matrix_runner.language.matrix import is_path
 from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.language.yaml_source import Flaw
 from matrix_runner.machines import machine
 from matrix_runner.machines.base import Machine, MachineOptions, RigSpec
 from matrix_runner.machines.requirements import describe
-from matrix_runner.results.record import CellRow
+from matrix_runner.records.record import CellRow
 from matrix_runner.scripts.cell import cell_scripts, explain_missing_fio, files_of, job, stack_scripts
 from matrix_runner.scripts.jinja import effective_templates, unused_templates
 from matrix_runner.session.fio_check import fio_flaws, has_job, job_text

@@ -7,18 +7,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from matrix_runner.base.errors import HarnessBroken
-from matrix_runner.engine.costs import COSTS, rate
-from matrix_runner.engine.estimate import costs_of
-from matrix_runner.engine.rigs import rig_spec
-from matrix_runner.engine.trial import StackOnRig
+from matrix_runner.carry.rigs import rig_spec
+from matrix_runner.carry.trial import StackOnRig
+from matrix_runner.decide.costs import COSTS, rate
+from matrix_runner.decide.estimate import costs_of
 from matrix_runner.language.slow import FACTORS
 from matrix_runner.machines.base import KeepsRig
-from matrix_runner.results.record import HOST_LIMITED
+from matrix_runner.records.record import HOST_LIMITED
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from matrix_runner.engine.costs import Costs
+    from matrix_runner.decide.costs import Costs
     from matrix_runner.language.matrix import Matrix
     from matrix_runner.machines.base import Machine
     from matrix_runner.session.selected_matrix import SelectedMatrix

@@ -1,1 +1,0 @@
-"""Analysis of many runs: select from the shared store, tabulate, compare, follow over time."""

@@ -1,0 +1,1 @@
+"""Answers from recorded trials: figures of cells, guidelines and verdicts, the ranking, imports."""

@@ -1,0 +1,252 @@
+"""Import of fio's JSON from other sources: foreign jobs, perhaps no histograms, several groups of jobs in a file."""
+
+import codecs
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from itertools import groupby, islice
+from typing import Any
+
+import orjson
+
+from matrix_runner.answers import fio_versions
+from matrix_runner.answers.axes import grouped
+from matrix_runner.base.errors import BadInput
+from matrix_runner.base.files import MIB
+from matrix_runner.base.quantities import format_size
+from matrix_runner.base.text import shorten
+from matrix_runner.records import fio_output
+from matrix_runner.records.fio_output import Figures, FioFailed
+from matrix_runner.records.journal_tables import DIRECTION, LONGEST
+
+_SIZE = re.compile(r"([0-9]{1,18})([kmgt]?)(i?b)?", re.IGNORECASE)
+_LONGEST_LINE = 120
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+_SIZES = {"bs", "size", "io_size", "filesize", "offset"}
+_SYNONYMS = {"readwrite": "rw", "blocksize": "bs"}
+#: Options about places and output, not about the workload.
+_NO_WORKLOAD = frozenset(
+    {
+        *("name", "description", "randseed", "group_reporting", "stonewall", "new_group"),
+        *("lat_percentiles", "clat_percentiles", "slat_percentiles", "percentile_list", "log_avg_msec", "disk_util"),
+        *("write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log", "allow_file_create", "log_hist_msec"),
+    }
+)
+#: Places. They distinguish jobs of one file, but files from different places have the same workload.
+_WHERE = ("filename", "directory")
+_MOST_OPTIONS = 1000  # each is a column of tables; fio has some 300
+#: Bounds of time and memory. A file of 64 MiB that fio wrote for 1,000 jobs has less of each.
+_MOST_VALUES, _MOST_OBJECTS, _MOST_GROUPS = 3_000_000, 200_000, 10_000
+_MOST_TEXTS = 4 * MIB  # characters of all names and options
+_EVIDENCE = 8000  # bytes of a file for messages
+_END = re.compile(rb"\n\}[ \t\r]*$", re.MULTILINE)  # a line that ends a document
+_MOST_TRIES = 100  # documents; fio leaves at most the last one unfinished
+#: bytes/s, requests/s, ns (a month): above any real value, and below the limits of databases.
+_MOST = {"bw": 1e14, "iops": 1e12, "bytes": 1e18, "ios": 1e18, "lat": 3e15}
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Jobs that ran side by side and form one figure: `figures`, or the reason for their absence."""
+
+    name: str
+    options: Mapping[str, str]
+    figures: Figures | None
+    failure: str
+    version: str
+    started: datetime
+    lacks: tuple[str, ...]  # figures that our own runs have and these lack
+    where: str = ""  # files or devices, if they are named
+    unsettled: str = ""  # the steady state that was requested and not reached
+
+
+def parse_groups(content: bytes, file: str) -> list[Group]:
+    text = content[-_EVIDENCE:].decode("utf-8", "replace")
+    try:
+        whole = find_last_json(content, text, file)
+    except FioFailed as failed:
+        head = content[:_EVIDENCE].decode("utf-8", "replace")
+        other = fio_versions.other_report(head) if isinstance(failed, fio_output.NoJson) else ""
+        raise BadInput(
+            f"{file} is {other}, which does not have all figures" if other else f"{file}: {failed.brief}",
+            details=_last_line(failed.evidence),
+            resolution="it reads the output of `fio --output-format=json+` (or json)",
+        ) from failed
+    jobs = fio_versions.jobs_in(whole)
+    if not jobs:
+        raise BadInput(
+            f"{file}: fio's JSON has no job, neither in `jobs` nor in `client_stats`",
+            resolution="it reads the output of `fio --output-format=json+` (or json)",
+        )
+    if str(whole.get("fio version")) in {fio_output.SYNTHETIC, fio_output.FORMERLY_SYNTHETIC}:
+        raise BadInput(
+            f"{file} is synthetic, from the dry machine, so it has no measured figures",
+            resolution="import the output of fio; runs of `--on dry` are in the store already, marked as synthetic",
+        )
+    ended = _ended(whole)
+    common = _options(whole.get("global options"))
+    if (count := len({_number(job) for job in jobs})) > _MOST_GROUPS:
+        raise _too_large(file, f"{count:,} groups of jobs", f"{_MOST_GROUPS:,}")
+    by_group = groupby(sorted(jobs, key=_number), key=_number)
+    found = [_group(list(several), common, str(whole.get("fio version", "")), ended, text) for _, several in by_group]
+    for group in found:
+        _refuse_impossible(group, file)
+    if (count := len({name for group in found for name in group.options})) > _MOST_OPTIONS:
+        raise BadInput(
+            f"{file}: its jobs have {count:,} different options, more than fio knows",
+            resolution="another program wrote or changed that file; leave it out",
+        )
+    _refuse_long(found, file)
+    apart = {name for name in _WHERE if len({group.options.get(name) for group in found}) > 1}
+    return [_placed(group, apart) for group in found]
+
+
+def count_documents(content: bytes) -> int:
+    return content.startswith(b"{") + content.count(b"\n{")
+
+
+def find_last_json(content: bytes, evidence: str, file: str) -> Any:
+    """Return the last whole document: with `--status-interval`, fio writes one after the other."""
+    problem: orjson.JSONDecodeError | None = None
+    for start, end in islice(_documents(content), _MOST_TRIES):
+        if large := _excess(content, start, end):
+            raise _too_large(file, *large)
+        try:
+            return _loads(content, start, end)
+        except orjson.JSONDecodeError as found:
+            problem = problem or found
+    if problem is None:
+        raise fio_output.NoJson("fio printed no JSON", evidence=evidence)
+    raise FioFailed(f"fio's JSON is cut short or damaged: {problem}", evidence=evidence) from problem
+
+
+def _documents(content: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the places of documents from the last to the first. Each begins a line, and none overlaps another."""
+    limit = len(content)
+    while limit > 0:
+        start = content.rfind(b"\n{", 0, limit) + 1
+        if start or content.startswith(b"{"):
+            end = _END.search(content, start, limit)
+            yield start, end.end() if end else limit
+        limit = start - 1
+
+
+def _loads(content: bytes, start: int, end: int) -> Any:
+    part = memoryview(content)[start:end]
+    try:
+        return orjson.loads(part)
+    except orjson.JSONDecodeError as problem:
+        if "UTF-8" not in str(problem):
+            raise
+        several = (bytes(part[at : at + MIB]) for at in range(0, len(part), MIB))
+        return orjson.loads(b"".join(one.encode() for one in codecs.iterdecode(several, "utf-8", "replace")))
+
+
+def _excess(content: bytes, start: int, end: int) -> tuple[str, str] | None:
+    """Return what would take much memory once it is parsed, and its bound."""
+    counts = (
+        ("values", content.count(b",", start, end), _MOST_VALUES),
+        ("objects", content.count(b"{", start, end) + content.count(b"[", start, end), _MOST_OBJECTS),
+    )
+    return next(((f"{count:,} {what}", f"{most:,}") for what, count, most in counts if count > most), None)
+
+
+def _refuse_long(groups: Sequence[Group], file: str) -> None:
+    sizes = [len(text) for group in groups for text in (group.name, *group.options, *group.options.values())]
+    if (longest := max(sizes)) > LONGEST:
+        raise _too_large(file, f"a name or an option of {longest:,} characters", f"{LONGEST:,}")
+    if sum(sizes) > _MOST_TEXTS:
+        raise _too_large(file, f"{sum(sizes):,} characters of names and options", f"{_MOST_TEXTS:,}")
+
+
+def _too_large(file: str, found: str, most: str) -> BadInput:
+    return BadInput(
+        f"{file} has {found}; at most {most}", resolution="split it, or have fio report by groups (`group_reporting`)"
+    )
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return shorten(lines[-1], _LONGEST_LINE) if lines else ""
+
+
+def _placed(group: Group, apart: Collection[str]) -> Group:
+    kept = {name: value for name, value in group.options.items() if name not in _WHERE or name in apart}
+    where = [group.options[name] for name in _WHERE if name in group.options]
+    return replace(group, options=kept, where=" in ".join(where))
+
+
+def _refuse_impossible(group: Group, file: str) -> None:
+    for side in group.figures.sides.values() if group.figures else ():
+        for name in DIRECTION:
+            value, most = getattr(side, name), _MOST["lat" if name.startswith("lat") else name]
+            if value is not None and not 0 <= value <= most:
+                raise BadInput(
+                    f"{file}: {name}={value:g} of '{group.name}' is beyond any real measurement",
+                    resolution="another program wrote or changed that file; leave it out",
+                )
+
+
+def _group(
+    jobs: Sequence[Mapping[str, Any]], common: Mapping[str, str], version: str, ended: datetime, text: str
+) -> Group:
+    figures, failure = None, ""
+    try:
+        figures = fio_output.figures_of(jobs, text)
+    except FioFailed as failed:
+        failure = failed.brief
+    name = "+".join(dict.fromkeys(str(job.get("jobname") or "job") for job in jobs))
+    # If values differ, list all.
+    values = grouped(item for job in jobs for item in {**common, **_options(job.get("job options"))}.items())
+    options = {name: "|".join(dict.fromkeys(several)) for name, several in sorted(values.items())}
+    started = ended
+    with suppress(OverflowError):  # the file names a time before the year 1
+        started -= timedelta(seconds=figures.runtime if figures else 0)
+    lacks = _lacking(figures) if figures else ()
+    if figures and any(map(fio_versions.has_percentiles_of_completions, jobs)):
+        lacks = (*lacks, _SUBMISSION)
+    return Group(
+        name, options, figures, failure, version, started, lacks, unsettled=fio_output.missed_steady_states(jobs)
+    )
+
+
+_SUBMISSION = "the time of submission in percentiles, which are those of `clat`; lat_percentiles=1 includes it"
+
+
+def _lacking(figures: Figures) -> tuple[str, ...]:
+    sides = figures.sides.values()
+    if all(side.lat_mean is None for side in sides):
+        return ("latencies: the file has none of the whole time (`lat_ns`)",)
+    if any(side.lat_p99 is None for side in sides):
+        return ("percentiles: fio merges those of several jobs with group_reporting or json+ only",)
+    return ()
+
+
+def _options(written: Any) -> dict[str, str]:
+    if not isinstance(written, dict):
+        return {}
+    named = {_SYNONYMS.get(str(key), str(key)): str(value) for key, value in written.items()}
+    return {
+        name: _size(value) if name in _SIZES else value for name, value in named.items() if name not in _NO_WORKLOAD
+    }
+
+
+def _size(text: str) -> str:
+    found = _SIZE.fullmatch(text.strip())
+    return format_size(int(found[1]) * 1024 ** _POWERS[found[2].lower()]) if found else text
+
+
+def _number(job: Mapping[str, Any]) -> int:
+    number = job.get("groupid", 0)
+    return number if isinstance(number, int) else 0
+
+
+def _ended(whole: Mapping[str, Any]) -> datetime:
+    try:
+        return datetime.fromtimestamp(
+            float(whole.get("timestamp_ms", 0)) / 1000 or float(whole.get("timestamp", 0)), UTC
+        )
+    except (TypeError, ValueError, OverflowError, OSError):
+        return datetime.fromtimestamp(0, UTC)

@@ -1,0 +1,131 @@
+"""Comparison of published figures with measured ones.
+
+A published ratio is judged like a claim: the measured ratio must lie within 15 % of it. Figures of cells that a row
+does not distinguish count as their geometric mean, as in an `effect`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from matrix_runner.answers.claims import Case, ClaimScope, NotTested, Term
+from matrix_runner.answers.evaluate import CaseResult, Level, check_case
+from matrix_runner.answers.samples import Measured, Verdict
+from matrix_runner.answers.verdicts import Judgement, judge_guidelines
+from matrix_runner.language.guidelines import Guideline
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from matrix_runner.language.published import Published, Row, Table
+
+_ANY = "0.000000001"
+MARGIN = 0.15
+
+
+class RatioVerdict(StrEnum):
+    MET = "met"
+    NOT_MET = "not met"
+    UNDECIDED = "undecided"
+    NOT_MEASURED = "not measured"
+
+
+_BY_VERDICT = {
+    Verdict.HOLDS: RatioVerdict.MET,
+    Verdict.FAILS: RatioVerdict.NOT_MET,
+    Verdict.INCONCLUSIVE: RatioVerdict.UNDECIDED,
+    Verdict.NOT_TESTED: RatioVerdict.NOT_MEASURED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedFigure:
+    table: Table
+    row: Row
+    #: The published ratio to the base; None for the base itself.
+    ratio: float | None
+    verdict: RatioVerdict | None
+    #: The measured ratio, and the measured figure.
+    result: CaseResult | None
+    level: CaseResult | None
+    #: Why it is not, or may not be, within 15 %, or was not measured.
+    why: str = ""
+    synthetic: bool = False
+
+    @property
+    def near(self) -> bool:
+        value = self.result.value if self.result else None
+        return bool(self.ratio and value and 1 / (1 + MARGIN) <= value / self.ratio <= 1 + MARGIN)
+
+
+def columns_of(published: Published) -> list[str]:
+    return list(dict.fromkeys(column for one in published.tables for column in one.figure.columns))
+
+
+def tally(held: Iterable[ComparedFigure]) -> Counter[RatioVerdict]:
+    return Counter(one.verdict for one in held if one.verdict is not None)
+
+
+def compare_published(
+    published: Published, found: Iterable[Measured], *, synthetic: bool = False, share: float = 1.0
+) -> list[ComparedFigure]:
+    measured = list(found)
+    rows = [(table, row) for table in published.tables for row in table.rows]
+    claims = [_claim(table, row, f"r{at}") for at, (table, row) in enumerate(rows)]
+    judgements = judge_guidelines(filter(None, claims), measured, synthetic=synthetic, share=share)
+    by_claim = {one.guideline.id: one for one in judgements}
+    runs: dict[str, dict[str, Measured]] = {}
+    for one in measured:
+        runs.setdefault(one.run, {})[one.cell.id] = one
+    return [
+        _held(table, row, by_claim.get(f"r{at}"), _level(table, row, list(runs.values())), synthetic=synthetic)
+        for at, (table, row) in enumerate(rows)
+    ]
+
+
+def _claim(table: Table, row: Row, name: str) -> Guideline | None:
+    """Return the claim of the published ratio. An unpublished one is measured too, with bounds that always hold."""
+    base = table.base_of(row)
+    if base is None or row.unmeasured or base.unmeasured:
+        return None
+    ratio = table.ratio(row, base)
+    effect = {
+        "metric": table.metric,
+        "where": table.where,
+        "of": row.where,
+        "over": base.where,
+        "at_least": _ANY if ratio is None else f"{ratio / (1 + MARGIN):.12f}",
+        **({} if ratio is None else {"at_most": f"{ratio * (1 + MARGIN):.12f}"}),
+    }
+    return Guideline.model_validate({"id": name, "effect": effect})
+
+
+def _held(
+    table: Table, row: Row, judgement: Judgement | None, level: CaseResult | None, *, synthetic: bool
+) -> ComparedFigure:
+    base = table.base_of(row)
+    if base is None:
+        return ComparedFigure(table, row, None, None, None, level, row.unmeasured, synthetic)
+    ratio = table.ratio(row, base)
+    if judgement is None:
+        # A row without a value is only listed: its ratio was not published.
+        verdict = None if ratio is None else RatioVerdict.NOT_MEASURED
+        return ComparedFigure(table, row, ratio, verdict, None, level, row.unmeasured or base.unmeasured, synthetic)
+    verdict = None if ratio is None else _BY_VERDICT[judgement.verdict]
+    why = table.why(row) if verdict in {RatioVerdict.NOT_MET, RatioVerdict.UNDECIDED} else judgement.why
+    return ComparedFigure(table, row, ratio, verdict, next(iter(judgement.results), None), level, why, synthetic)
+
+
+def _level(table: Table, row: Row, runs: Sequence[Mapping[str, Measured]]) -> CaseResult | None:
+    metric = table.figure
+    field = ClaimScope.of([one.cell for run in runs for one in run.values() if one.has(metric)])
+    try:
+        cells = dict.fromkeys(cell.id for cell in field.chosen(table.where, row.where)) if row.where else ()
+    except NotTested:
+        return None
+    terms = tuple(Term(1 / len(cells), (cell,)) for cell in cells)
+    result = check_case(Case("", terms, absolute=True), runs, metric, Level(0.95)) if terms else None
+    return result if result and result.value is not None else None

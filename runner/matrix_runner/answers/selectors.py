@@ -1,0 +1,196 @@
+"""Selection of runs by the names that users type, and of cells by rules on axes."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from matrix_runner.answers.axes import with_aliases
+from matrix_runner.base.errors import BadInput
+from matrix_runner.language.suggestions import hint
+from matrix_runner.space.notes import few
+from matrix_runner.space.rules import BadRule, parse_only, rule_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from matrix_runner.records.record import CellRow
+    from matrix_runner.records.store import RunRow
+
+LATEST = "latest"
+_BACK = re.compile(r"(?P<name>.+?)~(?P<back>\d+)")
+_GOOD = "~good"
+_LEAST = 4  # the shortest prefix that may stand for an id
+
+
+def runs_named(text: str, runs: Sequence[RunRow]) -> list[RunRow]:
+    """Return the runs that a word selects, as `matrix results --help` describes; `runs` has the latest first."""
+    name = Path(text).name if "/" in text else text
+    if "," in text and all(run.name != name for run in runs):
+        meant = {run.id for word in text.split(",") if word.strip() for run in runs_named(word.strip(), runs)}
+        return [run for run in runs if run.id in meant]
+    if name.endswith(_GOOD):
+        return [_good(run, runs) for run in runs_named(name.removesuffix(_GOOD), runs)]
+    found = [run for run in runs if name in {run.name, run.id}]
+    if not found and set("*?[") & set(name):
+        found = [run for run in runs if fnmatchcase(run.name, name)]
+    found = found or _counted(name, runs)
+    if not found and len(name) >= _LEAST:
+        found = [run for run in runs if run.id.startswith(name)]
+    if not found:
+        names = dict.fromkeys([LATEST, *(name for run in runs for name in (run.matrix, run.name))])
+        raise BadInput(
+            f"no run in the store matches '{text}'{hint(text, list(names))}",
+            details=f"it holds {few(run.name for run in runs) or 'no run at all'}",
+            resolution="name a folder below results/, a pattern of names, `latest`, `latest~1`, MATRIX or MATRIX~1",
+        )
+    return found
+
+
+def good_before(run: RunRow, runs: Sequence[RunRow]) -> RunRow | None:
+    """Return the last earlier run of the same work that finished without broken trials and failed guidelines."""
+    alike = attrgetter("matrix", "machine", "host", "synthetic", "part")
+    before = runs[[one.id for one in runs].index(run.id) + 1 :]
+    return next((one for one in before if one.finished and one.exit == 0 and alike(one) == alike(run)), None)
+
+
+def _good(run: RunRow, runs: Sequence[RunRow]) -> RunRow:
+    found = good_before(run, runs)
+    if found is None:
+        part = f", {run.part}" if run.part else ""
+        raise BadInput(
+            f"no run before {run.name} ended well",
+            details=f"no earlier finished run of {run.matrix}{part} on the same machine and host has exit code 0",
+            resolution="compare with a run that you name; `matrix runs` lists them",
+        )
+    return found
+
+
+def runs_on(where: str, runs: Sequence[RunRow]) -> list[RunRow]:
+    found = [run for run in runs if any(fnmatchcase(name, where) for name in (run.machine, run.host, run.matrix))]
+    if not found:
+        places = {f"{run.matrix} on {run.machine} of {run.host or 'a host without a name'}": None for run in runs}
+        raise BadInput(
+            f"--on {where}: these runs were on other machines",
+            details="they are: " + ", ".join(list(places)[:8]),
+            resolution="name a machine (qemu, local), a host, a matrix, or a pattern of either",
+        )
+    return found
+
+
+def default_runs(runs: Sequence[RunRow]) -> tuple[list[RunRow], str]:
+    measured = [run for run in runs if not run.synthetic]
+    left = len(runs) - len(measured)
+    if not measured or not left:
+        return list(runs), ""
+    return measured, f"{left:,} synthetic run{'s' if left != 1 else ''} left out; name them with --runs"
+
+
+def explain_passed_over(words: Sequence[str], runs: Sequence[RunRow]) -> str:
+    """Explain why `latest`, or the name of a matrix, is not the run with the latest start; empty if it is."""
+    folders = {run.name for run in runs}
+    for name in dict.fromkeys(word.strip().partition("~")[0] for text in words for word in text.split(",")):
+        among = [run for run in runs if name in {LATEST, run.matrix}] if name not in folders else []
+        if among and with_results(among)[0] is not among[0]:
+            return explain_later_run(among[0].name, measured=among[0].measured)
+    return ""
+
+
+def explain_later_run(name: str, *, measured: bool) -> str:
+    return f"{name} is later, but {'synthetic' if measured else 'has no results yet'}; name it to see it"
+
+
+def with_results(runs: Sequence[RunRow]) -> list[RunRow]:
+    """Return the runs that `latest` considers: with a measured trial, and synthetic only as a last resort."""
+    found = [run for run in runs if run.measured] or list(runs)
+    return [run for run in found if not run.synthetic] or found
+
+
+@contextmanager
+def with_hint(hint: str) -> Iterator[None]:
+    try:
+        yield
+    except BadInput as problem:
+        if not hint:
+            raise
+        details = f"{problem.details}\n{hint}" if problem.details else hint
+        raise BadInput(problem.brief, details=details, resolution=problem.resolution) from None
+
+
+def _counted(text: str, runs: Sequence[RunRow]) -> list[RunRow]:
+    parts = _BACK.fullmatch(text)
+    name, back = (parts["name"], int(parts["back"])) if parts else (text, 0)
+    of_name = with_results([run for run in runs if name in {LATEST, run.matrix}])
+    if not of_name:
+        return []
+    first = of_name[0]
+    alike = [run for run in of_name if (run.matrix, run.machine) == (first.matrix, first.machine)]
+    if back >= len(alike):
+        runs_of_it = "is one run" if len(alike) == 1 else f"are {len(alike)} runs"
+        raise BadInput(
+            f"there is no '{text}'",
+            details=f"of {first.matrix} on {first.machine} there {runs_of_it}, the latest of them {first.name}",
+            resolution="`~1` goes back among the runs of one matrix on one machine; name another run by its folder",
+        )
+    return alike[back : back + 1]
+
+
+@dataclass(frozen=True, slots=True)
+class CellSelection:
+    ids: set[str]
+    rules: Sequence[Mapping[str, frozenset[str]]] = ()
+
+    def takes(self, cell: CellRow) -> bool:
+        if cell.id not in self.ids or not self.rules:
+            return cell.id in self.ids
+        axes = with_aliases(cell.axes)
+        return any(all(axes.get(axis) in allowed for axis, allowed in rule.items()) for rule in self.rules)
+
+
+def select_cells(word: str | None, only: Sequence[str], cells: Sequence[CellRow]) -> CellSelection | None:
+    """Return the selection by a name or id and the rules of `--only`; None if that is all cells."""
+    if word is None and not only:
+        return None
+    rules = _rules(only, cells)
+    named = CellSelection(cell_named(word, cells) if word is not None else {cell.id for cell in cells}, rules)
+    return CellSelection({cell.id for cell in cells if named.takes(cell)}, rules)
+
+
+def _rules(only: Sequence[str], cells: Iterable[CellRow]) -> list[Mapping[str, frozenset[str]]]:
+    if not only:
+        return []
+
+    values: dict[str, set[str]] = {}
+    for cell in cells:
+        for axis, value in with_aliases(cell.axes).items():
+            values.setdefault(axis, set()).add(value)
+    rules: list[Mapping[str, frozenset[str]]] = []
+    for text in only:
+        try:
+            rules.append(rule_of(parse_only(text, values), values))
+        except BadRule as error:
+            raise BadInput(
+                f"--only '{text}': {error.message}", resolution="`matrix results --format csv` shows all axes"
+            ) from None
+    return rules
+
+
+def cell_named(text: str, cells: Iterable[CellRow]) -> set[str]:
+    known = {cell.id: cell.name for cell in cells}
+    found = {key for key, name in known.items() if text in {key, name}}
+    if not found and len(text) >= _LEAST:
+        found = {key for key in known if key.startswith(text)}
+    if not found:
+        near = get_close_matches(text, known.values(), n=3, cutoff=0.4)
+        raise BadInput(
+            f"no cell in the store is called '{text}'",
+            details=f"close to it: {', '.join(near)}" if near else "",
+            resolution="`matrix results` lists cells; `--only 'AXIS=VALUE'` chooses by axes",
+        )
+    return found

@@ -1,0 +1,1 @@
+"""Carry out a run: coordinator, executor, rigs, trials, and the recorder."""

@@ -1,0 +1,251 @@
+"""Messages of a batch process, one JSON object a line: the request of a batch, and events with records.
+
+`parsed` is the only reader: what passes it fits. Each text, list and number has a limit that no honest worker reaches.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, fields
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
+
+from matrix_runner.carry.cluster_interface import BadAnswer
+from matrix_runner.carry.recorder import Event, PoolUsed, RigUp, RigWasLost, TrialStarted
+from matrix_runner.records.disk_health import Health
+from matrix_runner.records.environment import DiskFacts
+from matrix_runner.records.names import is_file_of_trial
+from matrix_runner.records.record import Attempt, Trial
+from matrix_runner.records.trial_message import decode_trial, encode_trial
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Order(_Message):
+    """The common part of all batches of a run. `digest` names it, so that a process expands a matrix once."""
+
+    digest: str
+    version: str
+    name: str
+    text: str
+    used: dict[str, str] = {}
+    templates: dict[str, str] | None = None  # the user's own
+    machine: str
+    host: str = ""  # of the worker's hosts.yaml; empty: any
+    kernel: str | None = None
+    slow: int = 0  # the factor of `slow: auto`; 0: the matrix has it
+    cold: bool = False
+    one_at_a_time: str = ""  # why rigs of this run must not work side by side on a host
+
+
+class BatchRequest(_Message):
+    """One batch to measure. With no cells, only check whether this host can run the stacks of the order."""
+
+    token: str  # unique
+    order: Order
+    round: int = 0
+    stack: str = ""
+    cells: tuple[str, ...] = ()
+    attempts: tuple[Attempt, ...] = ()  # attempts at these cells in this round that lost their rig
+    retried: dict[str, int] = {}  # attempts of these cells before the last `--retry-broken`
+    seconds: float | None = None  # what is left of the budget
+    disks: tuple[str, ...] = ()  # serial numbers of the physical disks that this run used on the host
+
+
+END, FILES, TRIAL, LOST, REFUSED, NOTICE, CHECKED, POOL = (
+    *("end", "files", "trial", "attempt", "refused", "notice", "checked", "pool"),
+)
+RIG_UP, RIG_LOST, STARTED = "rig-up", "rig-lost", "started"
+Message = dict[str, Any]
+
+
+class Outbox:
+    """Writes messages as lines, each with the token of its request and its number, so that each is taken once."""
+
+    def __init__(self, write: Callable[[bytes], None]) -> None:
+        self._write, self._token, self._line = write, "", 0
+
+    def begin(self, token: str) -> None:
+        self._token, self._line = token, 0
+
+    def send(self, event: str, **content: object) -> None:
+        self._write(orjson.dumps({"event": event, "token": self._token, "line": self._line, **content}, default=dict))
+        self._line += 1
+
+    def send_event(self, event: Event) -> None:
+        """Send an event that the coordinator cannot derive from a record."""
+        if kind := _KINDS.get(type(event)):
+            self.send(kind, **{one.name: getattr(event, one.name) for one in fields(event)})
+
+    def send_trial(self, trial: Trial) -> None:
+        self.send(TRIAL, **encode_trial(trial))
+
+    def send_attempt(self, attempt: Attempt) -> None:
+        self.send(LOST, **asdict(attempt))
+
+
+_KINDS: dict[type[object], str] = {RigUp: RIG_UP, RigWasLost: RIG_LOST, TrialStarted: STARTED}
+_EVENTS: dict[str, type[RigUp | RigWasLost | TrialStarted]] = {
+    RIG_UP: RigUp,
+    RIG_LOST: RigWasLost,
+    STARTED: TrialStarted,
+}
+_ENVELOPE = frozenset({"event", "token", "line"})
+
+
+def content_of(message: Message) -> dict[str, Any]:
+    return {name: value for name, value in message.items() if name not in _ENVELOPE}
+
+
+def _date(text: str) -> str:
+    at = datetime.fromisoformat(text)
+    if at.tzinfo is None or not 1970 <= at.year < 9000:
+        raise ValueError(f"the date {text}")
+    return text
+
+
+def _file_name(name: str) -> str:
+    if not is_file_of_trial(name):
+        raise ValueError("it cannot name a file of a trial")
+    return name
+
+
+Name = Annotated[str, Field(max_length=4096)]
+Text = Annotated[str, Field(max_length=1 << 20)]
+Date = Annotated[str, Field(max_length=64), AfterValidator(_date)]
+Seconds = Annotated[float, Field(ge=0, le=1e9)]
+Files = Annotated[dict[Annotated[str, AfterValidator(_file_name)], str], Field(max_length=200)]
+
+
+class _Event(_Message):
+    token: Name
+    line: NonNegativeInt
+
+
+class _Files(_Event):
+    cell: Name
+    round: int
+    scripts: Files
+    outputs: Files
+
+
+class _Lost(_Event):
+    cell: Name
+    round: int
+    number: int
+    started: Date
+    reason: Text
+    tail: Text
+
+
+class _Refused(_Event):
+    brief: Text
+    details: Text
+    resolution: Text
+
+
+class _Notice(_Event):
+    text: Text
+
+
+class _Checked(_Event):
+    refusals: dict[Name, Text]
+    rigs: PositiveInt
+    boot_id: Name
+
+
+class _Pool(_Event):
+    disks: Annotated[list[DiskFacts], Field(max_length=1024)]
+    health: Annotated[list[Health], Field(max_length=1024)]
+    unreturned: Annotated[list[Text], Field(max_length=1024)]
+
+
+class _RigUp(_Event):
+    stack: Name
+    seconds: Seconds
+    facts: Annotated[dict[Name, Text], Field(max_length=200)]
+
+
+class _RigLost(_Event):
+    name: Name
+    reason: Text
+    next: Text
+    stack: Name
+
+
+class _Started(_Event):
+    name: Name
+    round: int
+    stack: Name
+    host: Name
+
+
+_MODELS: dict[str, type[_Event]] = {
+    FILES: _Files,
+    LOST: _Lost,
+    REFUSED: _Refused,
+    NOTICE: _Notice,
+    CHECKED: _Checked,
+    POOL: _Pool,
+    RIG_UP: _RigUp,
+    RIG_LOST: _RigLost,
+    STARTED: _Started,
+    END: _Event,
+}
+RECORD = "record"  # the key of the trial in a message that is read
+#: A line of more bytes must be text for the most part: a value takes much more memory than its few bytes.
+_SHORT, _MOST_VALUES = 1 << 20, 200_000
+_LARGE = tuple(b'{"event":"%b"' % one.encode() for one in (FILES, TRIAL, CHECKED))  # messages that may be longer
+_VALUE = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[,\[{]', re.DOTALL)
+
+
+def parsed(line: bytes) -> Message:
+    """Read a line of a worker. Raise BadAnswer if no `Outbox` wrote it."""
+    try:
+        if len(line) > _SHORT and not line.startswith(_LARGE):
+            raise ValueError(f"a message of {len(line):,} bytes")  # noqa: TRY301 - as for others
+        if len(line) > _SHORT and sum(1 for _ in islice(_VALUE.finditer(line), _MOST_VALUES)) == _MOST_VALUES:
+            raise ValueError(f"a message of more than {_MOST_VALUES:,} values")  # noqa: TRY301 - as for others
+        message: Message = orjson.loads(line)
+        kind = message["event"]
+        if kind == TRIAL:
+            envelope = {"token": message["token"], "line": message["line"]}
+            _Event.model_validate(envelope, strict=True)
+            trial = decode_trial(message)
+            if trial.started:
+                _date(trial.started)
+            return {"event": TRIAL, **envelope, RECORD: trial}
+        content = {name: value for name, value in message.items() if name != "event"}
+        _MODELS[kind].model_validate(content, strict=kind != POOL)  # `pool_from` converts its lists
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        shown = f"{error!s:.2000}".replace("\n", " ")
+        raise BadAnswer(
+            "it sent a message that does not fit", details=f"{type(error).__name__}: {shown:.300}"
+        ) from error
+    return message
+
+
+def event_of(message: Message) -> Event:
+    return _EVENTS[message["event"]](**content_of(message))
+
+
+def pool_from(message: Message, host: str) -> PoolUsed:
+    return PoolUsed(
+        host,
+        tuple(map(DiskFacts.model_validate, message["disks"])),
+        tuple(map(Health.model_validate, message["health"])),
+        tuple(map(str, message["unreturned"])),
+    )
+
+
+def attempt_from(message: Message) -> Attempt:
+    return Attempt(**content_of(message))

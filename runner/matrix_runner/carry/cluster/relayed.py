@@ -1,0 +1,231 @@
+"""A cluster as the coordinator sees it: a connection to its scheduler, which passes batches to workers."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from matrix_runner.base.errors import BadInput, MatrixError
+from matrix_runner.carry.cluster.connection import Ended
+from matrix_runner.carry.cluster.frames import (
+    MOST_REQUEST,
+    AllKnown,
+    BadFrame,
+    Cancel,
+    Coordinate,
+    Head,
+    Left,
+    Lines,
+    Member,
+    Request,
+    lines_of,
+    packed,
+    unpacked,
+)
+from matrix_runner.carry.cluster.members import Membership, stay_on
+from matrix_runner.carry.cluster.reach import connect_soon, unanswered
+from matrix_runner.carry.cluster.relay import Relay
+from matrix_runner.carry.cluster.seats import INTERVAL as SEND_INTERVAL
+from matrix_runner.carry.cluster.seats import QUIET
+from matrix_runner.carry.cluster_interface import (
+    RECONNECT,
+    BadAnswer,
+    BatchLost,
+    ClusterLost,
+    SchedulerLost,
+    Worker,
+    WorkerLost,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Collection
+
+    from matrix_runner.carry.batch_messages import BatchRequest
+    from matrix_runner.carry.cluster.address import Certificates
+    from matrix_runner.carry.cluster.connection import Connection
+
+#: A worker is lost if so many looks, as far apart as its signs of life, find no message of its batch.
+_LOOK, _LOOKS = QUIET * SEND_INTERVAL, 12
+_GONE = "the scheduler of the cluster is gone"
+
+
+@dataclass
+class _Flight:
+    address: str
+    receive: Callable[[bytes], None]
+    done: asyncio.Future[None]
+    silent: int = 0  # looks since its last message
+
+    def fail(self, error: Exception) -> None:
+        if not self.done.done():
+            self.done.set_exception(error)
+
+
+class RelayedCluster:
+    """`slots`: start a cluster in this process, for this number of batches at a time."""
+
+    def __init__(self, address: str = "", slots: int = 0, certificates: Certificates | None = None) -> None:
+        self._address, self._slots, self._certificates = address, slots, certificates
+        self._relay = Relay(silence=None)
+        self._connection: Connection | None = None
+        self._changed: Callable[[], None] = lambda: None
+        self._flights: dict[str, _Flight] = {}
+        self._workers: dict[str, Worker] = {}
+        self.connected = False
+        self._lost = False
+
+    @property
+    def workers(self) -> Collection[Worker]:
+        if self._lost:
+            raise ClusterLost(_GONE, resolution="start it again; the same command continues")
+        return self._workers.values()
+
+    @asynccontextmanager
+    async def open(self, changed: Callable[[], None]) -> AsyncIterator[None]:
+        self._changed = changed
+        async with AsyncExitStack() as stack:
+            if self._slots:
+                stack.push_async_callback(self._relay.close)
+                member = Membership(socket.gethostname(), self._slots)
+                # Within a process, compression saves nothing.
+                await stack.enter_async_context(stay_on(await self._relay.connect(), member, level=0))
+            await self._connect()
+            listener = asyncio.create_task(self._listen())
+            try:
+                yield
+            finally:
+                listener.cancel()
+                await asyncio.wait([listener])
+                if self._connection:
+                    await self._connection.close()
+
+    async def _connect(self, *, again: bool = False) -> None:
+        if self._slots:
+            self._connection = await self._relay.connect()
+        else:
+            self._connection = await connect_soon(self._address, self._certificates, RECONNECT, again=again)
+        for one in await members_of(self._connection, Coordinate(), self._address):
+            self._take(one)
+        self.connected = True
+
+    async def carry_out(self, worker: Worker, request: BatchRequest, receive: Callable[[bytes], None]) -> None:
+        flight = _Flight(worker.address, receive, asyncio.get_running_loop().create_future())
+        text = request.model_dump_json().encode()
+        if len(text) > MOST_REQUEST:
+            raise BadInput(
+                f"the matrix and its files have {len(text) >> 20:,} MiB; a cluster takes {MOST_REQUEST >> 20}",
+                resolution="split the matrix, or shorten its traces",
+            )
+        self._flights[request.token] = flight
+        try:
+            self._send(Request(to=worker.address, token=request.token, measures=bool(request.cells)), packed(text))
+            await _end_of(flight)
+        except Ended:
+            raise SchedulerLost(_GONE) from None
+        except BaseException:
+            with suppress(Ended):  # then the scheduler cancels it
+                self._send(Cancel(token=request.token))
+            raise
+        finally:
+            del self._flights[request.token]
+
+    def _send(self, head: Head, body: bytes = b"") -> None:
+        assert self._connection  # noqa: S101 - for the type checker: it is connected
+        self._connection.send(head, body)
+
+    # --- messages ---
+
+    async def _listen(self) -> None:
+        try:
+            await self._stay_connected()
+        finally:  # also after an error of ours: a run must not wait for ever
+            self._lost, self.connected = True, False
+            self._fail_flights(lambda: SchedulerLost(_GONE))
+            self._changed()
+
+    async def _stay_connected(self) -> None:
+        assert self._connection  # noqa: S101 - for the type checker: it is connected
+        while True:
+            with suppress(Ended):
+                while True:
+                    self._take(*await self._connection.read())
+            self.connected, self._workers = False, {}
+            self._fail_flights(lambda: SchedulerLost(_GONE))
+            self._changed()
+            try:
+                await self._connect(again=True)
+            except (MatrixError, OSError):
+                return
+            self._changed()
+
+    def _take(self, head: Head, body: bytes = b"") -> None:
+        if isinstance(head, Lines):
+            self._receive(head, body)
+        elif isinstance(head, Member):
+            self._workers[head.address] = worker_of(head)
+            self._changed()
+        elif isinstance(head, Left):
+            self._workers.pop(head.address, None)
+            self._fail_flights(lambda: WorkerLost("the worker is gone"), head.address)
+            self._changed()
+
+    def _fail_flights(self, loss: Callable[[], WorkerLost], address: str = "") -> None:
+        for flight in self._flights.values():
+            if flight.address == address or not address:
+                flight.fail(loss())
+
+    def _receive(self, head: Lines, body: bytes) -> None:
+        flight = self._flights.get(head.token)
+        if flight is None or flight.done.done():
+            return  # the coordinator has given it up
+        flight.silent = 0
+        try:
+            for line in lines_of(unpacked(body)):
+                flight.receive(line)
+        except BadFrame as error:
+            flight.fail(BadAnswer(f"it sent {error}"))
+            return
+        except Exception as error:  # noqa: BLE001 - it belongs to the coordinator, not to the connection
+            flight.fail(error)
+            return
+        if head.died:
+            flight.fail(BatchLost(head.died))
+        elif head.over:
+            flight.done.set_result(None)
+
+
+async def _end_of(flight: _Flight) -> None:
+    """Wait until a batch is done. Raise BatchLost if its worker falls silent.
+
+    Looks are counted, not seconds: after a pause of this process, there are messages that it has not read yet.
+    """
+    while not flight.done.done():
+        if flight.silent == _LOOKS:
+            raise BatchLost(f"its worker sent nothing for {_LOOK * _LOOKS:g} s")
+        flight.silent += 1
+        await asyncio.wait([flight.done], timeout=_LOOK)
+    flight.done.result()
+
+
+def worker_of(member: Member) -> Worker:
+    facts = member.facts
+    return Worker(member.address, facts.host, facts.slots, facts.version, facts.tags)
+
+
+async def members_of(connection: Connection, purpose: Head, address: str) -> list[Member]:
+    """Say what a connection to a scheduler is for. Return the members that it has now."""
+    found = list[Member]()
+    try:
+        connection.send(purpose)
+        while not isinstance(head := (await connection.read())[0], AllKnown):
+            if isinstance(head, Member):
+                found.append(head)
+    except Ended as error:
+        raise unanswered(address, str(error)) from error
+    except BaseException:
+        connection.abort()
+        raise
+    return found

@@ -1,0 +1,237 @@
+"""Execution of a plan, batch by batch: fresh rigs after a loss, and the outcome of stacks that were not set up.
+
+Each trial is recorded before the next one begins. For trials with output see trial_result.py, for cells that lost their
+rig scheduler.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.base.process import run_to_end
+from matrix_runner.carry.recorder import (
+    BatchDone,
+    BatchStarted,
+    Recorder,
+    RigUp,
+    RigWasLost,
+    RunContext,
+    TrialHostLimited,
+    TrialStarted,
+    now,
+)
+from matrix_runner.carry.rigs import Teardowns, opened_exclusively, rig_spec
+from matrix_runner.carry.trial import LostInSetUp, Measured, NotOnThisKernel, SetUpFailed, StackOnRig
+from matrix_runner.decide.concurrency import Level, Turn, Turns
+from matrix_runner.decide.scheduler import TRIES, Scheduler
+from matrix_runner.machines.base import KeepsRig, Rig, RigLost
+from matrix_runner.records.record import HOST_LIMITED, Trial
+
+if TYPE_CHECKING:
+    from collections import deque
+    from collections.abc import Mapping
+
+    from matrix_runner.decide.plan import Batch
+    from matrix_runner.language.matrix import Matrix
+    from matrix_runner.space.space import Cell, Stack
+
+ONE = Level.of(1)
+
+
+class _TrialLost(Exception):
+    """The rig was lost during a trial, and this is recorded; the rest of the batch needs a fresh rig."""
+
+
+class Executor:
+    def __init__(self, scheduler: Scheduler, context: RunContext, level: Level = ONE) -> None:
+        self.scheduler, self._context = scheduler, context
+        self._recorder = Recorder(scheduler, context)
+        self._turns = Turns(level)
+        #: Trials to measure again alone, with the reason. After a kill, the next process finds them again.
+        self._repeat_alone: dict[tuple[str, int], str] = {}
+        self._teardowns = Teardowns(context.shelf)
+        self._lost: Stack | None = None  # the stack of the last lost rig
+
+    @property
+    def _matrix(self) -> Matrix:
+        return self.scheduler.plan.selection.space.matrix
+
+    async def run(self) -> None:
+        """Measure all trials that are not recorded yet. A cancellation or a kill may stop it at any point."""
+        self._recorder.start()
+        try:
+            for round_number in self.scheduler.rounds():
+                cells = (cell for batch in self.scheduler.plan.batches(round_number) for cell in batch.cells)
+                self._recorder.conclude(cells, round_number)
+                self._recorder.announce_round(round_number)
+                batches = self.scheduler.batches(round_number)
+                await self._turns.side_by_side(self._measure_batch(batch, cells) for batch, cells in batches)
+            if self._lost and self._teardowns.leftovers:
+                with suppress(HarnessBroken):
+                    async with self._rig(self._lost) as rig:
+                        await self._teardowns.tear_down_leftovers(rig)
+        finally:
+            if isinstance(self._context.machine, KeepsRig):
+                await self._context.machine.shut_down()
+
+    def _rig(self, stack: Stack) -> AbstractAsyncContextManager[Rig]:
+        return self._context.machine.rig(rig_spec(self._matrix, stack, self._context.kernel), self._context.scratch)
+
+    async def _measure_batch(self, batch: Batch, cells: deque[Cell]) -> None:
+        listen, record, stack = self._context.listen, self._recorder, batch.stack
+        listen(BatchStarted(batch.round, stack.label, len(cells)))
+        failed_starts: list[str] = []
+        started = now()
+        while self.scheduler.affordable(stack, cells, batch.round):
+            try:
+                await self._on_one_rig(stack, batch.round, cells)
+                failed_starts.clear()  # with faults, each trial has its own rig, and most rigs may come up
+            except _TrialLost:
+                failed_starts.clear()
+                self._note_loss(stack)
+            except LostInSetUp as lost:
+                failed_starts.clear()
+                self._note_loss(stack)
+                record.lose_batch(cells, batch.round, started, lost)
+                listen(RigWasLost(stack.label, lost.brief, "starting a fresh one", stack.label))
+            except RigLost as lost:
+                self._note_loss(stack)
+                failed_starts.append(f"no rig came up: {lost.brief}")
+                if len(failed_starts) >= TRIES:
+                    record.break_batch(cells, batch.round, started, lost, *failed_starts)
+                else:
+                    after = _after_loss(left=bool(cells), brings_disks=self._context.machine.brings_disks)
+                    listen(RigWasLost(stack.label, lost.brief, after, stack.label))
+            except SetUpFailed as failed:
+                record.break_batch(cells, batch.round, started, failed, failed.brief)
+            except NotOnThisKernel as lacking:
+                record.skip_batch(cells, batch.round, lacking.brief)
+        listen(BatchDone(batch.round, stack.label))
+
+    def _note_loss(self, stack: Stack) -> None:
+        self._teardowns.lose(stack.key)
+        self._lost = stack
+
+    async def _on_one_rig(self, stack: Stack, round_number: int, cells: deque[Cell]) -> None:
+        async with AsyncExitStack() as exits:
+            built = await self._build(stack, round_number, exits)
+            try:
+                async with opened_exclusively(self._context.leased, built.view):
+                    while self.scheduler.affordable(None, cells, round_number):
+                        await asyncio.sleep(0)  # lets Ctrl-C in if the machine answers at once
+                        await self.trial(built, cells, round_number)
+                        if stack.faults:
+                            break  # the disks failed: the next trial needs new ones
+            except BaseException as error:
+                with suppress(RigLost):  # report the first error, such as a request to stop
+                    await run_to_end(self._take_apart(stack, built))
+                if isinstance(error, _TrialLost):
+                    await self._take_down_rig(exits)
+                raise
+            await run_to_end(self._take_apart(stack, built))
+            await self._take_down_rig(exits)
+
+    async def _build(self, stack: Stack, round_number: int, exits: AsyncExitStack) -> StackOnRig:
+        context = self._context
+        async with self._turns.turn():
+            clock = time.monotonic()
+            rig = await exits.enter_async_context(self._rig(stack))
+            keep = None
+            if not context.machine.brings_disks:  # else a lost rig takes its disks with it
+                await self._teardowns.tear_down_leftovers(rig)
+                keep = partial(self._teardowns.keep, stack.key)
+            built = await StackOnRig.build(self._matrix, stack, rig, context.machine, context.own_templates, keep)
+            seconds = time.monotonic() - clock
+            context.journal.record_set_up(round_number, stack.key, seconds)
+            self.scheduler.spending.record_set_up(stack, seconds)
+            context.listen(RigUp(stack.label, seconds, rig.facts))
+        return built
+
+    async def _take_down_rig(self, rig: AsyncExitStack) -> None:
+        """Stop a rig in its own turn, so that it does not disturb a trial that must be alone."""
+        async with self._turns.turn():
+            await rig.aclose()
+
+    async def _take_apart(self, stack: Stack, built: StackOnRig) -> None:
+        if self._context.machine.disposable:
+            return
+        async with self._turns.turn():
+            await built.tear_down()
+            self._teardowns.forget(stack.key)
+
+    async def trial(self, built: StackOnRig, cells: deque[Cell], round_number: int) -> None:
+        """Measure the first cell. It leaves the queue when its trial is recorded, else it stays for another attempt."""
+        cell, journal, records = cells[0], self._context.journal, self.scheduler.records
+        identity = (cell.id, round_number)
+        alone = identity in self._repeat_alone or bool(records.attempts(*identity))
+        async with self._turns.turn(alone=alone) as turn:
+            attempt, started, clock = records.next_attempt(*identity), now(), time.monotonic()
+            journal.begin(cell.id, round_number, attempt, self._context.boot_id, started)
+            self._context.listen(TrialStarted(cell.name, round_number, cell.stack.label))
+            try:
+                measured = await built.measure(cell, round_number)
+            except asyncio.CancelledError:
+                journal.withdraw(cell.id, round_number)
+                raise
+            except RigLost as lost:
+                spent = time.monotonic() - clock
+                self._recorder.lose_trial(cell, round_number, started, lost, built.scripts_of(cell), spent)
+                self._context.listen(RigWasLost(cell.name, lost.brief, "starting a fresh one", cell.stack.label))
+                if self._recorder.conclude([cell], round_number):
+                    self._next(cells, round_number)
+                raise _TrialLost from lost
+            if not self._counts(cell, round_number, measured, turn):
+                return
+            folder = self._context.shelf.put(cell.name, round_number, measured.scripts, measured.outputs)
+            notes = {"beside": str(turn.beside)} if turn.beside else {}
+            if why := self._repeat_alone.pop(identity, ""):
+                notes["repeated"] = why
+            self._recorder.record(cell, _trial_of(cell, round_number, attempt, measured, notes, folder))
+            self._next(cells, round_number)
+
+    def _next(self, cells: deque[Cell], round_number: int) -> None:
+        cells.extend(self.scheduler.following(cells.popleft(), round_number, cells))
+
+    def _counts(self, cell: Cell, round_number: int, measured: Measured, turn: Turn) -> bool:
+        overload = measured.notes.get(HOST_LIMITED, "")
+        if overload:
+            self._turns.host_limited(turn)
+        elif measured.finding.figures is not None:
+            self._turns.kept_up(turn)
+        if not overload or not turn.beside:
+            return True
+        self._repeat_alone[cell.id, round_number] = f"alone; host-limited {overload} with {turn.beside} beside it"
+        self._context.journal.withdraw(cell.id, round_number)
+        self._context.listen(TrialHostLimited(cell.name, round_number, cell.stack.label, overload, turn.beside))
+        return False
+
+
+def _after_loss(*, left: bool, brings_disks: bool) -> str:
+    if left:
+        return "trying again on a fresh one"
+    consequence = "its disks are gone too" if brings_disks else "the next rig takes the stack apart"
+    return f"its cells are measured; {consequence}"
+
+
+def _trial_of(
+    cell: Cell, round_number: int, attempt: int, measured: Measured, notes: Mapping[str, str], folder: str
+) -> Trial:
+    found = measured.finding
+    return Trial(
+        cell=cell.id,
+        round=round_number,
+        outcome=found.outcome,
+        reason=found.reason,
+        started=measured.started,
+        seconds=measured.seconds,
+        attempts=attempt,
+        figures=found.figures,
+        readings=found.readings,
+        notes={**measured.notes, **notes},
+        folder=folder,
+    )

@@ -1,0 +1,80 @@
+"""Batches on their way to workers and back."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from matrix_runner.carry.batch_messages import Message
+    from matrix_runner.carry.cluster_interface import BadAnswer, Worker
+    from matrix_runner.carry.recorder import PoolUsed
+    from matrix_runner.decide.placement import OpenRound
+    from matrix_runner.decide.plan import Batch
+    from matrix_runner.space.space import Cell
+
+
+@dataclass
+class Flight:
+    """A batch on its way: its worker, and its cells without a record."""
+
+    token: str
+    worker: Worker
+    round: OpenRound
+    batch: Batch
+    left: dict[str, Cell]
+    names: dict[str, str]  # cells by name
+    begun: str = ""  # the cell of the trial that is under way
+    began: str = ""
+    lines: int = 0
+    sent: Counter[str] = field(default_factory=Counter)  # how often it sent a kind of message
+    folders: dict[str, str] = field(default_factory=dict)  # of the files of cells
+    task: asyncio.Task[Any] | None = None  # while its worker has it
+    lie: BadAnswer | None = None  # it sent what no worker sends
+    alone: bool = False
+    beside: int = 0  # the most others on its host at a time
+    ended: bool = False
+    refused: Message | None = None
+    leased: PoolUsed | None = None  # physical disks that the batch has
+
+
+class Flights:
+    def __init__(self) -> None:
+        self._by_token: dict[str, Flight] = {}
+        self._by_host = defaultdict[str, dict[str, Flight]](dict)
+        self.refused = 0  # messages with an unknown token, or repeated
+        self.unreturned: dict[str, PoolUsed] = {}  # by host: disks of a lost batch
+
+    def add(self, flight: Flight) -> None:
+        for other in self._by_host[flight.worker.host].values():
+            other.beside = max(other.beside, flight.beside)
+        self._by_token[flight.token] = self._by_host[flight.worker.host][flight.token] = flight
+
+    def remove(self, flight: Flight) -> None:
+        del self._by_token[flight.token], self._by_host[flight.worker.host][flight.token]
+
+    def of_worker(self, worker: Worker) -> list[Flight]:
+        return [one for one in self._by_host[worker.host].values() if one.worker.address == worker.address]
+
+    def takes(self, flight: Flight, message: Message) -> bool:
+        """Return whether this is the next line of the flight, which is then taken."""
+        is_next = (message["token"], message["line"]) == (flight.token, flight.lines)
+        flight.lines += is_next
+        self.refused += not is_next
+        return is_next
+
+    def of(self, message: Message) -> Flight:
+        return self._by_token[message["token"]]
+
+    def note_pool(self, flight: Flight, used: PoolUsed) -> None:
+        """Note a message of a batch that leased its disks, also those of a lost batch, or that returned them."""
+        flight.leased = None if flight.leased else used
+        self.unreturned.pop(used.host, None)
+
+    def lose(self, flight: Flight) -> None:
+        """Note the disks that a dead batch process had. The process of a worker that left returns them itself."""
+        if flight.leased:
+            self.unreturned[flight.worker.host] = flight.leased

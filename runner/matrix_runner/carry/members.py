@@ -1,0 +1,201 @@
+"""The coordinator's view of the workers of a cluster: checked or refused, present or absent, free or busy.
+
+The processes themselves are in carry/cluster/members.py. What is lost with a host is handled in coordinator.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from math import inf
+from secrets import token_hex
+from typing import TYPE_CHECKING
+
+from matrix_runner.base.errors import BadInput
+from matrix_runner.carry.batch_messages import CHECKED, REFUSED, BatchRequest, Message, Order, parsed
+from matrix_runner.carry.cluster_interface import BadAnswer, Cluster, SchedulerLost, Worker, WorkerLost
+from matrix_runner.decide.placement import Refusals, impossible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+PATIENCE = 60.0  # seconds after which the work of an absent host goes to another one
+MOST_ASKED = 32  # workers that are checked at a time
+CHECKS = 3  # how often a worker is asked before it is not used
+MOST_DETAILS = 10  # lines of a refusal that are shown
+_TAG = "start it with --tags, or name other tags"
+_VERDICTS = frozenset({CHECKED, REFUSED})
+RESTART = "correct this on its host, and start the worker again"
+
+
+@dataclass
+class HostState:
+    refusals: Refusals = field(default_factory=dict)
+    boot_id: str = ""
+    seen: float = -inf  # when its last worker left
+
+
+class Members:
+    def __init__(
+        self,
+        cluster: Cluster,
+        order: Order,
+        notice: Callable[[str], None],
+        clock: Callable[[], float],
+        tags: frozenset[str] = frozenset(),
+    ) -> None:
+        self._cluster, self._order, self._notice, self._clock = cluster, order, notice, clock
+        self._tags = tags  # that a worker must have
+        self._hosts: dict[str, HostState] = {}
+        self._workers: dict[str, Worker] = {}  # those in use, by address
+        self._asked = set[str]()  # addresses of workers that are being checked
+        self._unused: dict[str, Message] = {}  # why others are not used
+        self._failed = Counter[str]()  # checks of a worker that it did not survive
+        self._busy = Counter[str]()  # batches of a worker
+        self.free: dict[str, Worker] = {}  # workers in use with a free slot
+        self.refusals: dict[str, Refusals] = {}  # of hosts that cannot run all stacks
+        self.present: frozenset[str] = frozenset()  # hosts with a worker in use
+        self.absent: frozenset[str] = frozenset()  # hosts that were members and have no worker in use
+
+    def newcomers(self) -> list[Worker]:
+        """Compare with the cluster. Return workers to check, once each, and a few at a time: trials need not wait."""
+        present = {one.address: one for one in self._cluster.workers}
+        for address in self._workers.keys() - present.keys():
+            self._hosts[self._workers.pop(address).host].seen = self._clock()
+            self.free.pop(address, None)
+        self._note_hosts()
+        for address in self._unused.keys() - present.keys():
+            del self._unused[address]
+        for address, one in present.items():
+            if address not in self._unused and (missing := self._tags.difference(one.tags)):
+                self.refuse(one, {"brief": f"it has no tag {', '.join(sorted(missing))}", "resolution": _TAG})
+        known = {*self._workers, *self._unused, *self._asked}
+        found = [one for address, one in present.items() if address not in known][: MOST_ASKED - len(self._asked)]
+        self._asked.update(one.address for one in found)
+        return found
+
+    async def check(self, worker: Worker) -> bool:
+        """Ask a host what it can run. Return whether it was restarted since it was asked before."""
+        found: list[Message] = []
+        request = BatchRequest(token=token_hex(8), order=self._order)
+        try:
+            await self._cluster.carry_out(worker, request, lambda line: _add_verdict(found, parsed(line)))
+            if not any(message["event"] in _VERDICTS for message in found):
+                raise BadAnswer("it did not answer what it can run")
+        except SchedulerLost:
+            pass  # the worker is asked again when the scheduler is back
+        except WorkerLost as lost:
+            self._failed[worker.address] += CHECKS if isinstance(lost, BadAnswer) else 1
+            if self._failed[worker.address] >= CHECKS:
+                self.refuse(worker, {"brief": lost.brief, "details": lost.details, "resolution": RESTART})
+        finally:
+            self._asked.discard(worker.address)
+        for message in found:
+            if message["event"] == CHECKED:
+                return self._accept(worker, message)
+            if message["event"] == REFUSED:
+                self.refuse(worker, {**message, "resolution": _on_its_host(worker, message["resolution"])})
+        return False
+
+    def _accept(self, worker: Worker, checked: Message) -> bool:
+        before = self._hosts.get(worker.host)
+        self._hosts[worker.host] = state = HostState(checked["refusals"], checked["boot_id"])
+        self.refusals = {host: one.refusals for host, one in self._hosts.items() if one.refusals}
+        if worker.slots > 1 and (why := self._order.one_at_a_time):
+            self._notice(f"{worker.host} gets one rig at a time: {why}")
+            worker = replace(worker, slots=1)
+        if worker.slots > checked["rigs"]:
+            self._notice(f"{worker.host} has room for {checked['rigs']} of {worker.slots} rigs of this matrix")
+            worker = replace(worker, slots=checked["rigs"])
+        self._workers[worker.address] = worker
+        self._update(worker)
+        self._note_hosts()
+        return before is not None and before.boot_id != state.boot_id
+
+    def refuse(self, worker: Worker, why: Message) -> None:
+        if worker.address in self._unused:
+            return
+        self._workers.pop(worker.address, None)
+        self.free.pop(worker.address, None)
+        self._note_hosts()
+        self._unused[worker.address] = why = {"host": worker.host, "details": "", **why}
+        # Workers without the wanted tags are left out on purpose.
+        remedy = f"\n→ {why['resolution']}" if why["resolution"] not in {"", _TAG} else ""
+        self._notice(_with_details(f"a worker on {worker.host} is not used: {why['brief']}", why) + remedy)
+
+    def _note_hosts(self) -> None:
+        self.present = frozenset(one.host for one in self._workers.values())
+        self.absent = frozenset(self._hosts.keys() - self.present)
+
+    def begin(self, worker: Worker) -> None:
+        self._busy[worker.address] += 1
+        self._update(worker)
+
+    def end(self, worker: Worker) -> None:
+        self._busy[worker.address] -= 1
+        self._update(worker)
+
+    def _update(self, worker: Worker) -> None:
+        free = worker.address in self._workers and self._busy[worker.address] < worker.slots
+        if free:
+            self.free[worker.address] = worker
+        else:
+            self.free.pop(worker.address, None)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self._workers or self._asked)
+
+    def awaited(self) -> set[str]:
+        """Return the hosts that are present or may come back soon."""
+        absent = {host for host, state in self._hosts.items() if self._clock() - state.seen < PATIENCE}
+        return absent | self.present
+
+    def require_usable(self) -> None:
+        """Raise BadInput if all workers are refused, and no host may come back soon."""
+        if self._unused and self.is_empty and not self.awaited():
+            raise _unusable(list(self._unused.values()))
+
+    def can_run(self, stacks: Mapping[str, str]) -> bool:
+        """Return whether each stack (label by key) has a host. Raise BadInput if no worker is left to ask."""
+        known = {one.host: self._hosts[one.host].refusals for one in self._workers.values()}
+        lines = list(impossible(stacks, known)) if known else []
+        if known and not lines:
+            return True
+        if self._asked:
+            return False
+        if self._unused and not known:
+            raise _unusable(list(self._unused.values()))
+        if lines:
+            raise BadInput(
+                f"no host of the cluster can run {len(lines):,} of {len(stacks):,} stacks",
+                details="\n".join(f"- {line}" for line in lines[:20]),
+                resolution="start a worker on a host that can, or leave these stacks out with --only",
+            )
+        return False
+
+
+def _add_verdict(found: list[Message], message: Message) -> None:
+    if message["event"] in _VERDICTS:
+        if found:
+            raise BadAnswer("it answered twice what it can run")
+        found.append(message)
+
+
+def _on_its_host(worker: Worker, resolution: str) -> str:
+    return f"on {worker.host}, {resolution}; then start its worker again" if resolution else RESTART
+
+
+def _with_details(text: str, why: Message) -> str:
+    return "\n".join([text, *(f"  {line.strip()}" for line in why["details"].splitlines()[:MOST_DETAILS])])
+
+
+def _unusable(reasons: list[Message]) -> BadInput:
+    first, *others = reasons
+    if not others:
+        return BadInput(f"{first['host']}: {first['brief']}", details=first["details"], resolution=first["resolution"])
+    return BadInput(
+        "no worker of the cluster can be used",
+        details="\n".join(dict.fromkeys(_with_details(f"- {one['host']}: {one['brief']}", one) for one in reasons)),
+        resolution=first["resolution"],
+    )

@@ -1,0 +1,335 @@
+"""One stack on one rig: its set-up and tear-down, what a failure of them means, and the trials on it."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.base.process import run_to_end
+from matrix_runner.carry.disk_samples import sample_disks
+from matrix_runner.carry.trial_result import Finding, TrialOutput, evidence, finding, notes_of, split_outputs
+from matrix_runner.decide import costs
+from matrix_runner.language.metrics import DECIMALS
+from matrix_runner.language.pts import PtsWorkload
+from matrix_runner.language.replay import ReplayWorkload
+from matrix_runner.language.sync_workload import SyncWorkload
+from matrix_runner.machines.base import Machine, Rig, RigLost, Step, StepResult
+from matrix_runner.records.counters import (
+    FULL,
+    TrialUse,
+    buses,
+    count_cache_flushes,
+    lost_to_others,
+    notes,
+    observe_use,
+    transit_share,
+)
+from matrix_runner.records.fio_output import mark_synthetic
+from matrix_runner.records.record import HOST_LIMITED, REPLAY, SATURATED, SLOW, UNSETTLED, Outcome
+from matrix_runner.scripts.cell import (
+    CellScripts,
+    Rendered,
+    StackScripts,
+    cell_scripts,
+    files_of,
+    job,
+    stack_scripts,
+    trial_seed,
+)
+from matrix_runner.scripts.replay import NAME as TRACE
+from matrix_runner.simdisks.server import overload_of
+from matrix_runner.space.size_checks import NO_MODEL_OF_TRIMS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from matrix_runner.language.matrix import Matrix
+    from matrix_runner.language.workload import Workload
+    from matrix_runner.records.fio_output import Figures
+    from matrix_runner.records.replay_output import ReplayReport
+    from matrix_runner.scripts.stack import StackView
+    from matrix_runner.simdisks.clib import Report
+    from matrix_runner.space.space import Cell, Stack
+
+
+class SetUpFailed(HarnessBroken):
+    pass
+
+
+class LostInSetUp(RigLost):
+    pass
+
+
+class NotOnThisKernel(HarnessBroken):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    finding: Finding
+    started: str
+    seconds: float
+    notes: Mapping[str, str]
+    scripts: Mapping[str, str]
+    outputs: Mapping[str, str]
+
+
+class StackOnRig:
+    def __init__(
+        self, matrix: Matrix, stack: Stack, rig: Rig, scripts: StackScripts, own: Path | None, *, invented: bool = False
+    ) -> None:
+        self._matrix, self._stack, self._rig, self._scripts, self._own = matrix, stack, rig, scripts, own
+        self._disks = matrix.every_disk()
+        self._invented = invented  # the results of the rig are synthetic
+        self._rendered: Rendered = {}
+        self.set_up_log = ""
+
+    @property
+    def view(self) -> StackView:
+        return self._scripts.stack
+
+    @classmethod
+    async def build(
+        cls,
+        matrix: Matrix,
+        stack: Stack,
+        rig: Rig,
+        machine: Machine,
+        own: Path | None,
+        keep: Callable[[StackScripts], None] | None = None,
+    ) -> StackOnRig:
+        """Run the set-up, after `keep` got its scripts. Raise NotOnThisKernel, SetUpFailed or LostInSetUp."""
+        if missing := _missing_modules(stack, rig.facts):
+            raise NotOnThisKernel(missing)
+        if not machine.zeroed and assumes_zeros(stack):
+            raise SetUpFailed(
+                f"sync: assume-clean needs zeroed disks, but the disks of {machine.name} may have other content"
+            )
+        scripts = stack_scripts(stack, rig.disks, zeroed=machine.zeroed, own=own)
+        built = cls(matrix, stack, rig, scripts, own, invented=machine.synthetic)
+        if keep:
+            keep(scripts)
+        deadline = costs.set_up(stack.layers.value, stack.disks) * stack.slow
+        try:
+            await built._set_up(deadline)
+        except BaseException:
+            if not machine.disposable:
+                # A partial stack would block the next one. If its tear-down fails too, the first error is reported.
+                with suppress(RigLost):
+                    await run_to_end(built.tear_down())
+            raise
+        return built
+
+    async def _set_up(self, deadline: float) -> None:
+        try:
+            result = await _run_step(self._rig, "set-up", self._scripts.set_up, deadline)
+        except RigLost as lost:
+            raise LostInSetUp(f"set-up: {lost.brief}", tail=lost.tail, resolution=lost.resolution) from lost
+        self.set_up_log = result.output
+        if result.status != 0:
+            raise SetUpFailed(f"set-up failed: {evidence(result.output)}", details=result.output[-4000:])
+
+    def scripts_of(self, cell: Cell) -> dict[str, str]:
+        return files_of(self._scripts, self._cell_scripts(cell))
+
+    def _cell_scripts(self, cell: Cell) -> CellScripts:
+        return cell_scripts(cell, self._scripts.stack, self._own, self._matrix.monitor, self._rendered)
+
+    async def tear_down(self) -> None:
+        """Take the stack apart on a rig that outlives it. After two failed tries, the rig is lost."""
+        for last_try in (False, True):
+            result = await _run_step(self._rig, "tear-down", self._scripts.tear_down, costs.GRACE * self._stack.slow)
+            if result.status == 0:
+                return
+            if last_try:
+                raise RigLost(f"tear-down failed: {evidence(result.output)}", tail=result.output[-4000:])
+
+    async def measure(self, cell: Cell, round_number: int) -> Measured:
+        scripts = self._cell_scripts(cell)
+        fio_job = job(cell, self._scripts.stack, trial_seed(self._matrix.seed, cell.id, round_number), self._own)
+        work, slow = cell.work, self._stack.slow
+        faults = self._stack.faults
+        slowest = costs.slowest_request(work, self._disks)
+        deadline = costs.deadline(work, cell.span, cell.files.total if cell.files else 0, slowest)
+        deadline += costs.flush_seconds(work, self._matrix.machine.memory, slowest)
+        started, clock = datetime.now(UTC), time.monotonic()
+        self._rig.arm(faults)
+        async with sample_disks(self._rig, slow) as service:
+            results = await self._rig.run(
+                _steps(scripts, fio_job, shared_shell=self._own is None),
+                expected=costs.expected(work) * slow,
+                deadline=costs.with_faults(deadline, work, faults, slowest) * slow,
+            )
+        output = split_outputs(results, work, invented=self._invented, slow=slow)
+        aftermath = ""  # the state of the stack after its disks failed
+        if faults and output.steps[-1].name == "measure":
+            aftermath = (await _run_step(self._rig, "aftermath", self._scripts.aftermath)).output
+        done = service.since(sum(one.seconds for one in output.steps if one.name != "measure"))
+        found = self._find(output, work, done, alone=isinstance(work, SyncWorkload) and not fio_job)
+        # fio's run time lacks that of the verification.
+        timed = None if work.verifies or isinstance(work, PtsWorkload) else found.figures
+        beside = observe_use(output.before, output.after, found.readings, timed, work, slow)
+        strain = self._matrix.machine.strain
+        overload = host_limited(done, work, strain, beside) if done else busy_host(timed, work, strain, beside)
+        if found.replay:
+            kept_up = kept_pace(done, strain, found.replay.seconds)
+            overload = {**overload, **late_replay(found.replay, work.runtime or 0.0, overload, kept_up=kept_up)}
+        return Measured(
+            finding=found,
+            started=started.isoformat(timespec="milliseconds"),
+            seconds=time.monotonic() - clock,
+            notes={
+                **self._notes(),
+                **self._faults(output.steps),
+                **notes_of(aftermath),
+                **overload,
+                **output.notes,
+                **found.notes,
+                **({UNSETTLED: found.unsettled} if found.unsettled else {}),
+                **({"verified": found.verified} if found.verified else {}),
+                **self._bottleneck(beside, found.figures, work, done, overload.get(HOST_LIMITED, "")),
+            },
+            scripts=files_of(self._scripts, scripts),
+            outputs={
+                **_outputs(output.steps, fio_job, self.set_up_log, aftermath),
+                **output.files,
+                **{name: mark_synthetic(text) if self._invented else text for name, text in found.files.items()},
+                **service.files(),
+                **(beside.files() if beside else {}),
+            },
+        )
+
+    def _find(self, output: TrialOutput, work: Workload, done: Sequence[Report], *, alone: bool) -> Finding:
+        found = finding(
+            output.steps,
+            work.phases,
+            self._stack.slow,
+            output.sync if isinstance(work, SyncWorkload) else None,
+            alone=alone,
+            verifies=work.verifies,
+            replay=output.replay if isinstance(work, ReplayWorkload) else None,
+            pts=work if isinstance(work, PtsWorkload) else None,
+        )
+        ages = all(disk.physics and disk.physics.ages for disk in self._disks)
+        if work.trims and done and not ages:  # a matrix for physical disks, on simulated ones
+            return Finding(Outcome.BROKEN, NO_MODEL_OF_TRIMS, readings=found.readings)
+        return found
+
+    def _bottleneck(
+        self, beside: TrialUse | None, figures: Figures | None, work: Workload, done: Sequence[Report], overload: str
+    ) -> dict[str, str]:
+        if beside is None or figures is None:
+            return {}
+        spares = sum(getattr(layer, "spare", 0) for layer in self._stack.layers.value)
+        links = buses(self._matrix.every_disk(), done, beside.seconds)
+        return notes(count_cache_flushes(beside, done), figures, work, spares, links, overload)
+
+    def _notes(self) -> dict[str, str]:
+        ways = {layer.resync for layer in self._scripts.stack.layers if layer.resync}
+        resync = {"resync": ", ".join(sorted(ways))} if ways else {}
+        slow = {SLOW: str(self._stack.slow)} if self._stack.slow > 1 else {}
+        return {"kernel": self._rig.facts["kernel"], **notes_of(self.set_up_log), **resync, **slow}
+
+    def _faults(self, results: Sequence[StepResult]) -> dict[str, str]:
+        if not self._stack.faults:
+            return {}
+        used = {self._rig.disks.index(disk) for disk in self.view.disks}
+        lasted = results[-1].seconds / self._stack.slow if results[-1].name == "measure" else 0.0
+        unused, late = " (which this layout does not use)", " (after the end of the work)"
+        marks = (unused if one.disk not in used else late if one.at > lasted > 0 else "" for one in self._stack.faults)
+        faults = [f"{fault}{mark}" for fault, mark in zip(self._stack.faults, marks, strict=True)]
+        return {"faults": "; ".join(faults)}
+
+
+def assumes_zeros(stack: Stack) -> bool:
+    return any(getattr(layer, "sync", "") == "assume-clean" for layer in stack.layers.value)
+
+
+async def tear_down_remains(rig: Rig, scripts: StackScripts) -> bool:
+    await _run_step(rig, "activate", scripts.activate)
+    return (await _run_step(rig, "tear-down", scripts.tear_down)).status == 0
+
+
+async def _run_step(rig: Rig, name: str, script: str, deadline: float = costs.GRACE) -> StepResult:
+    (result,) = await rig.run([Step(name, script)], expected=0.0, deadline=deadline)
+    return result
+
+
+def _missing_modules(stack: Stack, facts: Mapping[str, str]) -> str:
+    without = set(facts.get("without", "").split())
+    needed = ((layer, module) for layer in stack.layers.value for module in layer.modules)
+    found = [f'"{module}" ({layer.title})' for layer, module in needed if module in without]
+    return f"this kernel ({facts.get('kernel', '?')}) has no {', '.join(dict.fromkeys(found))}" if found else ""
+
+
+def host_limited(
+    done: Sequence[Report], work: Workload, bound: float, beside: TrialUse | None = None
+) -> dict[str, str]:
+    """Return the share of time lost to the host, with a note if it exceeds the bound.
+
+    Work with pauses leaves disks idle on purpose, so there the way of its requests counts.
+    """
+    overload = overload_of(done)
+    if overload and work.pauses:
+        transit = transit_share(beside, done) if beside else 0.0
+        overload = replace(overload, starved=0.0, crowded=0.0, transit=transit)
+    if overload is None:
+        return {}
+    share = {"host_limited_share": f"{overload.share:.{DECIMALS['host_limited_share']}f}"}
+    return {**share, HOST_LIMITED: str(overload)} if overload.exceeds(bound) else share
+
+
+def busy_host(figures: Figures | None, work: Workload, bound: float, beside: TrialUse | None) -> dict[str, str]:
+    """Return a note if other programs, or other virtual machines, left too little of the processors.
+
+    Disks without a model cannot tell how much time was lost, so this is a bound of it.
+    """
+    if figures is None or beside is None:
+        return {}
+    programs, machines = lost_to_others(beside, figures, work)
+    lost = programs + machines
+    text = f"{lost:.1%} (other programs {programs:.1%}, other machines {machines:.1%})"
+    return {HOST_LIMITED: text, "host_limited_share": f"{lost:.4f}"} if lost > bound else {}
+
+
+def kept_pace(done: Sequence[Report], bound: float, seconds: float) -> bool:
+    """Return whether disks delayed a late replay, not the host: disks without a model, or a full one that lost no time.
+
+    If the disks were often idle, a slow guest may be the reason, so the answer is no.
+    """
+    overload = overload_of(done)
+    is_full = max((one.occupied for one in done), default=0.0) >= FULL * seconds
+    return not done or bool(overload and not overload.exceeds(bound) and is_full)
+
+
+def late_replay(report: ReplayReport, length: float, overload: Mapping[str, str], *, kept_up: bool) -> dict[str, str]:
+    """Return the notes of a replay of `length` seconds. One that fell behind is saturated if the host kept up."""
+    found = {REPLAY: str(report)}
+    if not report.fell_behind:
+        return found
+    behind = f"{max(0.0, 1 - length / report.seconds):.1%} (the replay fell behind its trace: {report})"
+    return {**found, **({SATURATED: behind} if kept_up else {HOST_LIMITED: overload.get(HOST_LIMITED, behind)})}
+
+
+def _steps(scripts: CellScripts, fio_job: str, *, shared_shell: bool) -> list[Step]:
+    files = {name: text for name, text in (("job.fio", fio_job), (TRACE, scripts.trace)) if text}
+    return [
+        Step("tune", scripts.tune),
+        Step("verify", scripts.verify, continues_shell=shared_shell),
+        Step("measure", scripts.measure, files, continues_shell=shared_shell),
+        *([Step("samples", scripts.samples)] if scripts.samples else []),
+        *([Step("profile", scripts.profile)] if scripts.profile else []),
+    ]
+
+
+def _outputs(results: Sequence[StepResult], fio_job: str, set_up_log: str, aftermath: str) -> dict[str, str]:
+    logs = {"set-up.log": set_up_log, **({"aftermath.log": aftermath} if aftermath else {})}
+    measured = "fio.json" if fio_job else "measure.log"
+    names = {"tune": "tune.log", "verify": "read-back.tsv", "measure": measured}
+    outputs = {names[result.name]: result.output for result in results if result.output}
+    return {**({"job.fio": fio_job} if fio_job else {}), **logs, **outputs}

@@ -1,0 +1,1 @@
+"""Decide what to measure next, where, and for how long."""

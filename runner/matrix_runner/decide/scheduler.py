@@ -1,0 +1,230 @@
+"""The choice of the next trials from the records of a run; when a cell is given up. It does no I/O, and does not wait.
+
+The order in a round is in plan.py, the choice within a budget in budget.py, the rule of `until:` in
+statistics/stopping.py, that of `--until-decided` in answers/verdicts.py, and that of `find:` in answers/knee.py.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from matrix_runner.answers.knee import Searches
+from matrix_runner.decide.budget import NOTHING, Spending, Wish, choose_affordable
+from matrix_runner.records.record import Attempt, CellRow, Outcome, Trial
+from matrix_runner.statistics.stopping import Rule, is_precise, relative_error
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from matrix_runner.answers.verdicts import Steering
+    from matrix_runner.decide.plan import Batch, Plan
+    from matrix_runner.space.space import Cell, Stack
+
+
+TRIES = 2  # number of lost rigs after which a trial is broken and its cell is quarantined
+
+
+@dataclass
+class Records:
+    #: Each recorded trial by cell and round, with its bandwidth (reads and writes together) or the rate of its sync.
+    trials: dict[tuple[str, int], float | None] = field(default_factory=dict)
+    last_round: int = 0
+    #: Attempts that lost their rig, by cell and round.
+    lost: dict[tuple[str, int], list[Attempt]] = field(default_factory=dict)
+    retried: dict[tuple[str, int], int] = field(default_factory=dict)
+    #: Seconds spent on attempts that lost their rig.
+    spent: dict[tuple[str, int], float] = field(default_factory=lambda: defaultdict(float))
+    quarantined: dict[str, str] = field(default_factory=dict)
+
+    def add(self, trial: Trial) -> None:
+        figures = trial.counted
+        self.trials[trial.cell, trial.round] = None if figures is None else figures.deciding_rate
+        self.last_round = max(self.last_round, trial.round)
+        if trial.outcome is Outcome.BROKEN and len(self.attempts(trial.cell, trial.round)) >= TRIES:
+            self.quarantined[trial.cell] = trial.reason
+
+    def rates(self, cell: str) -> list[float]:
+        """Return the rates of a cell in the order of its rounds."""
+        found = (self.trials.get((cell, round_number)) for round_number in range(1, self.last_round + 1))
+        return [rate for rate in found if rate is not None]
+
+    def lose(self, attempt: Attempt) -> None:
+        self.lost.setdefault((attempt.cell, attempt.round), []).append(attempt)
+
+    def attempts(self, cell: str, round_number: int) -> list[Attempt]:
+        """Return the attempts since the last `--retry-broken`."""
+        before = self.retried.get((cell, round_number), 0)
+        return [attempt for attempt in self.lost.get((cell, round_number), ()) if attempt.number > before]
+
+    def next_attempt(self, cell: str, round_number: int) -> int:
+        return self.retried.get((cell, round_number), 0) + len(self.attempts(cell, round_number)) + 1
+
+
+class Scheduler:
+    def __init__(
+        self,
+        plan: Plan,
+        records: Records | None = None,
+        spending: Spending | None = None,
+        steering: Steering | None = None,
+    ) -> None:
+        self.plan, self.spending = plan, spending or Spending()
+        self.records = records or Records()
+        self._steering = steering  # chooses cells beyond the minimum; None: each cell by its own interval
+        self._searched = {cell.id: cell for cell in plan.searched_cells()}
+        rows = (CellRow(cell.id, cell.name, cell.axes) for cell in self._searched.values())
+        self._searches = Searches(rows, plan.finds, self._rule)
+        self.short = self.left_out = 0  # trials without budget: of the minimum, and of all
+
+    # --- records ---
+
+    def start(
+        self, trials: Iterable[Trial], attempts: Iterable[Attempt], retried: Mapping[tuple[str, int], int]
+    ) -> None:
+        self.records = Records(retried=dict(retried))
+        for attempt in attempts:
+            self.records.lose(attempt)
+        for trial in trials:
+            self._add(trial)
+
+    def _add(self, trial: Trial) -> None:
+        self.records.add(trial)
+        self._searches.add(trial)
+        if self._steering:
+            self._steering.add(trial)
+
+    def charge(self, stacks: Iterable[tuple[str, float]], trials: Iterable[Trial]) -> None:
+        if not self.spending.is_limited:
+            return
+        cells = {cell.id: cell for cell in self.plan.selection.cells()}
+        by_key = {cell.stack.key: cell.stack for cell in cells.values()}
+        for key, seconds in stacks:
+            if stack := by_key.get(key):
+                self.spending.spend_on_stack(stack)
+                self.spending.record_set_up(stack, seconds)
+        for trial in trials:
+            self.spending.add(trial, cells[trial.cell])
+
+    def add(self, trial: Trial, cell: Cell) -> None:
+        self._add(trial)
+        self.spending.add(trial, cell)
+
+    def lose(self, attempt: Attempt, seconds: float = 0.0) -> None:
+        self.records.lose(attempt)
+        self.records.spent[attempt.cell, attempt.round] += seconds
+
+    # --- decisions ---
+
+    def rounds(self) -> Iterator[int]:
+        for round_number in self._steering.rounds if self._steering else self.plan.rounds:
+            weights = self._weights(round_number)
+            if weights is not None and not weights and not (self._searched and self._wanted(round_number)):
+                return
+            if weights and self._affordable_cells(round_number) == set() and (wanted := self._wanted(round_number)):
+                self.left_out += len(wanted)
+                return
+            yield round_number
+
+    def batches(self, round_number: int) -> Iterator[tuple[Batch, deque[Cell]]]:
+        affordable = self._affordable_cells(round_number)
+        for batch in self.plan.batches(round_number):
+            wanted = [cell for cell in batch.cells if self.is_wanted(cell, round_number)]
+            cells = deque(cell for cell in wanted if affordable is None or cell.id in affordable)
+            self.left_out += len(wanted) - len(cells)
+            if cells:
+                yield batch, cells
+
+    def is_wanted(self, cell: Cell, round_number: int) -> bool:
+        if (cell.id, round_number) in self.records.trials or self.conclusion(cell, round_number):
+            return False
+        weights = self._weights(round_number)
+        if cell.id in self._searched and cell.id in self._searches.wanted(cell.id, round_number):
+            return True
+        if weights is None:
+            return cell.id not in self._searched and not is_precise(self.records.rates(cell.id), self._rule)
+        return cell.id in weights
+
+    def following(self, cell: Cell, round_number: int, queued: Collection[Cell]) -> list[Cell]:
+        """Return the cells that a search tries next in this round, after a trial of one of its cells."""
+        if cell.id not in self._searched:
+            return []
+        waiting = {one.id for one in queued}
+        found = [self._searched[one] for one in self._searches.wanted(cell.id, round_number) if one not in waiting]
+        return [one for one in found if self.is_wanted(one, round_number)]
+
+    def conclusion(self, cell: Cell, round_number: int) -> Trial | None:
+        """Return the record of a trial that needs no measurement: broken after lost rigs, or skipped in quarantine."""
+        if (cell.id, round_number) in self.records.trials:
+            return None
+        attempts = self.records.attempts(cell.id, round_number)
+        if len(attempts) >= TRIES:
+            reasons = join_reasons([attempt.reason for attempt in attempts])
+            spent = self.records.spent[cell.id, round_number]
+            started, number = attempts[0].started, attempts[-1].number
+            return Trial(cell.id, round_number, Outcome.BROKEN, reasons, started, spent, number)
+        if reason := self.records.quarantined.get(cell.id):
+            return Trial(cell.id, round_number, Outcome.SKIPPED, f"quarantined: {reason}")
+        return None
+
+    def affordable(self, stack: Stack | None, cells: deque[Cell], round_number: int) -> bool:
+        """Drop cells without budget; charge the first remaining one, if any, and the set-up of `stack`."""
+        spending = self.spending
+        set_up = NOTHING if stack is None else spending.of_stack(stack)
+        while cells and spending.is_bounded and not spending.affords(set_up + spending.of_cell(cells[0])):
+            cells.popleft()
+            self.left_out += 1
+            self.short += round_number <= self.plan.repeat.min
+        if not cells:
+            return False
+        if stack is None:
+            spending.spend_on_cell(cells[0])
+        else:
+            spending.spend_on_stack(stack)
+        return True
+
+    def count_missing(self) -> int:
+        """Return the number of trials of the minimum without a record, of a run whose budget did not end."""
+        least = self.plan.repeat.min
+        recorded = sum(number <= least for _, number in self.records.trials)
+        if self.spending.is_limited or recorded == least * self.plan.selection.count():
+            return 0
+        return sum(len(self._wanted(number)) for number in range(1, least + 1))
+
+    def count_added(self, round_number: int) -> int:
+        """Return the number of trials that undecided guidelines add in a round."""
+        if self._steering is None or round_number <= self.plan.repeat.min:
+            return 0
+        affordable = self._affordable_cells(round_number)
+        return sum(affordable is None or cell.id in affordable for cell in self._wanted(round_number))
+
+    def _wanted(self, round_number: int) -> list[Cell]:
+        cells = (cell for batch in self.plan.batches(round_number) for cell in batch.cells)
+        return [cell for cell in cells if self.is_wanted(cell, round_number)]
+
+    def _affordable_cells(self, round_number: int) -> set[str] | None:
+        if not self.spending.is_limited or round_number <= self.plan.repeat.min:
+            return None
+        wanted = self._wanted(round_number)
+        errors = {cell.id: relative_error(self.records.rates(cell.id), self._rule) for cell in wanted}
+        weights = {**errors, **(self._weights(round_number) or {})}
+        wishes = [Wish(cell.id, cell.stack.key, weights[cell.id], self.spending.of_cell(cell)) for cell in wanted]
+        set_ups = {cell.stack.key: self.spending.of_stack(cell.stack) for cell in wanted}
+        return choose_affordable(wishes, set_ups, self.spending.left)
+
+    def _weights(self, round_number: int) -> Mapping[str, float] | None:
+        if self._steering is None or round_number <= self.plan.repeat.min:
+            return None
+        return self._steering.wanted(round_number)
+
+    @property
+    def _rule(self) -> Rule:
+        repeat = self.plan.repeat
+        return Rule(repeat.min, repeat.max, repeat.until, repeat.confidence)
+
+
+def join_reasons(reasons: Sequence[str]) -> str:
+    if len(set(reasons)) == 1:
+        return reasons[0]
+    return "; ".join(f"{number}. {reason}" for number, reason in enumerate(reasons, start=1))

@@ -1,1 +1,0 @@
-"""Guidelines: claims about figures, and verdicts from trials."""

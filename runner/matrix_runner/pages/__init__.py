@@ -1,0 +1,1 @@
+"""Texts from answers: one module per format or part of a report."""

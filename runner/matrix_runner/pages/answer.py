@@ -1,0 +1,393 @@
+"""The rankings of a run in words: which stack is fastest, for what, and by how much."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from matrix_runner.answers.ranking import EQUAL, RankedStack, Ranking, Standing
+from matrix_runner.pages.marks import HOST_LIMITED
+from matrix_runner.pages.ranking_terms import (
+    FIRM,
+    WITHIN,
+    figure_of,
+    join,
+    join_few,
+    layout_name,
+    mark,
+    marked_name,
+    name_stacks,
+    percent,
+    percent_at_most,
+    ratio_of,
+    stack_name,
+    standing_of,
+    workload_name,
+)
+from matrix_runner.pages.table import escape_markdown
+from matrix_runner.pages.terminal_text import times_alike
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from matrix_runner.records.record import CellRow
+
+MOST_LINES, _SHORT = 12, 9  # lines of the short answer before wrapping; lines of workloads if some are left out
+_GROUPS, _NAMED = 4, 2  # groups of the short answer; slower stacks that a line names
+_ENOUGH = 2  # trials that make an interval
+_FAR = 1.0  # bounds of larger differences (1: twice as fast) are not shown
+_CUT, _MORE, _TOO_SLOW = "…", "more trials needed", "this host is too slow to tell"
+_TIED = "cannot be told apart"
+_PAIRWISE = (
+    "Each interval applies to its own pair only; which stacks may be fastest is tested for all together.",
+    "So a stack can be `cannot tell` though its interval excludes 1.",
+    "The fastest stack was chosen from the same trials, so its lead may look larger than it is.",
+)
+UNKNOWN_LOSSES: Mapping[str, int] = MappingProxyType({})
+SYNTHETIC = "These figures are synthetic: the dry machine invents them. They are not measurements."
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    heading: str
+    lines: tuple[str, ...] = ()
+    leads: tuple[float, ...] = ()  # how many times as fast as the next stack the fastest is, line by line
+
+    def shorten(self, room: int) -> Group:
+        left = len(self.lines) - (room - 1)
+        if left < 2:  # a summary takes a line too
+            return self
+        rest = self.leads[room - 1 :]
+        span = " to ".join(dict.fromkeys(times_alike(min(rest), max(rest))))
+        return Group(self.heading, (*self.lines[: room - 1], f"{_CUT} and {left} more, {span} as fast as the next"))
+
+
+@dataclass(frozen=True, slots=True)
+class ShortAnswer:
+    title: str
+    groups: tuple[Group, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def is_cut(self) -> bool:
+        return any(line.startswith(_CUT) for group in self.groups for line in (group.heading, *group.lines))
+
+
+def summarize_rankings(
+    rankings: Sequence[Ranking],
+    losses: Mapping[str, int] = UNKNOWN_LOSSES,
+    *,
+    synthetic: bool,
+    over: bool,
+    most: int = MOST_LINES,
+) -> ShortAnswer | None:
+    """Summarise rankings in about `most` lines. `losses`: by stack, how many disks may fail before data is lost."""
+    if not rankings:
+        return None
+    groups = tuple(_shorten(list(_groups(rankings)), most))
+    confidence = f" ({rankings[0].confidence * 100:g} % confidence)" if _has_intervals(rankings) else ""
+    title = f"Fastest stack by workload{'' if over else ', so far'}{confidence}:"
+    notes = list(_notes(rankings, losses, synthetic=synthetic, over=over))
+    if over and any(_MORE in line for group in groups for line in (group.heading, *group.lines)):
+        notes.insert(0, "For more trials, raise `repeat:` and run the same command again: it adds them to this run.")
+    return ShortAnswer(title, groups, tuple(notes))
+
+
+def _groups(rankings: Sequence[Ranking]) -> Iterator[Group]:
+    leading: dict[tuple[str, ...], list[Ranking]] = {}
+    alone = [one for one in rankings if not one.compared]
+    for one in (one for one in rankings if one.compared):
+        leading.setdefault(_contenders(one) if one.slower else (), []).append(one)
+    alike = leading.pop((), [])
+    for names, several in sorted(leading.items(), key=lambda item: (-len(item[1]), len(item[0]))):
+        yield _group_of_leaders(names, several, len(rankings))
+    limited = [one for one in alike if _is_host_limited(one)]
+    if limited:
+        lost = max(stack.lost_share for one in limited for stack in one.leaders)
+        works = f"{_name_any(limited, len(rankings))} (up to {percent(lost)} of the time lost)"
+        yield Group(f"This host is too slow to tell which stack is fastest for {works}.")
+    if alike := [one for one in alike if one not in limited]:
+        if all(one.trials < _ENOUGH for one in alike):
+            yield _single_trials(alike)
+        else:
+            difference = _difference(alike)
+            if difference == WITHIN:
+                yield Group(f"The stacks are {difference} for {_name_workloads(alike, len(rankings))}.")
+            else:
+                yield Group(f"The stacks {_TIED} for {_name_any(alike, len(rankings))} ({difference}).")
+    if alone:
+        why = "the stack with the highest figure cannot be compared with another"
+        yield Group(f"No answer for {_name_any(alone, len(rankings))}: {why}.")
+
+
+def _is_host_limited(one: Ranking) -> bool:
+    return any(stack.standing is Standing.HOST_LIMITED for stack in one.leaders)
+
+
+def _has_intervals(rankings: Sequence[Ranking]) -> bool:
+    return any(one.trials >= _ENOUGH for one in rankings)
+
+
+def _shorten(groups: Sequence[Group], most: int) -> Iterator[Group]:
+    if sum(1 + len(group.lines) for group in groups) <= most:
+        yield from groups
+        return
+    shown = groups[:_GROUPS]
+    for group in shown:
+        yield group.shorten(max(2, min(4, _SHORT // len(shown) - 1)))
+    if left := len(groups) - len(shown):
+        yield Group(f"{_CUT} and {left} more such list{'s' if left > 1 else ''} of workloads")
+
+
+def answer_lines(words: ShortAnswer, width: int) -> Iterator[str]:
+    yield from _wrap(words.title, "", width)
+    for group in words.groups:
+        yield from _wrap(group.heading, "  ", width)
+        for line in group.lines:
+            yield from _wrap(line, "    ", width)
+    for note in words.notes:
+        yield from _wrap(note, "", width)
+
+
+def _wrap(text: str, indent: str, width: int) -> list[str]:
+    hanging = f"{indent}  "
+    lines = textwrap.wrap(
+        text, max(20, width), initial_indent=indent, subsequent_indent=hanging, break_on_hyphens=False
+    )
+    return [line.replace(FIRM, " ") for line in lines]
+
+
+def answer_as_markdown(words: ShortAnswer) -> str:
+    lines = [f"**{escape_markdown(words.title)}**", ""]
+    for group in words.groups:
+        lines.append(f"- {escape_markdown(group.heading)}")
+        lines += [f"  - {escape_markdown(line)}" for line in group.lines]
+    return "\n".join([*lines, *(f"\n{escape_markdown(note)}" for note in words.notes)]).replace(FIRM, " ") + "\n"
+
+
+def full_answer(
+    rankings: Sequence[Ranking],
+    losses: Mapping[str, int] = UNKNOWN_LOSSES,
+    *,
+    synthetic: bool,
+    over: bool,
+    part: str = "",
+) -> str:
+    """Return all rankings. `part`: the cells that they are of, if not of all."""
+    confidence = f"{rankings[0].confidence * 100:g} % confidence"
+    lines = [
+        f"The stacks of each workload, the fastest first{'' if over else ', so far'}.",
+        f"A ratio is how many times as fast the fastest one is ({confidence}).",
+        *(_PAIRWISE if _has_intervals(rankings) else ()),
+        *[SYNTHETIC] * synthetic,
+        *([f"These are {part}."] if part else ()),
+    ]
+    for one in rankings:
+        rows = [(marked_name(s), figure_of(one, s), ratio_of(s), standing_of(s, one)) for s in one.stacks]
+        rows += [(stack_name(cell), "no figures", "", "") for cell in one.missing]
+        rows += [(stack_name(cell), "", "", "not ranked: degraded") for cell in one.degraded]
+        name, level, ratio = (max(len(row[at]) for row in rows) for at in range(3))
+        lines += ["", f"{workload_name(one)}:"]
+        lines += [f"  {row[0]:{name}}  {row[1]:>{level}}  {row[2]:{ratio}}  {row[3]}".rstrip() for row in rows]
+    notes = _notes(rankings, losses, synthetic=False, over=over)
+    return "\n".join([*lines, "", *notes]).rstrip().replace(FIRM, " ") + "\n"
+
+
+def as_objects(rankings: Sequence[Ranking]) -> list[dict[str, object]]:
+    return [
+        {
+            "workload": workload_name(one),
+            "metric": one.metric.name,
+            "unit": one.metric.unit,
+            "stacks": [_object(stack) for stack in one.stacks],
+            "without_figures": [cell.name for cell in one.missing],
+            "degraded": [cell.name for cell in one.degraded],
+        }
+        for one in rankings
+    ]
+
+
+def _object(stack: RankedStack) -> dict[str, object]:
+    measured = stack.behind if stack.has_interval else None
+    low, high = stack.corrected or (measured and measured.low, measured and measured.high)
+    return {
+        "stack": stack_name(stack.cell),
+        "cell": stack.cell.id,
+        "value": stack.level,
+        "standing": stack.standing.value,
+        "fastest_over_this": stack.behind and stack.behind.ratio,
+        "low": low,
+        "high": high,
+        "host_limited_share": stack.lost_share,
+    }
+
+
+def _contenders(one: Ranking) -> tuple[str, ...]:
+    name = _contender(one)
+    return tuple(sorted({name(stack.cell) for stack in one.leaders}))
+
+
+def _contender(one: Ranking) -> Callable[[CellRow], str]:
+    return layout_name if len({layout_name(stack.cell) for stack in one.stacks}) > 1 else stack_name
+
+
+def _group_of_leaders(names: Sequence[str], several: Sequence[Ranking], of: int) -> Group:
+    is_tie = len(names) > 1
+    heading = f"{join_few(names)} {_TIED if is_tie else 'is fastest'} for"
+    ordered = sorted(several, key=lambda one: -_lead(one))
+    if len(ordered) == 1:
+        (one,) = ordered
+        name = workload_name(one)
+        return Group(_describe_tie(one, f" for {name}") if is_tie else f"{heading} {name}: {_describe_lead(one)}.")
+    describe = _describe_tie if is_tie else _describe_lead
+    lines = [f"{workload_name(one)}: {describe(one)}" for one in ordered]
+    return Group(f"{heading} {_share(len(ordered), of)}:", tuple(lines), tuple(map(_lead, ordered)))
+
+
+def _name_workloads(several: Sequence[Ranking], of: int) -> str:
+    return _share(of, of) if len(several) == of > 1 else join_few([workload_name(one) for one in several])
+
+
+def _name_any(several: Sequence[Ranking], of: int) -> str:
+    """Name workloads after a negation, where "all" could mean that it is true for some."""
+    if len(several) == of > 1:
+        return "either workload" if of == 2 else f"any of the {of} workloads"
+    return _name_workloads(several, of)
+
+
+def _share(some: int, of: int) -> str:
+    if some == of:
+        return "both workloads" if of == 2 else f"all {of} workloads"
+    return f"{some} of {of} workloads"
+
+
+def _lead(one: Ranking) -> float:
+    ratio = _rivals(one)[0].behind
+    return ratio.ratio if ratio else 1.0
+
+
+def _rivals(one: Ranking) -> list[RankedStack]:
+    """Return the best stack of each slower contender; without one, a slower stack of the winner."""
+    name = _contender(one)
+    leading = {name(stack.cell) for stack in one.leaders}
+    best = _best_stacks(one.slower, name)
+    return [stack for name, stack in best.items() if name not in leading] or one.slower[:1]
+
+
+def _best_stacks(stacks: Iterable[RankedStack], contender: Callable[[CellRow], str]) -> dict[str, RankedStack]:
+    """Return the best stack by contender."""
+    best: dict[str, RankedStack] = {}
+    for stack in stacks:
+        best.setdefault(contender(stack.cell), stack)
+    return best
+
+
+def _describe_lead(one: Ranking) -> str:
+    than = [f"{ratio_of(stack)} as fast as {marked_name(stack)}" for stack in _named_rivals(one)]
+    return f"{figure_of(one, one.fastest)}{_winning_stacks(one)}, {join([*than, *_count_others(one)])}"
+
+
+def _describe_tie(one: Ranking, where: str = "") -> str:
+    """Describe the stacks that may be fastest. `where`: the workload, to make it a sentence."""
+    best, rivals = list(_best_stacks(one.leaders, _contender(one)).values()), _named_rivals(one)
+    text = join_few([f"{stack_name(stack.cell)} ({figure_of(one, stack)})" for stack in best])
+    difference = _difference([one])
+    if where:
+        text += f" are {difference}{where}" if difference == WITHIN else f" {_TIED}{where}"
+    if difference != _TOO_SLOW and not (where and difference == WITHIN):
+        text += f"; {difference}"
+    than = [f"{ratio_of(stack)} as fast as {stack_name(stack.cell)}" for stack in rivals]
+    text += f"; {stack_name(one.fastest.cell)} is {join([*than, *_count_others(one)])}"
+    slowed = [stack for stack in (*one.leaders, *rivals) if stack.lost_share]
+    lost = join_few([f"{stack_name(stack.cell)} {percent(stack.lost_share)}" for stack in slowed]) if slowed else ""
+    return text + f". Time lost because the host was too slow: {lost}" * bool(lost) + "." * bool(where)
+
+
+def _named_rivals(one: Ranking) -> list[RankedStack]:
+    return _rivals(one)[:_NAMED]
+
+
+def _count_others(one: Ranking) -> list[str]:
+    more = len(_rivals(one)) - _NAMED
+    return [f"faster than {more} more"] if more > 0 else []
+
+
+def _winning_stacks(one: Ranking) -> str:
+    limited = mark(one.fastest)
+    layout = layout_name(one.fastest.cell)
+    own = [stack_name(stack.cell).removeprefix(layout).strip("/") for stack in one.leaders]
+    if not own[0] or _contender(one) is stack_name:
+        return limited
+    every = sum(layout_name(stack.cell) == layout for stack in one.stacks)
+    if len(own) > _NAMED:
+        return f" with {'any' if len(own) == every else len(own)} of its {every} stacks{limited}"
+    return f" with {' or '.join(own)}{limited}"
+
+
+def _difference(several: Sequence[Ranking]) -> str:
+    if any(map(_is_host_limited, several)):
+        return _TOO_SLOW
+    if all(stack.standing is not Standing.UNDECIDED for one in several for stack in one.leaders):
+        return WITHIN
+    most = max(stack.apart for one in several for stack in one.leaders[1:])
+    if most < _FAR:
+        return f"at most {percent_at_most(most)} apart"
+    # More trials would repeat what the host lost.
+    return _TOO_SLOW if any(s.lost_share > EQUAL for one in several for s in one.leaders) else _MORE
+
+
+def _single_trials(several: Sequence[Ranking]) -> Group:
+    lines, leads = [], []
+    for one in several:
+        first, second = (f"{marked_name(stack)}, {figure_of(one, stack)}" for stack in one.stacks[:2])
+        lines.append(f"{workload_name(one)}: {first} (next: {second})")
+        lead = one.stacks[0].level / one.stacks[1].level
+        leads.append(lead if one.metric.more_is_better else 1 / lead)
+    which = "highest" if all(one.metric.more_is_better for one in several) else "best"
+    heading = f"One round cannot tell which stack is fastest. The {which} figures:"
+    return Group(heading, tuple(lines), tuple(leads))
+
+
+def _notes(rankings: Sequence[Ranking], losses: Mapping[str, int], *, synthetic: bool, over: bool) -> Iterator[str]:
+    yield from _survival(rankings, losses)
+    if any(stack.lost_share for one in rankings for stack in one.stacks):
+        yield HOST_LIMITED
+    uncompared = [stack.cell for one in rankings for stack in one.stacks[1:] if stack.standing is Standing.NOT_COMPARED]
+    # Stacks with too few rounds for an interval while other stacks have enough.
+    compared = [stack for one in rankings if one.trials >= _ENOUGH for stack in one.stacks]
+    without_interval = [stack.cell for stack in compared if stack.behind and stack.behind.n_a < _ENOUGH]
+    for why, cells in (
+        ("Without figures, so not compared", [cell for one in rankings for cell in one.missing]),
+        ("No round in common with the fastest, so not compared", uncompared),
+        ("One round in common with the fastest, so no interval", without_interval),
+        ("Degraded arrays are not ranked", [cell for one in rankings for cell in one.degraded]),
+    ):
+        if cells:
+            yield f"{why}: {name_stacks(cells, len(rankings))}."
+    if over and any(one.trials == 1 for one in rankings):
+        yield "Intervals need two trials of each cell: `repeat: 3` or more."
+    if synthetic:
+        yield SYNTHETIC
+
+
+def _survival(rankings: Sequence[Ranking], losses: Mapping[str, int]) -> Iterator[str]:
+    counts = dict[str, set[int | None]]()
+    for cell in (stack.cell for one in rankings for stack in one.stacks):
+        counts.setdefault(layout_name(cell), set()).add(_losses_of(cell, losses))
+    layouts = dict[int, list[str]]()
+    for name, (count, *others) in sorted(counts.items()):
+        if count is not None and not others:
+            layouts.setdefault(count, []).append(name)
+    if len(layouts) > 1:
+        parts = (
+            f"{count or 'no'} lost disk{'s' if count > 1 else ''} on {join_few(names)}"
+            for count, names in sorted(layouts.items())
+        )
+        yield f"Data survives {'; '.join(parts)}."
+
+
+def _losses_of(cell: CellRow, losses: Mapping[str, int]) -> int | None:
+    known = [label for label in losses if cell.name == label or cell.name.startswith(f"{label}/")]
+    return losses[max(known, key=len)] if known else None

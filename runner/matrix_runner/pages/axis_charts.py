@@ -1,0 +1,356 @@
+"""Charts over axes: lines with intervals, latency against rate, distributions of latency."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import isfinite, log
+from typing import TYPE_CHECKING, ClassVar
+
+from matrix_runner.answers.claims import number_of
+from matrix_runner.language.metrics import BESIDE, SIDES
+from matrix_runner.pages.charts import Tick, interval, log_ticks, spared, ticks
+from matrix_runner.pages.colours import COLOURS, Colours
+from matrix_runner.pages.marks import SOME_HOST_LIMITED, host_limited_mark
+from matrix_runner.pages.terminal_text import figure
+from matrix_runner.statistics.percentile import merge
+from matrix_runner.statistics.stopping import estimate_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from matrix_runner.pages.run_data import CellSummary
+    from matrix_runner.records.record import CellRow, Trial
+    from matrix_runner.statistics.stopping import Estimate, Rule
+
+MOST_SERIES = 6  # lines of a chart; more could not be told apart
+_LEAST_POINTS = 3  # of a line
+_DEPTH = "workload.iodepth"
+_NAMES = {"md.level"}  # axes whose numbers are names
+_WAITING = 0.05  # the least share of waiting (iowait) that has a chart
+_SHARES = (0.001, 0.01, *(number / 20 for number in range(1, 20)), 0.98, 0.99, 0.995, 0.998, 0.999, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    x: float
+    y: float
+    low: float | None
+    high: float | None
+    text: str
+    host_limited: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    name: str
+    points: tuple[Point, ...]
+    colour: int = 0  # from 1; 0: that of its place in the chart, which its pattern has too
+    dash: int = 0
+
+    @property
+    def path(self) -> str:
+        return " ".join(f"{one.x:g},{one.y:g}" for one in self.points)
+
+    @property
+    def host_limited(self) -> bool:
+        return any(one.host_limited for one in self.points)
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    kind: ClassVar[str] = "plot"
+    title: str
+    about: str
+    series: tuple[Series, ...]
+    across: tuple[Tick, ...]
+    up: tuple[Tick, ...]
+    left: int = 0  # number of lines that are not drawn
+    dots: bool = True
+    height: int = 270
+
+    @property
+    def note(self) -> str:
+        return SOME_HOST_LIMITED if any(one.host_limited for one in self.series) else ""
+
+
+@dataclass(frozen=True)
+class Group:
+    """The cells of one workload that have figures, and the axes that vary on their own."""
+
+    about: str
+    cells: tuple[tuple[str, CellSummary], ...]
+    names: Mapping[str, str]  # short names of axes
+    colours: Colours = field(default_factory=Colours)
+
+    @cached_property
+    def metric(self) -> tuple[str, str, str]:
+        small = all(str(one.headline).endswith("iops") for _, one in self.cells)
+        return ("total_iops", "1/s", "IOPS") if small else ("total_bw", "bytes/s", "bandwidth")
+
+    @cached_property
+    def axes(self) -> list[str]:
+        return free_axes([one.cell for _, one in self.cells])
+
+    def ordered(self, axes: Sequence[str]) -> list[str]:
+        found = [axis for axis in axes if is_numeric(axis, self.values(axis))]
+        return sorted(found, key=lambda axis: -len(self.values(axis)))
+
+    def values(self, axis: str) -> list[str]:
+        if axis not in self._values:
+            self._values[axis] = in_order(one.cell.axes[axis] for _, one in self.cells if axis in one.cell.axes)
+        return self._values[axis]
+
+    def lines(self, axis: str) -> Mapping[str, list[CellSummary]]:
+        """Return the cells of each line in order of the axis, the highest line first."""
+        if axis not in self._lines:
+            self._lines[axis] = _lines_along(self, axis)
+        return self._lines[axis]
+
+    @cached_property
+    def _values(self) -> dict[str, list[str]]:
+        return {}
+
+    @cached_property
+    def _lines(self) -> dict[str, Mapping[str, list[CellSummary]]]:
+        return {}
+
+
+def coloured(group: Group, lines: Iterable[Series], cells: Mapping[str, Sequence[CellRow]]) -> tuple[Series, ...]:
+    """Give each line its colour, and a pattern that no other line of the chart has: if it can, that of the colour."""
+    made, free = list[Series](), list(range(1, COLOURS + 1))
+    for line in lines:
+        colour = group.colours.number(line.name, cells[line.name])
+        dash = colour if colour in free else free[0]
+        free.remove(dash)
+        made.append(replace(line, colour=colour, dash=dash))
+    return tuple(made)
+
+
+def in_order(values: Iterable[str]) -> list[str]:
+    """Return numbers in numeric order, then words in the order in which they were declared."""
+    return sorted(dict.fromkeys(values), key=lambda value: (_number(value) is None, _number(value) or 0.0))
+
+
+def free_axes(cells: Sequence[CellRow]) -> list[str]:
+    """Return the axes in which cells differ, the layout first, without those that it determines, such as the level.
+
+    A number that differs between all layouts, such as the stripes of `stripe-1` to `stripe-4`, replaces the layout.
+    """
+    names = dict.fromkeys(["layout", *(axis for cell in cells for axis in cell.axes if axis != "workload")])
+    differing = [name for name in names if len({cell.axes.get(name) for cell in cells}) > 1]
+    if "layout" not in differing:
+        return differing
+    same = [name for name in differing if name != "layout" and determines(cells, "layout", name)]
+    number = next((name for name in same if _is_ordered(cells, name) and determines(cells, name, "layout")), "layout")
+    return [number, *(name for name in differing if name not in {"layout", *same})]
+
+
+def _is_ordered(cells: Sequence[CellRow], name: str) -> bool:
+    return name not in _NAMES and all(_number(cell.axes.get(name, "")) is not None for cell in cells)
+
+
+def determines(cells: Sequence[CellRow], by: str, name: str) -> bool:
+    """Return whether all cells with one value of `by` have one value of the axis `name`."""
+    known: dict[str | None, str | None] = {}
+    return all(
+        known.setdefault(cell.axes.get(by), value) == value for cell in cells for value in (cell.axes.get(name),)
+    )
+
+
+def _number(value: str) -> float | None:
+    found = number_of(value)
+    return found if found is not None and isfinite(found) and abs(found) < 1e18 else None
+
+
+def is_numeric(axis: str, values: Iterable[str]) -> bool:
+    return axis not in _NAMES and all(_number(value) is not None for value in values)
+
+
+def plots(group: Group) -> Iterator[Plot]:
+    axes = group.axes
+    ordered = [axis for axis in group.ordered(axes) if len(group.values(axis)) >= _LEAST_POINTS]
+    for axis in dict.fromkeys((*ordered[:1], *(name for name in ordered if name == _DEPTH))):
+        name, unit, what = group.metric
+        if made := _lines(group, axis, what, unit, {one.cell.id: one.figures[name] for _, one in group.cells}):
+            yield made
+    if _DEPTH in ordered:
+        for side in SIDES:
+            if made := _knee(group, side):
+                yield made
+
+
+def _lines_along(group: Group, axis: str) -> Mapping[str, list[CellSummary]]:
+    others = [name for name in group.axes if name != axis]
+    name, *_ = group.metric
+    found: dict[str, list[CellSummary]] = {}
+    for _, one in group.cells:
+        if axis in one.cell.axes:
+            places = ((other, one.cell.axes[other]) for other in others if other in one.cell.axes)
+            label = ", ".join(v if other == "layout" else f"{group.names[other]}={v}" for other, v in places)
+            found.setdefault(label or group.about, []).append(one)
+    lines = {
+        label: sorted(several, key=lambda one: _number(one.cell.axes[axis]) or 0.0)
+        for label, several in found.items()
+        if len(several) > 1
+    }
+    order = sorted(lines, key=lambda label: -max(one.figures[name].mean for one in lines[label]))
+    return {label: lines[label] for label in order}
+
+
+def waiting(group: Group, trials: Mapping[str, Sequence[Trial]], rule: Rule) -> Plot | None:
+    """Draw the share of the time in which processors waited for requests, along the longest ordered axis."""
+    ordered = group.ordered(group.axes)
+    if not ordered or len(group.values(ordered[0])) < _LEAST_POINTS:
+        return None
+    shares = {
+        one.cell.id: estimate_mean(values, rule, one.stopped)
+        for _, one in group.cells
+        if (values := [float(note) for trial in trials[one.cell.id] if trial.counted and (note := _iowait(trial))])
+    }
+    if max((one.mean for one in shares.values()), default=0.0) < _WAITING:
+        return None
+    return _lines(group, ordered[0], "waiting of the processors (iowait)", "share", shares)
+
+
+def _iowait(trial: Trial) -> str:
+    note = trial.notes.get(BESIDE["cpu.iowait"], "")
+    return note if _number(note) is not None else ""
+
+
+def _lines(group: Group, axis: str, what: str, unit: str, values: Mapping[str, Estimate]) -> Plot | None:
+    lines = {
+        label: known
+        for label, several in group.lines(axis).items()
+        if len(known := [one for one in several if one.cell.id in values]) > 1
+    }
+    if not lines:
+        return None
+    shown = {label: lines[label] for label in [*lines][:MOST_SERIES]}
+    marks = group.values(axis)
+    place = _places([_number(value) or 0.0 for value in marks])
+    end, up = _up([values[one.cell.id] for several in shown.values() for one in several], unit)
+    made = [
+        Series(
+            label,
+            tuple(
+                _point(place(_number(at) or 0.0), values[one.cell.id], unit, end, at, one)
+                for one in several
+                for at in (one.cell.axes[axis],)
+            ),
+        )
+        for label, several in shown.items()
+    ]
+    often = -(-len(marks) // 8)
+    across = spared([Tick(place(_number(value) or 0.0), value) for value in marks[::often]])
+    same = "trials.csv has the figures of each trial" if unit == "share" else "The table has the same figures"
+    return Plot(
+        f"{group.about}: {what} by {group.names[axis]}",
+        f"Lines over an axis; vertical lines are intervals. {same}.",
+        coloured(group, made, _cells_of(shown)), across, up, len(lines) - len(shown),
+    )  # fmt: skip
+
+
+def _cells_of(lines: Mapping[str, Sequence[CellSummary]]) -> dict[str, list[CellRow]]:
+    return {label: [one.cell for one in several] for label, several in lines.items()}
+
+
+def _knee(group: Group, side: str) -> Plot | None:
+    """Draw latency against requests per second, from the smallest queue depth to the largest."""
+    iops, tail = f"{side}_iops", f"{side}_lat_p99"
+    lines = {
+        label: known
+        for label, several in group.lines(_DEPTH).items()
+        if len(known := [one for one in several if iops in one.figures and tail in one.figures]) >= _LEAST_POINTS
+    }
+    if not lines:
+        return None
+    shown = {label: lines[label] for label in [*lines][:MOST_SERIES]}
+    every = [one for several in shown.values() for one in several]
+    right = max(one.figures[iops].mean for one in every) or 1.0
+    end, up = _up([one.figures[tail] for one in every], "ns")
+    made = [
+        Series(
+            label,
+            tuple(
+                _point(
+                    round(100 * one.figures[iops].mean / right, 2), one.figures[tail], "ns", end,
+                    f"depth {one.cell.axes[_DEPTH]}, {figure(one.figures[iops].mean, '1/s')}", one,
+                )
+                for one in several
+            ),
+        )
+        for label, several in shown.items()
+    ]  # fmt: skip
+    about = "Each line goes from the smallest queue depth to the largest. The table has the same figures."
+    title = f"{group.about}: {side} p99 against IOPS, by queue depth"
+    cells = _cells_of(shown)
+    return Plot(title, about, coloured(group, made, cells), ticks(right, "1/s", 100), up, len(lines) - len(shown))
+
+
+def distribution(group: Group, side: str, trials: Mapping[str, Sequence[Trial]]) -> Plot | None:
+    """Draw which share of the requests took at most how long: of the fastest cell of each layout."""
+    name, *_ = group.metric
+    best: dict[str, tuple[str, CellSummary]] = {}
+    for label, one in sorted(group.cells, key=lambda item: -item[1].figures[name].mean):
+        if f"{side}_lat_p99" in one.figures:
+            best.setdefault(one.cell.axes.get("layout", ""), (label, one))
+    curves: dict[str, list[tuple[float, float]]] = {}
+    for label, fastest in [*best.values()][:MOST_SERIES]:
+        sides = (getattr(trial.counted, side) for trial in trials[fastest.cell.id] if trial.counted)
+        apart = [found for of in sides if of and of.latencies and (found := of.latencies.unpack()).total]
+        if apart:
+            whole = merge(apart)
+            curves[label] = [(share, float(max(1, whole.at(share)))) for share in _SHARES]
+    if not curves:
+        return None
+    best_of = dict(best.values())
+    every = [value for curve in curves.values() for _, value in curve]
+    place, across = log_ticks(min(every), max(every), "ns")
+    made = tuple(
+        Series(
+            label,
+            tuple(
+                Point(
+                    place(value),
+                    round(100 - 100 * share, 2),
+                    None,
+                    None,
+                    f"{share * 100:g} %: {figure(value, 'ns')}",
+                    bool(best_of[label].host_limited),
+                )
+                for share, value in curve
+            ),
+        )
+        for label, curve in curves.items()
+    )
+    up = tuple(Tick(share, f"{share} %" if share else "0") for share in (0, 25, 50, 75, 100))
+    about = "Share of the requests of all trials that took at most this long. The table has the 99 % points."
+    which = f", the fastest cell ({next(iter(curves))})" if len(group.cells) > 1 else ""
+    which = ", the fastest cell of each layout" if len(best) > 1 else which
+    title = f"{group.about}: distribution of {side} latencies{which}"
+    cells = {label: [one.cell] for label, one in best.values()}
+    return Plot(title, about, coloured(group, made, cells), across, up, max(0, len(best) - MOST_SERIES), dots=False)
+
+
+def _places(numbers: Sequence[float]) -> Callable[[float], float]:
+    low, high = min(numbers), max(numbers)
+    if low > 0 and high / low >= 8:
+        return lambda value: round(100 * log(value / low) / log(high / low), 2)
+    return lambda value: round(100 * (value - low) / ((high - low) or 1.0), 2)
+
+
+def _up(estimates: Sequence[Estimate], unit: str) -> tuple[float, tuple[Tick, ...]]:
+    largest = max(one.mean for one in estimates)
+    end = max(min(one.bounds[1] or one.mean, 2 * largest) for one in estimates) or 1.0
+    return end, ticks(end, unit, 100)
+
+
+def _point(x: float, estimate: Estimate, unit: str, end: float, where: str, one: CellSummary) -> Point:
+    low, high = (None if bound is None else round(100 - 100 * min(bound / end, 1), 2) for bound in estimate.bounds)
+    known = interval(estimate, unit)
+    text = f"{where}: {figure(estimate.mean, unit)}{f' ({known})' if known else ''}"
+    text += host_limited_mark(one.host_limited)
+    if high is None:  # the text has the lower bound
+        low = None
+    return Point(x, round(100 - 100 * estimate.mean / end, 2), low, high, text, bool(one.host_limited))

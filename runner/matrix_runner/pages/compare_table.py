@@ -1,0 +1,104 @@
+"""A comparison as a table, for people and for programs."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from matrix_runner.answers.axes import grouped
+from matrix_runner.answers.stored_samples import unit_of
+from matrix_runner.pages.compare import Comparison, Line, Speed, differences
+from matrix_runner.pages.table import HINT, Grid, Value, more_lines, ratio_values
+from matrix_runner.pages.terminal import percent
+from matrix_runner.pages.terminal_text import figure, times
+from matrix_runner.space.notes import few
+
+_APART = 0.02  # the largest difference between the ratio of geometric means and that of shown means without a note
+
+
+def data_table(done: Comparison) -> Grid:
+    head = ("name", "cell_a", "cell_b", "metric", "a", "b", "ratio", "ratio_low", "ratio_high", "p", "verdict")
+    by_side = [f"{name}_{side}" for name in ("trials", "values", "stopped", "host_limited") for side in "ab"]
+    columns = (*head, "within", "confidence", "paired", "earlier_runs", *by_side)
+    rows: list[tuple[Value, ...]] = [
+        (
+            *(line.name, *line.cells, line.metric, *line.means),
+            *(*ratio_values(line.ratio), line.ratio.p if line.ratio else None),
+            *(line.speed.value, done.within, done.confidence),
+            *((line.ratio.paired, line.ratio.foreseen) if line.ratio else (None, None)),
+            *(trials for trials, _ in line.host_limited),
+            *((line.ratio.n_a, line.ratio.n_b) if line.ratio else (None, None)),
+            *line.stopped,
+            *(host_limited for _, host_limited in line.host_limited),
+        )
+        for line in done.lines
+    ]
+    blank: tuple[Value, ...] = (None,)
+    rows += [
+        (one.name, *blank * 9, f"{one.why} in {one.side}", *blank * (len(columns) - len(head))) for one in done.missing
+    ]
+    return Grid(columns, rows, (*done.notes, *_caveats(done)))
+
+
+def display_table(done: Comparison, *, most: int | None, hint: str = HINT) -> Grid:
+    order = {speed: number for number, speed in enumerate(Speed)}
+    lines = sorted(done.lines, key=lambda line: (order[line.speed], -_distance(line)))
+    cut = lines if most is None else lines[:most]
+    rows: list[tuple[Value, ...]] = [
+        (
+            *(line.name, line.metric),
+            *(figure(mean, unit_of(line.metric), min(filter(None, line.means), default=None)) for mean in line.means),
+            times(line.ratio.ratio) if line.ratio else "",
+            line.interval,
+            f"{line.speed.value}{' (!)' if line.doubtful else ''}",
+        )
+        for line in cut
+    ]
+    columns = ("cell", "figure", f"A: {done.a.name}", f"B: {done.b.name}", "B / A", "interval", "B is")
+    more = more_lines(len(lines) - len(cut), hint) if len(cut) < len(lines) else ""
+    notes = filter(None, (*done.notes, _summary(done), more, *_ratio_notes(done), *_caveats(done)))
+    return Grid(columns, rows, tuple(notes), frozenset(columns[2:6]))
+
+
+def _ratio_notes(done: Comparison) -> Iterator[str]:
+    quotients = [(*line.means, line.ratio.ratio) for line in done.lines if line.ratio]
+    paired = ", over the rounds of both" if any(line.ratio.paired for line in done.lines if line.ratio) else ""
+    if differing := sum(abs(b / a / ratio - 1) > _APART for a, b, ratio in quotients if a and b):
+        yield (
+            f"B / A is a ratio of geometric means{paired}: in {differing:,} of {len(done.lines):,} lines "
+            f"it is more than {percent(_APART)} from the ratio of the means shown"
+        )
+    for (why, side), cells in grouped(((one.why, one.side), one.name) for one in done.missing).items():
+        yield f"no ratio of {few(cells)}: {why} in {side}"
+
+
+def _summary(done: Comparison) -> str:
+    if not done.lines:
+        return "B against A: no cell has figures on both sides"
+    counts = Counter(line.speed for line in done.lines)
+    return (
+        f"B against A: {', '.join(f'{counts[speed]} {speed}' for speed in Speed)}; same is within "
+        f"±{percent(done.within)}; intervals of {done.confidence * 100:g} %, "
+        f"verdicts corrected for {len(done.lines)} comparison{'s' if len(done.lines) > 1 else ''}"
+    )
+
+
+def _caveats(done: Comparison) -> Iterator[str]:
+    limited = any(one.host_limited for side in (done.a, done.b) for one in side.found)
+    by_line = [line.host_limited for line in done.lines] if limited else []
+    sides = [[line[at] for line in by_line] for at in (0, 1)]
+    doubts = [
+        f"{name} ({side.name}) in {sum(some for _, some in counts):,} of {sum(of for of, _ in counts):,} trials"
+        for name, side, counts in zip("AB", (done.a, done.b), sides, strict=True)
+        if any(some for _, some in counts)
+    ]
+    if doubts:
+        lines = sum(line.doubtful for line in done.lines)
+        rest = f"{lines:,} of {len(done.lines):,} verdicts use such trials, and may describe the host"
+        yield f"(!) host-limited trials (too slow for the simulated disks): {'; '.join(doubts)}; {rest}"
+    if differing := differences(done.a, done.b):
+        yield "the environments differ, which may be the reason for a difference:"
+        yield from (f"  {name}: {left} → {right}" for name, left, right in differing)
+
+
+def _distance(line: Line) -> float:
+    ratio = line.ratio.ratio if line.ratio else 1.0
+    return max(ratio, 1 / ratio)

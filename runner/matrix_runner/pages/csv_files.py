@@ -1,0 +1,404 @@
+"""`trials.csv`, `jobs.csv` (a row for each job), `summary.csv` and `found.csv`, with the meaning of each column.
+
+plain_csv.py writes the same rows for large runs: change both.
+"""
+
+import csv
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from matrix_runner.base.text import without_formula
+from matrix_runner.language.metrics import FLUSH, OF_FLUSH, SIDES, SYNC, TOTAL
+from matrix_runner.pages.knees import knee_values
+from matrix_runner.pages.run_data import LATENCIES, METRICS, CellSummary, RunData
+from matrix_runner.pages.table import BOOLS, estimate_values
+from matrix_runner.records.fio_output import PERCENTILES, Figures
+from matrix_runner.records.record import CellRow, Outcome, Trial
+from matrix_runner.statistics.percentile import needs
+
+
+class Column(NamedTuple):
+    name: str
+    unit: str
+    meaning: str
+
+
+IDENTITY = (
+    Column("cell", "", "id of the cell: a hash of its content (disks, stack, tunables, workload …), equal in all runs"),
+    Column("name", "", "readable name of the cell; also its folder below `cells/`"),
+)
+_PLACE = (
+    Column("machine", "", "where the trials ran"),
+    Column("synthetic", "true/false", "true: the dry machine invented the figures"),
+)
+#: Placeholder for the axes, one column each.
+AXES = Column("AXIS", "", "one column per axis, by its full name (`md.chunk`); empty if the cell has no such axis")
+
+_LATENCIES = (
+    "mean latency of a {side}, from its submission to its completion",
+    "median of the same latency",
+    "its 90th percentile",
+    "its 95th percentile",
+    "its 99th percentile",
+    "its 99.9th percentile; empty below 10,000 requests",
+    "its 99.99th percentile; empty below 100,000 requests",
+    "the longest",
+)
+
+
+def _latencies(what: str, side: str = "") -> Iterable[Column]:
+    return (
+        Column(f"{side or what}_{name}", "ns", meaning.format(side=what))
+        for name, meaning in zip(LATENCIES, _LATENCIES, strict=True)
+    )
+
+
+TRIAL_HEAD = (
+    *IDENTITY,
+    Column("trial", "", "number of the round; `cell` and `trial` together identify a trial"),
+    Column(
+        "outcome",
+        "",
+        "`measured`, `corrupt` (fio read wrong data), `broken` (set-up, read-back or fio failed, or rigs were lost) "
+        "or `skipped`",
+    ),
+    Column("reason", "", "why it is corrupt, broken or skipped"),
+    *_PLACE,
+)
+TRIAL_FIGURES = (
+    Column("read_bw", "bytes/s", "read bandwidth; empty without reads"),
+    Column("write_bw", "bytes/s", "write bandwidth; empty without writes"),
+    Column("trim_bw", "bytes/s", "bandwidth of trims (discards); empty without trims"),
+    Column("read_iops", "1/s", "read requests completed per second"),
+    Column("write_iops", "1/s", "write requests completed per second"),
+    Column("trim_iops", "1/s", "trims completed per second"),
+    *_latencies("read"),
+    *_latencies("write"),
+    *_latencies("trim"),
+    Column("read_ios", "", "read requests that were measured; with fewer than 10, the figures are unreliable"),
+    Column("write_ios", "", "write requests that were measured"),
+    Column("trim_ios", "", "trims that were measured"),
+    Column("read_bytes", "bytes", "bytes read"),
+    Column("write_bytes", "bytes", "bytes written"),
+    Column("trim_bytes", "bytes", "bytes trimmed"),
+    Column("runtime", "s", "run time that fio reports"),
+    Column("cpu_usr", "%", "processor time of fio in user mode"),
+    Column("cpu_sys", "%", "processor time of fio in the kernel"),
+    Column("errors", "", "number of I/O errors, if the job continues after errors (`fio: {continue_on_error: …}`)"),
+    Column("sync_seconds", "s", "time of the rebuild, resync, check or repair (`sync_action`); else empty"),
+    Column("sync_bw", "bytes/s", "its rate: the bytes of one device of the array, divided by this time; else empty"),
+)
+TRIAL_TAIL = (
+    Column(
+        "evenness",
+        "",
+        "how evenly the disks are used: bytes of the least used disk divided by bytes of the most used; 1: equal",
+    ),
+    Column("iowait", "", "share of processor time in which processors were idle because of I/O (0.2: 20 %)"),
+    Column("bottleneck", "", "what limited the speed, by the kernel counters of the trial, with the evidence"),
+    Column(
+        "host_limited_share",
+        "",
+        "share of the I/O time that was lost because the host was too slow or too busy (0.05: 5 %); without simulated "
+        "disks: the share of the processors that other work used, if it was too large, else empty",
+    ),
+    Column("host_limited", "", "if the host was too slow or too busy: by how much, and why; else empty"),
+    Column(
+        "unsettled",
+        "",
+        "if the trial did not become steady: by how much; the figures of the cell exclude it; else empty",
+    ),
+    Column("slow", "", "factor of slow motion; figures are as without it; empty without slow motion"),
+    Column("host", "", "host of a cluster that measured it; empty if the run used no cluster"),
+    Column("seconds", "s", "time from start to end of the trial, with all attempts, without building the stack"),
+    Column("attempts", "", "number of attempts; 2 or more if a rig was lost or `--retry-broken` was used"),
+    Column("started", "ISO 8601, UTC", "start of the trial"),
+    Column("notes", "", "notes of the set-up and the trial, as `name: text`, joined by `; `"),
+    Column("folder", "", "folder of its scripts and raw outputs, inside of the run folder"),
+)
+TRIAL_SYNCS = (
+    Column("sync_iops", "1/s", "fsyncs and fdatasyncs completed per second; empty without them"),
+    Column("sync_ios", "", "fsyncs and fdatasyncs that were measured"),
+    *_latencies("sync (fsync or fdatasync)", FLUSH),
+)
+TRIALS = (*TRIAL_HEAD, AXES, *TRIAL_FIGURES, *TRIAL_TAIL, *TRIAL_SYNCS)
+JOB = Column("job", "", "name of the job; jobs with one name count together")
+JOBS = (JOB, *TRIALS)
+
+
+def _few(percent: float) -> str:
+    return f"; empty below {needs(percent):,} requests" if needs(percent) > 1 else ""
+
+
+SUMMARY_HEAD = (
+    *IDENTITY,
+    Column("measured", "", "number of measured trials"),
+    Column("corrupt", "", "number of corrupt trials: fio read other data than it had written"),
+    Column("broken", "", "number of broken trials"),
+    Column("skipped", "", "number of skipped trials"),
+    Column("reason", "", "why trials are corrupt, broken or skipped, each reason once, joined by `; `"),
+    Column(
+        "least_ios",
+        "",
+        "smallest number of reads or of writes in a measured trial; below 10, the figures are unreliable",
+    ),
+    Column("host_limited", "", "number of host-limited trials: the host was too slow or too busy"),
+    Column("unsettled", "", "number of trials that did not become steady; the figures exclude them"),
+    Column(
+        "until", "", "the wanted half width of the interval, relative to the mean (0.05: ± 5 %); empty without `until:`"
+    ),
+    Column(
+        "reached",
+        "true/false",
+        "true: the interval of the total bandwidth is that narrow; the cell may still need more rounds "
+        "(`stopped`); empty without `until:` or figures",
+    ),
+    Column(
+        "stopped",
+        "",
+        "why the cell gets no more trials: `fixed` (`repeat:` is one number), `precise` (`until:` is reached), "
+        "`max` (`max:` trials are done, and it is not certain that `until:` is reached), "
+        "`budget` (the budget is used up, and it is not certain that `until:` is reached), "
+        "`decided` (with `--until-decided`: no guideline needs more trials of it, the budget is used up, or 200 trials "
+        "are done; with `find:`: the search has ended); "
+        "or `unfinished` (it gets more trials)",
+    ),
+    Column(
+        "states",
+        "bytes/s or ns",
+        "if the bandwidths or p99 of the trials (8 or more) fall into two separate groups, so that the mean is "
+        "misleading: the number of trials around each value; else empty",
+    ),
+    *_PLACE,
+)
+_SUMMARISED = {
+    "bw": ("bytes/s", "mean bandwidth of the trials"),
+    "iops": ("1/s", "mean number of requests per second of the trials"),
+    "seconds": ("s", "mean time of the trials"),
+    "lat_mean": ("ns", "mean of the mean latencies of the trials"),
+    **{
+        name: ("ns", f"{percent:g} % of the requests of all trials took at most this long{_few(percent)}")
+        for name, percent in PERCENTILES.items()
+    },
+}
+
+
+_UNKNOWN = "; also empty, and `_rel` too, if it may lie above the longest measured latency"
+_OF = {TOTAL: "reads, writes and trims together"}
+_REBUILD, _SYNCED = "rebuild, resync, check or repair", "fsync and fdatasync"
+
+
+def _estimate_columns(metric: str) -> Iterable[Column]:
+    side, measure = metric.split("_", 1)
+    unit, what = _SUMMARISED[measure]
+    of = _OF.get(side, side)
+    if side == SYNC:
+        of = _SYNCED if measure in OF_FLUSH else _REBUILD
+    yield Column(metric, unit, f"{of}: {what}")
+    yield Column(f"{metric}_low", unit, "lower bound of its confidence interval, at least 0; empty for a single trial")
+    unknown = _UNKNOWN if measure in PERCENTILES else ""
+    yield Column(f"{metric}_high", unit, f"upper bound of its confidence interval; empty for a single trial{unknown}")
+    yield Column(f"{metric}_rel", "", "half width of the interval, relative to the figure (0.05: ± 5 %)")
+
+
+SUMMARY_FIGURES = tuple(column for metric in METRICS for column in _estimate_columns(metric))
+SUMMARY = (*SUMMARY_HEAD, AXES, Column("confidence", "", "confidence of the intervals (0.95)"), *SUMMARY_FIGURES)
+
+
+FOUND_HEAD = (
+    Column("search", "", "name of the cells without the searched axis"),
+    *_PLACE,
+    Column("axis", "", "the searched axis"),
+    Column("while", "", "the limit of the latency"),
+    Column("metric", "", "the figure of the work"),
+    Column("unit", "", "its unit"),
+    Column(
+        "found",
+        "",
+        "where the limit lies: `between` two values; `above` the largest or `below` the smallest one; or `unknown`: "
+        "the search did not end, or its trials have too few figures",
+    ),
+    Column(
+        "work",
+        "unit",
+        "the work at the limit, interpolated between the two values; if `above` or `below`, the work at that value",
+    ),
+    Column("work_low", "unit", "lower bound of its confidence interval; empty for a single trial"),
+    Column("work_high", "unit", "upper bound of its confidence interval; empty for a single trial"),
+    Column("work_rel", "", "half width of the interval, relative to the figure (0.05: ± 5 %)"),
+    Column("within", "", "the largest value within the limit"),
+    Column("beyond", "", "the smallest value beyond the limit"),
+    Column("trials", "", "number of trials of the search"),
+)
+FOUND = (*FOUND_HEAD, AXES)
+
+
+def markdown(columns: Iterable[Column]) -> str:
+    rows = [f"| `{name}` | {unit} | {meaning} |" for name, unit, meaning in columns]
+    return "\n".join(["| column | unit | meaning |", "| --- | --- | --- |", *rows]) + "\n"
+
+
+def trials_header(axes: Iterable[str]) -> list[str]:
+    return _header(TRIAL_HEAD, axes, (*TRIAL_FIGURES, *TRIAL_TAIL, *TRIAL_SYNCS), TRIALS)
+
+
+def jobs_header(axes: Iterable[str]) -> list[str]:
+    return _header((JOB, *TRIAL_HEAD), axes, (*TRIAL_FIGURES, *TRIAL_TAIL, *TRIAL_SYNCS), JOBS)
+
+
+def summary_header(axes: Iterable[str]) -> list[str]:
+    return _header(SUMMARY_HEAD, axes, SUMMARY[len(SUMMARY_HEAD) + 1 :], SUMMARY)
+
+
+_direction_values = attrgetter("bw", "iops", *LATENCIES, "ios", "bytes")
+_NO_DIRECTION = (None,) * (len(LATENCIES) + 4)
+NOTES = ("evenness", "iowait", "bottleneck", "host_limited_share", "host_limited", "unsettled", "slow", "host")
+_NO_FIGURES = (None,) * len(TRIAL_FIGURES)
+_sync_values, _NO_SYNCS = attrgetter("iops", "ios", *LATENCIES), (None,) * len(TRIAL_SYNCS)
+
+
+def trials_csv(recorded: RunData) -> Iterator[str]:
+    axes = axis_names(recorded.cells)
+    shared = (recorded.machine, BOOLS[recorded.synthetic])
+    rows = (
+        _trial_row(cell, trial, shared, places)
+        for cell in recorded.cells
+        for places in (places_of(cell, axes),)
+        for trial in recorded.by_cell[cell.id]
+    )
+    return as_lines(chain([trials_header(axes)], rows))
+
+
+def jobs_csv(recorded: RunData) -> str:
+    """Return the table of trials with a row for each job; empty if no trial has several jobs."""
+    axes = axis_names(recorded.cells)
+    shared = (recorded.machine, BOOLS[recorded.synthetic])
+    rows = [
+        row
+        for cell in recorded.cells
+        for row in job_rows(cell, recorded.by_cell[cell.id], shared, places_of(cell, axes))
+    ]
+    return "".join(as_lines([jobs_header(axes), *rows])) if rows else ""
+
+
+def job_rows(
+    cell: CellRow, trials: Iterable[Trial], shared: tuple[str, str], places: Sequence[str]
+) -> Iterator[list[Any]]:
+    for trial in trials:
+        for name, figures in (trial.figures.jobs if trial.figures else {}).items():
+            yield [name, *_trial_row(cell, replace(trial, figures=figures), shared, places)]
+
+
+def summary_csv(recorded: RunData) -> Iterator[str]:
+    axes = axis_names(recorded.cells)
+    shared = (recorded.machine, BOOLS[recorded.synthetic])
+    rows = (
+        summary_row(one, shared, places_of(one.cell, axes), recorded.confidence, recorded.until)
+        for one in recorded.summaries
+    )
+    return as_lines(chain([summary_header(axes)], rows))
+
+
+def found_csv(recorded: RunData) -> str:
+    """Return a row for each search."""
+    axes = axis_names(cell for one in recorded.knees for cell in one.search.cells)
+    axes = [axis for axis in axes if any(axis in one.search.axes for one in recorded.knees)]
+    rows = [
+        [name, recorded.machine, BOOLS[recorded.synthetic], *values, *(one.search.axes.get(axis, "") for axis in axes)]
+        for one in recorded.knees
+        for name, *values in (knee_values(one).values(),)
+    ]
+    return "".join(as_lines([_header(FOUND_HEAD, axes, (), FOUND), *rows])) if rows else ""
+
+
+def axis_names(cells: Iterable[CellRow]) -> list[str]:
+    return list(dict.fromkeys(axis for cell in cells for axis in cell.axes))
+
+
+def places_of(cell: CellRow, axes: Iterable[str]) -> list[str]:
+    return [cell.axes.get(axis, "") for axis in axes]
+
+
+def _header(before: Iterable[Column], axes: Iterable[str], after: Iterable[Column], all_: Iterable[Any]) -> list[str]:
+    """Return the column names; an axis with the name of another column gets the prefix `axis.`."""
+    taken = {column.name for column in all_}
+    named = [f"axis.{axis}" if axis in taken else axis for axis in axes]
+    return [*(column.name for column in before), *named, *(column.name for column in after)]
+
+
+def _trial_row(cell: CellRow, trial: Trial, shared: tuple[str, str], places: Sequence[str]) -> list[Any]:
+    return [
+        *(cell.id, cell.name, trial.round, trial.outcome.value, trial.reason),
+        *shared,
+        *places,
+        *(_figures(trial.figures) if trial.figures else _NO_FIGURES),
+        *(trial.notes.get(note, "") for note in NOTES),
+        *(trial.seconds, trial.attempts, trial.started),
+        "; ".join(f"{name}: {text}" for name, text in trial.notes.items()),
+        trial.folder,
+        *(_sync_values(trial.figures.sync) if trial.figures and trial.figures.sync else _NO_SYNCS),
+    ]
+
+
+def _figures(figures: Figures) -> tuple[Any, ...]:
+    sides = [_direction_values(side) if side else _NO_DIRECTION for side in map(figures.sides.get, SIDES)]
+    bw, iops, *latencies, ios, moved = zip(*sides, strict=True)
+    by_side = chain.from_iterable(zip(*latencies, strict=True))
+    sync = (figures.rebuild.seconds, figures.rebuild.bw) if figures.rebuild else (None, None)
+    whole = (figures.runtime, figures.cpu_usr, figures.cpu_sys, figures.errors)
+    return (*bw, *iops, *by_side, *ios, *moved, *whole, *sync)
+
+
+def summary_row(
+    summary: CellSummary, shared: tuple[str, str], places: Iterable[str], confidence: float, until: float | None
+) -> list[Any]:
+    figures: list[Any] = [None] * 4 * len(METRICS)
+    for name, estimate in summary.figures.items():
+        at = 4 * _PLACES[name]
+        figures[at : at + 4] = estimate_values(estimate)
+    states = "; ".join(
+        f"{name}: {one.n_low} around {one.low:.0f}, {one.n_high} around {one.high:.0f}"
+        for name, one in summary.states.items()
+    )
+    return [
+        *(summary.cell.id, summary.cell.name),
+        *(summary.counts.get(outcome, 0) for outcome in Outcome),
+        "; ".join(summary.reasons),
+        *(summary.least_ios, summary.host_limited, summary.unsettled),
+        *(until, BOOLS.get(summary.reaches(until)), str(summary.stopped), states),
+        *shared,
+        *places,
+        confidence,
+        *figures,
+    ]
+
+
+_PLACES = {metric: at for at, metric in enumerate(METRICS)}
+
+
+_NUMBERS = frozenset((float, int, type(None)))
+
+
+class _Fields:
+    """Makes text of a row. The writer ends it with CR LF, because only then it quotes a lone CR inside a field."""
+
+    def write(self, row: str) -> str:
+        return row[:-2]
+
+
+#: Returns the text of numbers in a row. It is the fastest way.
+number_fields: Callable[[Sequence[Any]], str] = csv.writer(_Fields(), lineterminator="\r\n").writerow
+
+
+def as_fields(row: Sequence[Any]) -> str:
+    """Return the text of a row, or of two or more neighbours in it, without the end of the line."""
+    # Most values are numbers. To call a function for each would take longer than to write it.
+    return number_fields([value if value.__class__ in _NUMBERS else without_formula(value) for value in row])
+
+
+def as_lines(rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+    """Yield lines: the whole text of a large run would need much memory."""
+    return (f"{as_fields(row)}\n" for row in rows)

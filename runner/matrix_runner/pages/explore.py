@@ -1,0 +1,289 @@
+"""The page to explore trials: views that select for each other, in one file, with the trials as columns."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import sys
+from array import array
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain
+from math import nan
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from matrix_runner.base.text import printable
+from matrix_runner.language.metrics import (
+    BESIDE,
+    FLUSH,
+    OF_DIRECTION,
+    OF_FLUSH,
+    OF_SYNC,
+    RATES,
+    SIDES,
+    SYNC,
+    TOTAL,
+    is_large,
+)
+from matrix_runner.pages.colours import colour_axis, in_size_order, independent
+from matrix_runner.pages.speed import without_gc
+from matrix_runner.records.record import HOST_LIMITED, UNSETTLED, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from matrix_runner.pages.run_data import RunData
+    from matrix_runner.records.record import CellRow, Trial
+
+#: Latencies of the direction that is slower, for runs with both.
+_WORST = {f"worst_{name}": name for name in ("lat_mean", "lat_p99")}
+_OF_SIDE, _OF_SYNCS = (
+    {name: unit for name, unit in figures.items() if name not in {"bytes", "ios"}}
+    for figures in (OF_DIRECTION, OF_FLUSH)
+)
+#: The figures of a trial, with their units.
+FIGURES: dict[str, str] = {
+    **{f"{TOTAL}_{name}": OF_DIRECTION[name] for name in RATES},
+    **{f"{side}_{name}": unit for side in SIDES for name, unit in _OF_SIDE.items()},
+    **{f"{SYNC}_{name}": unit for name, unit in OF_SYNC.items()},
+    **{f"{FLUSH}_{name}": unit for name, unit in _OF_SYNCS.items()},
+    **dict.fromkeys(BESIDE.values(), "share"),
+    **dict.fromkeys(("cpu_usr", "cpu_sys"), "%"),
+    "runtime": "s",
+}
+#: The columns of a row: those of the store.
+COLUMNS = ("cell", "round", "outcome", "reason", HOST_LIMITED, UNSETTLED, *FIGURES)
+Row = tuple[Any, ...]
+_HEAD = COLUMNS.index(next(iter(FIGURES)))
+_MEASURED = Outcome.MEASURED.value
+_values_of, _NO_SIDE = attrgetter(*_OF_SIDE), (None,) * len(_OF_SIDE)
+_syncs_of, _NO_SYNCS = attrgetter(*_OF_SYNCS), (None,) * len(_OF_SYNCS)
+_FOLDER = Path(__file__).parent
+_SCRIPTS = ("explore_data.js", "explore_views.js", "explore_page.js")
+
+
+@dataclass(frozen=True, slots=True)
+class Explored:
+    """The trials of one run. `rows` have the COLUMNS; `folder` leads from the page to the run, None if it cannot."""
+
+    run: str
+    synthetic: bool
+    cells: Sequence[CellRow]
+    rows: Sequence[Row]
+    folder: str | None = None
+    part: str = ""  # which cells it has, if not all
+
+
+@without_gc()
+def explored(recorded: RunData, run: str) -> Explored:
+    rows = [_row(trial) for trial in recorded.trials]
+    part = recorded.part.text if recorded.part else ""
+    return Explored(run, recorded.synthetic, recorded.cells, rows, None if recorded.archived else "", part)
+
+
+def _row(trial: Trial) -> Row:
+    figures, notes = trial.figures, trial.notes
+    marks = (notes.get(HOST_LIMITED, ""), notes.get(UNSETTLED, ""))
+    head = (trial.cell, trial.round, trial.outcome.value, trial.reason, *marks)
+    if figures is None:
+        return (*head, *(None,) * len(FIGURES))
+    sides = chain.from_iterable(_values_of(one) if (one := figures.sides.get(side)) else _NO_SIDE for side in SIDES)
+    sync = (figures.rebuild.bw, figures.rebuild.seconds) if figures.rebuild else (None, None)
+    syncs = _syncs_of(figures.sync) if figures.sync else _NO_SYNCS
+    totals = (figures.total_bw, figures.total_iops) if figures.sides else (None, None)
+    beside = [_share(notes.get(name)) for name in BESIDE.values()]
+    rest = (figures.cpu_usr, figures.cpu_sys, figures.runtime)
+    return (*head, *totals, *sides, *sync, *syncs, *beside, *rest)
+
+
+def _share(note: str | None) -> float | None:
+    try:
+        return None if note is None else float(note)
+    except ValueError:
+        return None
+
+
+def page(runs: Sequence[Explored], title: str, *, report: bool = False) -> bytes:
+    """Return the page of the trials of some runs. `report`: report.html is beside it."""
+    return b"".join(parts_of_page(runs, title, report=report))
+
+
+@without_gc()
+def parts_of_page(runs: Sequence[Explored], title: str, *, report: bool) -> tuple[bytes, bytes, bytes]:
+    """Return the page in parts: the data of 100,000 trials have 50 MB, and a copy is not needed."""
+    library, program = _scripts()
+    synthetic = sorted({run.run for run in runs if run.synthetic})
+    which = "Every figure on this page is" if len(synthetic) == len(runs) else f"Figures of {', '.join(synthetic)} are"
+    same, content = _content(runs)
+    content |= {"title": printable(title), "file": re.sub(r"[^\w.-]+", "-", title)[:80]}
+    text = (
+        _environment()
+        .get_template("explore.html.j2")
+        .render(
+            title=printable(title),
+            synthetic=f"{printable(which)} invented by the dry machine. Nothing was measured." if synthetic else "",
+            report=report,
+            part="; ".join(run.part for run in runs if run.part),
+            same=", ".join(f"{name}={value}" for name, value in same.items()),
+            hashes=" ".join(map(script_hash, (library, program))),
+            library=library,
+            program=program,
+            version=json.loads((_FOLDER / "echarts" / "lock.json").read_bytes())["version"],
+        )
+    )
+    before, _, after = text.encode().partition(b"<!--data-->")
+    return before, _script_data(content), after
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=FileSystemLoader(_FOLDER / "page"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+
+
+@cache
+def _scripts() -> tuple[str, str]:
+    library = (_FOLDER / "echarts" / "echarts.min.js").read_text(encoding="utf-8")
+    parts = "\n".join((_FOLDER / "page" / name).read_text(encoding="utf-8") for name in _SCRIPTS)
+    return library, f'"use strict";\n(() => {{\n{parts}}})();\n'
+
+
+def script_hash(script: str) -> str:
+    """Name a script in the security policy of the page, which runs no other."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+
+
+def _script_data(content: Mapping[str, Any]) -> bytes:
+    import orjson
+
+    return orjson.dumps(content).replace(b"<", b"\\u003c")
+
+
+def _content(runs: Sequence[Explored]) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return the axes with one value, and the columns of all trials."""
+    cells = [(run, cell) for run in runs for cell in run.cells]
+    places = {(run.run, cell.id): at for at, (run, cell) in enumerate(cells)}
+    known = [(places[run.run, row[0]], row) for run in runs for row in run.rows if (run.run, row[0]) in places]
+    known.sort(key=lambda one: (one[0], one[1][1]))  # by cell and round
+    rows = [row for _, row in known]
+    same, axes = _axes(cells, several=len(runs) > 1)
+    columns = list(zip(*rows, strict=True)) or [() for _ in COLUMNS]
+    states = [_state(row) for row in rows]
+    texts = {"state": states} | ({"reason": list(columns[3])} if any(columns[3]) else {})
+    figures = dict(_figures(columns))
+    measured = [name for name, numbers in figures.items() if name in FIGURES]
+    return same, {
+        "count": len(rows),
+        "names": [printable(cell.name) for _, cell in cells],
+        "runs": [{"synthetic": run.synthetic, "folder": run.folder} for run in runs],
+        "run": _packed("i", [at for at, run in enumerate(runs) for _ in run.cells]),
+        "cell": _packed("i", [place for place, _ in known]),
+        "axes": [_dictionary(name, values) for name, values in axes.items()],
+        "texts": [_dictionary(name, values) for name, values in texts.items()],
+        "figures": [
+            {"name": name, "unit": _unit(name), "numbers": _packed("d", numbers)} for name, numbers in figures.items()
+        ]
+        if measured
+        else [],
+        **_first_choices(axes, columns, figures),
+    }
+
+
+def _axes(cells: Sequence[tuple[Explored, CellRow]], *, several: bool) -> tuple[dict[str, str], dict[str, list[str]]]:
+    names = dict.fromkeys(name for _, cell in cells for name in cell.axes)
+    taken = {*FIGURES, "state", "reason", "trial", *(("run",) if several else ())}
+    axes = {"run": [run.run for run, _ in cells]} if several else {}
+    same = {}
+    for name in names:
+        values = [cell.axes.get(name, "") for _, cell in cells]
+        shown = printable(f"axis.{name}" if name in taken else name)
+        if len(set(values)) > 1:
+            axes[shown] = values
+        else:
+            same[shown] = printable(values[0])
+    return same, axes
+
+
+def _state(row: Row) -> str:
+    if row[2] == _MEASURED:
+        return "unsettled" if row[5] else "host-limited" if row[4] else _MEASURED
+    return str(row[2])
+
+
+def _figures(columns: Sequence[Sequence[Any]]) -> Iterator[tuple[str, Sequence[float]]]:
+    """Yield the figures that some trial has. With one direction only, totals are the same as its rates."""
+    by_name = dict(zip(COLUMNS[_HEAD:], columns[_HEAD:], strict=True))
+    known = {name for name, values in by_name.items() if any(value is not None for value in values)}
+    one_side = len({f"{side}_bw" for side in SIDES} & known) < 2
+    for name, values in by_name.items():
+        if name in known and not (one_side and name.startswith(TOTAL)):
+            yield name, [nan if value is None else value for value in values]
+    if not one_side:
+        for name, of in _WORST.items():
+            yield name, list(map(_larger, *(by_name[f"{side}_{of}"] for side in SIDES)))
+    yield "trial", columns[1]
+
+
+def _larger(*several: float | None) -> float:
+    known = [value for value in several if value is not None]
+    return max(known, default=nan)
+
+
+def _unit(name: str) -> str:
+    return "ns" if name in _WORST else FIGURES.get(name, "")
+
+
+def _packed(kind: str, values: Iterable[float]) -> str:
+    column = array(kind, values)
+    if sys.byteorder == "big":
+        column.byteswap()
+    return base64.b64encode(column).decode()
+
+
+def _dictionary(name: str, values: Sequence[str]) -> dict[str, Any]:
+    known = {value: code for code, value in enumerate(in_size_order(dict.fromkeys(values)))}
+    return {
+        "name": name,
+        "values": [printable(value) for value in known],
+        "codes": _packed("i", map(known.__getitem__, values)),
+    }
+
+
+def _first_choices(
+    axes: Mapping[str, Sequence[str]], columns: Sequence[Sequence[Any]], figures: Mapping[str, Sequence[float]]
+) -> dict[str, Any]:
+    """Choose what the views show at first."""
+    metric = _headline(columns, figures)
+    side = metric.partition("_")[0]
+    tails = [f"{one}_lat_p99" for one in (FLUSH, "worst", side, *SIDES)]
+    tail = next((name for name in tails if name in figures), metric)
+    free = independent(axes)
+    wide = sorted((name for name in free if name != "run"), key=lambda name: -len(set(axes[name])))
+    across, down = ([*wide[:2], *("state", "")][:2]) if len(wide) < 2 else wide[:2]
+    return {
+        "metric": metric,
+        "tail": tail,
+        "across": across,
+        "down": "" if down == "state" else down,
+        "colour": colour_axis(axes),
+        "parallel": [*(free[:7] or ["state"]), *dict.fromkeys((metric, tail if tail != metric else "trial"))],
+    }
+
+
+def _headline(columns: Sequence[Sequence[Any]], figures: Mapping[str, Sequence[float]]) -> str:
+    if f"{SYNC}_bw" in figures:
+        return f"{SYNC}_bw"
+    side = TOTAL if f"{TOTAL}_bw" in figures else next((one for one in SIDES if f"{one}_bw" in figures), "")
+    if not side:
+        return next(iter(figures))
+    bw, iops = (columns[COLUMNS.index(f"{TOTAL}_{rate}")] for rate in RATES)
+    sizes = Counter(is_large(*pair) for pair in zip(bw, iops, strict=True) if None not in pair)
+    return f"{side}_{'bw' if sizes[True] >= sizes[False] else 'iops'}"

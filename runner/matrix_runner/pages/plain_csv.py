@@ -1,0 +1,136 @@
+"""Lines of trials.csv and summary.csv for large runs, from plain rows of a journal.
+
+csv_files.py makes the same lines from trials: change both. The figures of a row become text once for both files, and
+so do the parts that many lines share.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from matrix_runner.language.metrics import OF_SYNC, RATES, SIDES, SYNC, TOTAL
+from matrix_runner.pages.csv_files import NOTES, TRIAL_FIGURES, TRIAL_SYNCS, as_fields, number_fields, places_of
+from matrix_runner.pages.run_data import METRICS
+from matrix_runner.pages.table import BOOLS
+from matrix_runner.records.journal_tables import notes_of
+from matrix_runner.records.record import HOST, HOST_LIMITED, SATURATED, SLOW, UNSETTLED, CellRow, Outcome
+from matrix_runner.statistics.stopping import Rule, stop_reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+_HEAD, _TAIL = ("cell", "round", "outcome", "reason"), ("seconds", "attempts", "started", "folder", "notes")
+_FIGURES, _SYNCS = (tuple(column.name for column in columns) for columns in (TRIAL_FIGURES, TRIAL_SYNCS))
+#: The columns of a row: those of the journal.
+COLUMNS = (*_HEAD, *_FIGURES, *_SYNCS, *_TAIL)
+Row = tuple[Any, ...]
+_AT = {name: at for at, name in enumerate(COLUMNS)}
+_SECONDS, _STARTED, _NOTES, _RUNTIME = (_AT[name] for name in ("seconds", "started", "notes", "runtime"))
+_FIRST, _SYNC_AT = len(_HEAD), len(_HEAD) + len(_FIGURES)
+_LAST = _SYNC_AT + len(_SYNCS)
+_NO_SYNCS = "," * (len(_SYNCS) - 1)
+_bws_of, _iops_of = (itemgetter(*(_AT[f"{side}_{rate}"] for side in SIDES)) for rate in RATES)
+_counts_of = itemgetter(*(_AT[f"{side}_ios"] for side in SIDES))
+_TOTALS = tuple(f"{TOTAL}_{rate}" for rate in RATES)
+_SUMMARISED = (*_FIGURES, *_TOTALS, *_SYNCS)
+_summarised = itemgetter(*map(_SUMMARISED.index, METRICS))
+_NO_INTERVAL = "," * 3  # a mean without its bounds
+_SYNC_BW = _AT[f"{SYNC}_{next(iter(OF_SYNC))}"]
+_OPEN = frozenset((HOST_LIMITED, SATURATED, UNSETTLED, SLOW))  # notes that change or doubt the figures
+
+
+class _Noted(NamedTuple):
+    columns: str
+    joined: str
+    is_plain: bool
+
+
+@lru_cache(maxsize=4096)
+def _noted(text: str) -> _Noted:
+    notes = notes_of(text)
+    joined = "; ".join(f"{name}: {value}" for name, value in notes.items())
+    return _Noted(as_fields([*map(notes.get, NOTES)]), joined, _OPEN.isdisjoint(notes))
+
+
+def is_plain(row: Row) -> bool:
+    """Return whether the summary of a cell with this trial alone is the figures of the trial.
+
+    Its percentiles are then those of the trial, which its longest latency limits, and those of a histogram are not.
+    """
+    if row[2] != Outcome.MEASURED.value or row[3] or row[_RUNTIME] is None or not _noted(row[_NOTES]).is_plain:
+        return False
+    return all((bw is None) == (iops is None) for bw, iops in zip(_bws_of(row), _iops_of(row), strict=True))
+
+
+class Place(NamedTuple):
+    """The text of what all lines of a cell have."""
+
+    identity: str
+    axes: str  # with the machine before them
+
+
+class PlainLines:
+    """Makes lines from rows."""
+
+    def __init__(self, shared: tuple[str, str], confidence: float, until: float | None, rule: Rule) -> None:
+        self._shared, self._confidence, self._until, self._rule = shared, confidence, until, rule
+
+    @cached_property
+    def _stop(self) -> Mapping[bool | None, str]:
+        stopped = str(stop_reason((), 1, self._rule))
+        return {reached: as_fields((self._until, text, stopped)) for reached, text in BOOLS.items()}
+
+    def place_of(self, cell: CellRow, axes: Iterable[str]) -> Place:
+        return Place(as_fields((cell.id, cell.name)), as_fields((*self._shared, *places_of(cell, axes))))
+
+    def of_trial(self, place: Place, row: Row, figures: str) -> str:
+        noted = _noted(row[_NOTES])
+        seconds, attempts, started, folder, _ = row[_LAST:]
+        outcome, tail = as_fields(row[1:_FIRST]), as_fields((seconds, attempts, started, noted.joined, folder))
+        return f"{place.identity},{outcome},{place.axes},{figures},{noted.columns},{tail},{_syncs_of(row)}\n"
+
+    def of_cell(self, place: Place, row: Row, figures: str) -> str:
+        """Return the line of a cell with a single trial, which `is_plain`."""
+        least_ios = min(_known(_counts_of(row)), default="")
+        totals = _total(_bws_of(row)), _total(_iops_of(row))
+        means = _summarised((*figures.split(","), *totals, *_syncs_of(row).split(",")))
+        figures = f"{_NO_INTERVAL},".join(means)
+        stop = self._stop[self.reaches(row)]
+        counts = f"1,0,0,0,,{least_ios},0,0,{stop},"  # one trial is measured; no reason, no states
+        return f"{place.identity},{counts},{place.axes},{self._confidence},{figures}{_NO_INTERVAL}\n"
+
+    def reaches(self, row: Row) -> bool | None:
+        if self._until is None:
+            return None
+        return False if row[_SYNC_BW] is not None or _known(_bws_of(row)) else None
+
+
+def _known(values: Sequence[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def figures_of(row: Row) -> str:
+    return number_fields(row[_FIRST:_SYNC_AT])
+
+
+def _syncs_of(row: Row) -> str:
+    return _NO_SYNCS if row[_SYNC_AT] is None else number_fields(row[_SYNC_AT:_LAST])
+
+
+def _total(rates: Sequence[float | None]) -> str:
+    known = _known(rates)
+    return str(sum(known)) if known else ""
+
+
+def seconds_of(row: Row) -> float:
+    return float(row[_SECONDS])
+
+
+def host_of(row: Row) -> str | None:
+    return notes_of(row[_NOTES]).get(HOST)
+
+
+def start_of(row: Row) -> str:
+    return str(row[_STARTED])

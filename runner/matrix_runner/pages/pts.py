@@ -1,0 +1,248 @@
+"""The tables of tests of SNIA: results, steady state, and the course of the rounds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from matrix_runner.language.pts import TESTS, PtsTest
+from matrix_runner.pages.axis_charts import Plot, Point, Series
+from matrix_runner.pages.charts import ticks
+from matrix_runner.pages.table import Grid, Sheet, Value, as_sheet
+from matrix_runner.pages.terminal_text import figure
+from matrix_runner.records.fio_output import csv_text
+from matrix_runner.records.pts_output import COLUMNS, MEASURES, RoundRow, parse_rounds
+from matrix_runner.records.record import UNSETTLED, Outcome
+from matrix_runner.statistics.steady import MOST_RANGE, MOST_SLOPE, last_window
+
+if TYPE_CHECKING:
+    from matrix_runner.pages.run_data import RunData
+    from matrix_runner.records.record import CellRow, Trial
+
+PRESET = "workload.preset"
+_POINT = re.compile(r"r(\d+)w(\d+)-(\d+)(k?)")
+_MOST_LINES = 6  # lines of a chart: the page has as many styles
+_MOST_ROUNDS = 50  # rows of a table of rounds; the CSV file has all
+_SHOWN: Mapping[str, tuple[tuple[str, str, str], ...]] = {  # title, measure and unit of the result tables
+    "iops": (("IOPS", "iops", "1/s"),),
+    "bw": (("Throughput", "bw", "bytes/s"),),
+    "lat": (("Average latency", "lat_mean", "ns"), ("Maximum latency", "lat_max", "ns")),
+}
+_UNITS = {"iops": ("iops", "1/s"), "bw": ("bw", "bytes/s"), "lat": ("lat_mean", "ns")}
+
+
+@dataclass(frozen=True, slots=True)
+class PtsReport:
+    """The report of one cell, from all trials that have rounds."""
+
+    name: str
+    facts: tuple[str, ...]
+    results: tuple[tuple[str, Grid], ...]  # with their captions; empty if the course is the result
+    course: tuple[tuple[str, Grid], ...]
+    chart: Plot
+
+    @property
+    def tables(self) -> tuple[tuple[str, Grid], ...]:
+        return (*self.results, *self.course)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    mix: str
+    size: int
+
+    @classmethod
+    def of(cls, job: str) -> _Place:
+        found = _POINT.fullmatch(job)
+        if found is None:
+            return cls(job, 0)
+        return cls(f"{found[1]}/{found[2]}", int(found[3]) * (1024 if found[4] else 1))
+
+    @property
+    def request(self) -> str:
+        return f"{self.size / 1024:g}"
+
+
+def pts_reports(recorded: RunData) -> Iterator[PtsReport]:
+    for cell in recorded.cells:
+        tables = [parse_rounds(one) for one in recorded.rounds.get(cell.id, {}).values()]
+        if tables and (test := TESTS.get(cell.axes.get(PRESET, ""))):
+            trials = [one for one in recorded.by_cell[cell.id] if one.outcome is Outcome.MEASURED]
+            yield _report(cell.name, test, tables, trials)
+
+
+def has_tables(cell: CellRow) -> bool:
+    """Return whether the results of its points have a separate table, so that a table of jobs is not needed."""
+    test = TESTS.get(cell.axes.get(PRESET, ""))
+    return test is not None and not test.is_curve
+
+
+def pts_sheets(recorded: RunData, *, most: int = 10) -> Iterator[Sheet]:
+    """Yield the tables of results for the terminal."""
+    for report in islice(pts_reports(recorded), most):
+        for caption, grid in report.results:
+            yield replace(as_sheet(grid), title=f"{report.name}: {caption}")
+
+
+def _report(name: str, test: PtsTest, tables: Sequence[Sequence[RoundRow]], trials: Sequence[Trial]) -> PtsReport:
+    tracked = _tracked(test, tables[-1])
+    several = f", means of {len(tables)} trials" if len(tables) > 1 else ""
+    results = [
+        (f"{title} by request size and R/W mix, last five rounds{several}", _result_table(tables, measure, unit))
+        for title, measure, unit in _SHOWN[test.figure]
+    ]
+    last = tables[-1]
+    return PtsReport(
+        name,
+        tuple(_facts(test, trials)),
+        () if test.is_curve else tuple(results),
+        (
+            ("Steady state of the last trial", _steady_table(test, last, tracked)),
+            ("Rounds of the last trial", _round_table(last, test, tracked)),
+        ),
+        _chart(name, test, last, tracked),
+    )
+
+
+def _facts(test: PtsTest, trials: Sequence[Trial]) -> Iterator[str]:
+    yield f"Test {test.title} of SNIA's Performance Test Specification 2.0.2."
+    for note, words in (("not_as_specified", "Not as specified"), ("purge", "Purge"), ("precondition", "Filled")):
+        yield from dict.fromkeys(f"{words}: {trial.notes[note]}." for trial in trials if note in trial.notes)
+    for trial in trials:
+        found = trial.notes.get(UNSETTLED) or trial.notes.get("steady_state", "")
+        yield f"Trial {trial.round}: {'steady state in ' if found.startswith('rounds') else ''}{found}."
+
+
+def _tracked(test: PtsTest, rows: Sequence[RoundRow]) -> list[str]:
+    """Return the jobs that must be steady, in the order of the test."""
+    jobs = dict.fromkeys(row.job for row in rows)
+    places = {job: _Place.of(job) for job in jobs}
+    return [
+        job
+        for read, size in test.tracked
+        for job, place in places.items()
+        if place.mix == f"{read}/{100 - read}" and size in {0, place.size}
+    ]
+
+
+def _result_table(tables: Sequence[Sequence[RoundRow]], measure: str, unit: str) -> Grid:
+    found: dict[_Place, list[float]] = {}
+    combine: Callable[[Sequence[float]], float] = max if measure == "lat_max" else fmean
+    for rows in tables:
+        for row in rows:
+            if row.in_window and (value := row.measures[measure]) is not None:
+                found.setdefault(_Place.of(row.job), []).append(value)
+    mixes = tuple(dict.fromkeys(place.mix for place in found))
+    sizes = dict.fromkeys(place.size for place in found)
+    rows_of_grid: list[tuple[Value, ...]] = []
+    for size in sizes:
+        values = [found.get(_Place(mix, size)) for mix in mixes]
+        texts = (figure(combine(one), unit) if one else "" for one in values)
+        rows_of_grid.append((_Place("", size).request, *texts))
+    headings = [f"R/W {mix}" for mix in mixes]
+    return Grid(("request in KiB", *headings), rows_of_grid, (), frozenset(headings))
+
+
+def _values(rows: Sequence[RoundRow], job: str, measure: str) -> list[float]:
+    return [row.measures[measure] or 0.0 for row in rows if row.job == job]
+
+
+def _steady_table(test: PtsTest, rows: Sequence[RoundRow], tracked: Sequence[str]) -> Grid:
+    measure, unit = _UNITS[test.figure]
+    columns = ("point", "average", "range", "allowed range", "rise of the line", "allowed rise", "line", "steady")
+    found: list[tuple[Value, ...]] = []
+    for job in tracked:
+        window = last_window(_values(rows, job, measure), test.apart)
+        if window is None:
+            found.append((job, *([""] * (len(columns) - 2)), "too few rounds"))
+            continue
+        start, sign = window.average - 2 * window.slope, "+" if window.slope >= 0 else "-"
+        found.append(
+            (
+                job,
+                figure(window.average, unit),
+                figure(window.range, unit),
+                figure(MOST_RANGE * window.average, unit),
+                figure(window.excursion, unit),
+                figure(MOST_SLOPE * window.average, unit),
+                f"{figure(start, unit)} {sign} {figure(abs(window.slope), unit)} each round",
+                "yes" if window.is_steady else "no",
+            )
+        )
+    return Grid(columns, found, (), frozenset(columns[1:-2]))
+
+
+def _round_table(rows: Sequence[RoundRow], test: PtsTest, tracked: Sequence[str]) -> Grid:
+    measures = ("iops", "lat_mean", "lat_max") if test.is_curve else (_UNITS[test.figure][0],)
+    units = {"iops": "1/s", "bw": "bytes/s", "lat_mean": "ns", "lat_max": "ns"}
+    words = {"iops": "IOPS", "bw": "throughput", "lat_mean": "average latency", "lat_max": "maximum latency"}
+    shown = [(job, measure) for job in tracked for measure in measures]
+    columns = ("round", *(f"{job}: {words[measure]}" for job, measure in shown))
+    count = max((row.round for row in rows), default=0)
+    by_round = {(row.round, row.job): row for row in rows}
+    every = -(-count // _MOST_ROUNDS)
+    lines: list[tuple[Value, ...]] = [
+        (str(number), *(_text(by_round.get((number, job)), measure, units[measure]) for job, measure in shown))
+        for number in range(1, count + 1, every)
+    ]
+    notes = (f"one in {every} rounds; rounds.csv has all",) if every > 1 else ()
+    return Grid(columns, lines, notes, frozenset(columns[1:]))
+
+
+def _text(row: RoundRow | None, measure: str, unit: str) -> str:
+    return figure(row.measures[measure], unit) if row else ""
+
+
+def _chart(name: str, test: PtsTest, rows: Sequence[RoundRow], tracked: Sequence[str]) -> Plot:
+    measure, unit = _UNITS[test.figure]
+    writes = dict.fromkeys(row.job for row in rows if _Place.of(row.job).mix == "0/100")
+    known = [*dict.fromkeys((*(job for job in tracked if job in writes), *writes))]
+    jobs = known[:_MOST_LINES]
+    count = max((row.round for row in rows), default=1)
+    top = max((row.measures[measure] or 0.0 for row in rows if row.job in jobs), default=0.0) or 1.0
+    series = tuple(
+        Series(
+            job,
+            tuple(
+                Point(
+                    round(100 * row.round / count, 2),
+                    round(100 - 100 * (row.measures[measure] or 0.0) / top, 2),
+                    None,
+                    None,
+                    f"round {row.round}: {figure(row.measures[measure], unit)}",
+                )
+                for row in rows
+                if row.job == job
+            ),
+        )
+        for job in jobs
+    )
+    across = tuple(replace(one, text=one.text.partition(".")[0]) for one in ticks(count, "", 100))
+    about = f"A line for each request size, over the rounds of the last trial: the {test.title} of writes."
+    part = f" ({len(jobs)} of {len(known)} request sizes)" if len(known) > len(jobs) else ""
+    return Plot(f"{name}: writes by round{part}", about, series, across, ticks(top, unit, 100), dots=count <= 30)
+
+
+HEAD = ("cell", "trial", "machine", "synthetic")
+
+
+def rounds_csv(recorded: RunData) -> str:
+    """Return a row for each round and point of all tests; empty without such tests."""
+    place = (recorded.machine, str(recorded.synthetic).lower())
+    rows = [
+        (cell.name, str(trial), *place, str(row.round), row.job, str(int(row.in_window)), *_written(row))
+        for cell in recorded.cells
+        for trial, table in recorded.rounds.get(cell.id, {}).items()
+        for row in parse_rounds(table)
+    ]
+    return csv_text((*HEAD, *COLUMNS), rows) if rows else ""
+
+
+def _written(row: RoundRow) -> Iterator[str]:
+    for name in MEASURES:
+        value = row.measures[name]
+        yield "" if value is None else f"{value:.10g}"

@@ -1,0 +1,298 @@
+"""The figures of a run as sections of the page: a table and charts of each workload, or of each layout under it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from itertools import islice
+from math import ceil
+from typing import TYPE_CHECKING
+
+from matrix_runner.language.metrics import ALL_SIDES, FLUSH, OF_SYNC, SIDES, SYNC, TOTAL, sides_of
+from matrix_runner.pages.axis_charts import (
+    Group,
+    Plot,
+    determines,
+    distribution,
+    free_axes,
+    plots,
+    waiting,
+)
+from matrix_runner.pages.charts import Chart, Line, chart, interval, overview
+from matrix_runner.pages.concerns import held_back_by
+from matrix_runner.pages.effects import Effects, effects
+from matrix_runner.pages.heat_maps import HeatMap, heat_maps
+from matrix_runner.pages.history import Sparkline, sparkline
+from matrix_runner.pages.jobs import job_grid
+from matrix_runner.pages.junit import place_of, strip_illegal
+from matrix_runner.pages.terminal import displayed_rate, marks_of, outcome
+from matrix_runner.pages.terminal_text import figure
+from matrix_runner.records.record import CellRow, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from matrix_runner.pages.run_data import CellSummary, RunData
+    from matrix_runner.pages.table import Grid
+    from matrix_runner.statistics.stopping import Estimate
+
+#: Limits of the page: rows of all tables, charts, rows of one chart. The CSV files have all.
+MOST_ROWS, MOST_CHARTS, CHART_ROWS = 1000, 60, 24
+BEFORE_FOLD = 12  # charts that the page shows at once; details have the others
+_LEAST_IN_SECTION = 2  # charts of a section that are shown, if there are many sections
+Picture = Chart | Plot | HeatMap
+_NONE = ("", "")
+_SYNCS = "syncs"  # the columns of fsync and fdatasync
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    label: str
+    name: str
+    texts: tuple[tuple[str, str], ...]
+    trials: int
+    outcome: str
+    folder: str  # folder of its scripts and raw outputs, or empty
+    bottleneck: str
+    broken: bool
+    doubtful: bool
+    history: Sparkline | None  # None without earlier runs
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    title: str
+    same: str  # axes that all cells share
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    pictures: tuple[Picture, ...]
+    shown: int  # pictures before the fold
+    is_cut: bool = False  # some charts are not drawn
+    effects: Grid | None = None
+    jobs: Grid | None = None  # None if no cell has several jobs
+
+    @property
+    def has_history(self) -> bool:
+        return any(row.history for row in self.rows)
+
+    @property
+    def has_bottlenecks(self) -> bool:
+        return any(row.bottleneck for row in self.rows)
+
+
+def sections(
+    recorded: RunData, *, rows: int = MOST_ROWS, charts: int = MOST_CHARTS, before: int = BEFORE_FOLD
+) -> Iterator[Section]:
+    """Make the sections, with `before` charts of all of them together before a fold."""
+    groups = _groups(recorded.summaries)
+    shown = max(_LEAST_IN_SECTION, ceil(before / max(1, len(groups))))
+    for title, summaries in groups.items():
+        if not rows:
+            return
+        made = _section(recorded, title, summaries, rows, charts)
+        made = replace(made, shown=min(shown, before, len(made.pictures)))
+        rows -= len(made.rows)
+        charts -= len(made.pictures)
+        before -= made.shown
+        yield made
+
+
+def _groups(summaries: Sequence[CellSummary]) -> Mapping[str, list[CellSummary]]:
+    layouts = dict[str, set[str]]()
+    for layout, workload in (place_of(one.cell) for one in summaries):
+        layouts.setdefault(workload, set()).add(layout)
+    found: dict[str, list[CellSummary]] = {}
+    for one in summaries:
+        layout, workload = place_of(one.cell)
+        found.setdefault(workload if len(layouts[workload]) > 1 else f"{layout} · {workload}", []).append(one)
+    return found
+
+
+def _section(recorded: RunData, title: str, summaries: Sequence[CellSummary], rows: int, room: int) -> Section:
+    labels, same, differing = _labels([one.cell for one in summaries])
+    columns = _columns([sides_of(one.figures) for one in summaries])
+    if any(f"{SYNC}_bw" in one.figures for one in summaries):
+        columns.insert(0, SYNC)
+    if any(f"{FLUSH}_iops" in one.figures for one in summaries):
+        columns.append(_SYNCS)
+    # A total has no latency.
+    headings = {
+        SYNC: (SYNC, "sync time"),
+        _SYNCS: ("syncs", "sync p99"),
+        TOTAL: (TOTAL,),
+        "rate": ("rate", "p99"),
+        **{side: (side, f"{side} p99") for side in SIDES},
+    }
+    named = list(zip(labels, summaries, strict=True))
+    axes = free_axes([one.cell for one in summaries])
+    short = {**_short([*dict.fromkeys((*differing, *axes))]), "layout": "layout"}
+    group = Group(title, tuple(one for one in named if "total_bw" in one[1].figures), short, recorded.colours)
+    found = None
+    if room > 0 and group.cells:
+        found = effects(group, recorded.by_cell, recorded.confidence, steered=recorded.steered)
+    possible = _pictures(recorded, named, group, differing, found)
+    drawn = tuple(islice(possible, max(0, room)))
+    is_cut = bool(group.cells) if room <= 0 else next(possible, None) is not None
+    return Section(
+        title,
+        same,
+        tuple(heading for column in columns for heading in headings[column]),
+        tuple(_row(recorded, label, one, columns) for label, one in named[:rows]),
+        drawn,
+        len(drawn),
+        is_cut,
+        found.table if found else None,
+        job_grid(named[:rows], rows=MOST_ROWS),
+    )
+
+
+def _pictures(
+    recorded: RunData,
+    named: Sequence[tuple[str, CellSummary]],
+    group: Group,
+    differing: Sequence[str],
+    found: Effects | None,
+) -> Iterator[Picture]:
+    """Yield the charts that fit what varies: the most important first, and each only when it is asked for."""
+    yield from filter(None, _charts(named, group.about, differing))
+    if not group.cells:
+        return
+    yield from heat_maps(group)
+    yield from plots(group)
+    if waits := waiting(group, recorded.by_cell, recorded.rule):
+        yield waits
+    if found:
+        yield found.chart
+    for side in ALL_SIDES:
+        if curve := distribution(group, side, recorded.by_cell):
+            yield curve
+
+
+def _columns(sides: Sequence[Sequence[str]]) -> list[str]:
+    """Return the column groups: the total of mixed work and each direction, or one if each cell has one direction."""
+    found = [side for side in (TOTAL, *SIDES) if any(side in of_cell for of_cell in sides)]
+    return ["rate"] if len(found) > 1 and all(len(of_cell) < 2 for of_cell in sides) else found
+
+
+def _labels(cells: Sequence[CellRow]) -> tuple[list[str], str, list[str]]:
+    """Return a label for each cell, what all cells share, and the axes in which they differ."""
+    axes = [name for name in dict.fromkeys(axis for cell in cells for axis in cell.axes) if name != "workload"]
+    differing = [name for name in axes if len({cell.axes.get(name) for cell in cells}) > 1]
+    axes = [name for name in axes if name != "layout" or name in differing]  # else the title has it
+    shared = [name for name in axes if name not in differing]
+    if "layout" in differing:
+        differing = [name for name in differing if name == "layout" or not determines(cells, "layout", name)]
+    short = _short(axes)
+    labels = [_format_axes(cell, differing, short) for cell in cells]
+    if not all(labels) or len(set(labels)) < len(labels):
+        return [cell.name for cell in cells], "", differing
+    return labels, _format_axes(cells[0], shared, short), differing
+
+
+def _short(axes: Sequence[str]) -> Mapping[str, str]:
+    last = {name: name.rpartition(".")[2] for name in axes}
+    often = Counter(last.values())
+    return {name: one if often[one] == 1 else name for name, one in last.items()}
+
+
+def _format_axes(cell: CellRow, axes: Sequence[str], short: Mapping[str, str]) -> str:
+    found = ((name, cell.axes[name]) for name in axes if name in cell.axes)
+    return ", ".join(value if name == "layout" else f"{short[name]}={value}" for name, value in found)
+
+
+def _row(recorded: RunData, label: str, summary: CellSummary, columns: Sequence[str]) -> Row:
+    trials = recorded.by_cell[summary.cell.id]
+    has_folder = not recorded.archived and any(trial.folder for trial in trials)
+    return Row(
+        label,
+        summary.cell.name,
+        tuple(text for column in columns for text in _texts(summary, column)),
+        summary.counts.get(Outcome.MEASURED, 0),
+        outcome(summary),
+        f"cells/{strip_illegal(summary.cell.name)}/" if has_folder else "",
+        held_back_by(trials),
+        summary.outcome in {Outcome.CORRUPT, Outcome.BROKEN},
+        bool(marks_of(summary)),
+        _history(recorded, summary),
+    )
+
+
+def _history(recorded: RunData, summary: CellSummary) -> Sparkline | None:
+    past, name = recorded.history.get(summary.cell.id), summary.headline
+    if not past or not name:
+        return None
+    return sparkline(past, summary.figures[name], "bytes/s" if name.endswith("_bw") else "1/s")
+
+
+def _texts(summary: CellSummary, column: str) -> tuple[tuple[str, str], ...]:
+    sides = sides_of(summary.figures)
+    if column == SYNC:
+        found = ((unit, summary.figures.get(f"{SYNC}_{name}")) for name, unit in OF_SYNC.items())
+        return tuple((figure(one.mean, unit), interval(one, unit)) if one else _NONE for unit, one in found)
+    if column == _SYNCS:
+        syncs = summary.figures.get(f"{FLUSH}_iops")
+        return (figure(syncs.mean, "1/s"), interval(syncs, "1/s")) if syncs else _NONE, _tail(summary, FLUSH)
+    if column == TOTAL:
+        return (_rate(summary, TOTAL) if TOTAL in sides else _NONE,)
+    if column in SIDES:
+        return _rate(summary, column), _tail(summary, column)
+    for side in sides:
+        rate, known = _rate(summary, side)
+        return (f"{side} {rate}", known), _tail(summary, side)
+    return _NONE, _NONE
+
+
+def _rate(summary: CellSummary, side: str) -> tuple[str, str]:
+    found = _rate_of(summary, side)
+    return (figure(found[1].mean, found[0]), interval(found[1], found[0])) if found else _NONE
+
+
+def _rate_of(summary: CellSummary, side: str) -> tuple[str, Estimate] | None:
+    bw, iops = (summary.figures.get(f"{side}_{measure}") for measure in ("bw", "iops"))
+    found = displayed_rate(bw, iops)
+    return ("bytes/s" if found is bw else "1/s", found) if found else None
+
+
+def _tail(summary: CellSummary, side: str) -> tuple[str, str]:
+    tail = summary.figures.get(f"{side}_lat_p99")
+    return (figure(tail.mean, "ns"), interval(tail, "ns")) if tail else _NONE
+
+
+def _charts(named: Sequence[tuple[str, CellSummary]], about: str, axes: Sequence[str]) -> Iterator[Chart | None]:
+    """Draw bandwidths, request rates and latencies in separate charts, because their units differ."""
+    named = [(f"{label}{marks_of(summary)}", summary) for label, summary in named]
+    cells = {label: summary.cell for label, summary in named}
+    for unit, what in (("bytes/s", "bandwidth"), ("1/s", "requests per second")):
+        yield _chart(f"{about}: {what}", unit, _lines(named, unit), cells, axes)
+    tails: list[Line] = []
+    for label, summary in named:
+        if found := {side: one for side in ALL_SIDES if (one := summary.figures.get(f"{side}_lat_p99"))}:
+            tails.append((label, found))
+    yield _chart(f"{about}: 99 % of the requests took at most", "ns", tails, cells, axes)
+
+
+def _chart(
+    title: str, unit: str, lines: Sequence[Line], cells: Mapping[str, CellRow], axes: Sequence[str]
+) -> Chart | None:
+    """Draw a row for each cell, or, if they are too many, for each value of one axis: the layout, if it varies."""
+    if len(lines) <= CHART_ROWS or not axes:
+        return chart(title, unit, lines, most=CHART_ROWS)
+    counts = {axis: len({cell.axes.get(axis) for cell in cells.values()}) for axis in axes}
+    along = min(axes, key=lambda axis: (axis != "layout", counts[axis] > CHART_ROWS, -counts[axis]))
+    name = _short(axes)[along]
+    groups: dict[str, list[Line]] = {}
+    for label, measured in lines:
+        value = cells[label].axes.get(along, "none")
+        groups.setdefault(value if along == "layout" else f"{name}={value}", []).append((label, measured))
+    return overview(title, unit, groups, name, most=CHART_ROWS)
+
+
+def _lines(named: Sequence[tuple[str, CellSummary]], unit: str) -> list[Line]:
+    found: list[Line] = []
+    for label, summary in named:
+        rates = {side: rate for side in sides_of(summary.figures) if (rate := _rate_of(summary, side))}
+        if sync := summary.figures.get(f"{SYNC}_bw"):
+            rates[SYNC] = ("bytes/s", sync)
+        if here := {side: one for side, (of, one) in rates.items() if of == unit}:
+            found.append((label, here))
+    return found

@@ -1,0 +1,249 @@
+"""The table at the end of a run, and notes on the run's precision and drift."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from matrix_runner.language.metrics import FLUSH, LARGE, OF_SYNC, SIDES, SYNC, TOTAL, is_large, shown_sides, sides_of
+from matrix_runner.pages.marks import host_limited_mark
+from matrix_runner.pages.table import Sheet
+from matrix_runner.pages.terminal_text import BAD, DOUBT, GOOD, digits, figure
+from matrix_runner.records.record import HOST, CellRow, Outcome
+from matrix_runner.statistics.hosts import host_ratios
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matrix_runner.pages.run_data import CellSummary, RunData
+    from matrix_runner.records.record import Trial
+    from matrix_runner.statistics.changes import Drift
+    from matrix_runner.statistics.stopping import Estimate
+
+_WORST = (Outcome.CORRUPT, Outcome.BROKEN)
+_SYNC_P99 = f"{FLUSH} p99"
+_FEW = 10  # figures of fewer requests are marked
+_STYLES = {Outcome.MEASURED: GOOD, Outcome.CORRUPT: BAD, Outcome.BROKEN: BAD, Outcome.SKIPPED: DOUBT, None: ""}
+
+
+def table(recorded: RunData, *, rows: int = 50) -> Sheet:
+    shown = shown_cells(recorded, rows)
+    title = f"{recorded.matrix} on {recorded.machine}"
+    mixed, syncs = _is_mixed(shown), any(f"{SYNC}_bw" in one.figures for one in shown)
+    sides = (*((TOTAL,) if mixed else ()), *shown_sides(one.figures for one in shown))
+    flushes = any(f"{FLUSH}_iops" in one.figures for one in shown)
+    columns = (
+        "cell",
+        *((SYNC,) if syncs else ()),
+        *sides,
+        "±",
+        "p99",
+        *((_SYNC_P99,) if flushes else ()),
+        "trials",
+        "outcome",
+    )
+    return Sheet(
+        columns,
+        [
+            (
+                *(one.cell.name, *((sync_text(one),) if syncs else ()), *_numbers(one, sides)),
+                *((_tail(one, (FLUSH,)),) if flushes else ()),
+                *(str(one.counts.get(Outcome.MEASURED, 0)), outcome(one)),
+            )
+            for one in shown
+        ],
+        right=frozenset(columns[1:-1]),
+        title=f"{title} ({recorded.marks})" if recorded.marks else title,
+        groups=[_stack(one.cell) for one in shown],
+        spare=("trials", "p99"),
+        remark="outcome",
+        usual=str(Outcome.MEASURED),
+        styles=[_STYLES[one.outcome] for one in shown],
+    )
+
+
+def sync_text(summary: CellSummary) -> str:
+    bw, seconds = (summary.figures.get(f"{SYNC}_{name}") for name in OF_SYNC)
+    return f"{digits(bw.mean / 1e6)} MB/s, {figure(seconds.mean, 's')}" if bw and seconds else ""
+
+
+def shown_cells(recorded: RunData, rows: int = 50) -> list[CellSummary]:
+    def rank(summary: CellSummary) -> int:
+        return _WORST.index(summary.outcome) if summary.outcome in _WORST else len(_WORST)
+
+    return sorted((one for one in recorded.summaries if one.is_needed), key=rank)[:rows]
+
+
+def _is_mixed(shown: Sequence[CellSummary]) -> bool:
+    return any(TOTAL in sides_of(one.figures) for one in shown)
+
+
+def caption(recorded: RunData, *, rows: int = 50, pointer: str = "summary.csv") -> str:
+    needed, shown = [one for one in recorded.summaries if one.is_needed], shown_cells(recorded, rows)
+    reordered = shown != needed[: len(shown)]
+    unneeded = len(recorded.summaries) - len(needed)
+    left_out = len(recorded.every) - unneeded - len(shown)
+    text = f"{left_out} more cells in {pointer}. " if left_out else ""
+    text += f"{unneeded} cells that searches did not need are left out. " if unneeded else ""
+    text += (
+        f"MB/s: 10⁶ bytes per second; ±: {recorded.confidence * 100:g} % confidence"
+        f"{', of the total of mixed work' * _is_mixed(shown)}; "
+        "p99: latency of all trials' requests, the larger of read and write."
+    )
+    if any(f"{FLUSH}_iops" in one.figures for one in shown):
+        text += f" {_SYNC_P99}: of fsync and fdatasync."
+    if any(_rate(one, side) for one in shown for side in SIDES):
+        text += f" MB/s where requests have {LARGE // 1024} KiB and more, IOPS where they are smaller."
+    worst = [one for one in _WORST if any(summary.outcome is one for summary in shown)]
+    return text + (f" {' and '.join(worst).capitalize()} cells come first." if reordered else "")
+
+
+def _stack(cell: CellRow) -> str:
+    parts = cell.name.split("/")
+    work = cell.axes.get("workload", "")
+    return "/".join(parts[: parts.index(work, 1)]) if work in parts[1:] else ""
+
+
+def rate(bw: float | None, iops: float | None) -> str:
+    if bw is None or iops is None:
+        return ""
+    return f"{digits(bw / 1e6)} MB/s" if is_large(bw, iops) else f"{digits(iops)} IOPS"
+
+
+def displayed_rate(bw: Estimate | None, iops: Estimate | None) -> Estimate | None:
+    if bw is None or iops is None:
+        return None
+    return bw if is_large(bw.mean, iops.mean) else iops
+
+
+def percent(share: float) -> str:
+    """Format a share of a mean: two significant digits, whole numbers from 10 on, no exponent."""
+    value = share * 100
+    if value >= 9.95:
+        return f"{value:,.0f} %"
+    return f"{value:.2g} %" if value >= 0.01 or not value else "<0.01 %"
+
+
+def doubt(estimate: Estimate | None) -> str:
+    return doubt_of_share(estimate.relative if estimate else None)
+
+
+def doubt_of_share(share: float | None) -> str:
+    """Format the half width of an interval. If it is more than the mean, its number says nothing more."""
+    return "" if share is None else percent(share) if share <= 1 else ">100 %"
+
+
+def _numbers(summary: CellSummary, shown: Sequence[str]) -> tuple[str, ...]:
+    sides = sides_of(summary.figures)
+    rates = [_rate(summary, side) if side in sides else "" for side in shown]
+    known = summary.figures[name] if (name := summary.headline) else None
+    return *rates, doubt(known), _tail(summary, SIDES)
+
+
+def _tail(summary: CellSummary, sides: Sequence[str]) -> str:
+    tails = (summary.figures.get(f"{side}_lat_p99") for side in sides)
+    return figure(max((one.mean for one in tails if one), default=None), "ns")
+
+
+def _rate(summary: CellSummary, side: str) -> str:
+    bw, iops = (summary.figures.get(f"{side}_{measure}") for measure in ("bw", "iops"))
+    return rate(bw.mean, iops.mean) if bw and iops else ""
+
+
+def outcome(summary: CellSummary) -> str:
+    counts = [f"{count} {one}" for one in Outcome if (count := summary.counts.get(one, 0))]
+    words = str(summary.outcome or summary.text_without_trials) if len(counts) < 2 else ", ".join(counts)
+    reason = f": {'; '.join(summary.reasons)}" if summary.reasons else ""
+    return f"{words}{marks_of(summary)}{reason}"
+
+
+def marks_of(summary: CellSummary) -> str:
+    ios = summary.least_ios
+    marks = (
+        f" (!) on {ios} request{'s' if ios != 1 else ''} only" if ios is not None and ios < _FEW else "",
+        host_limited_mark(summary.host_limited),
+        f" (!) {summary.saturated} saturated" if summary.saturated else "",
+        unsettled_mark(summary.unsettled, summary.counts.get(Outcome.MEASURED, 0)),
+        " (!) two states" if summary.states else "",
+    )
+    return "".join(marks)
+
+
+def unsettled_mark(trials: int, measured: int) -> str:
+    if not trials:
+        return ""
+    return " (!) none settled" if trials == measured else f" (!) {trials} unsettled"
+
+
+def precision_note(recorded: RunData) -> str:
+    unsure = len(recorded.imprecise)
+    if not unsure or recorded.until is None:
+        return ""
+    unsure_here = [one for one in recorded.summaries if one.reaches(recorded.until) is False]
+    limited = unsure_here and all(one.host_limited for one in unsure_here)
+    advice = "the host was too slow: see (!) host-limited" if limited else "a larger `max:` allows more trials"
+    return (
+        f"{unsure} of {len(recorded.every)} cells have wider intervals than wanted (±{recorded.until * 100:g} %; "
+        f"`reached` in summary.csv); {advice}"
+    )
+
+
+_SEEN = 0.5  # a drift below this part of the narrowest interval is not reported
+_LEAST_DRIFT = 0.02  # nor a smaller one: the order of random requests alone can do as much, and it changes no decision
+
+
+def drift_note(recorded: RunData) -> str:
+    drift = recorded.drift
+    if not drift or drift.p > 1 - drift.confidence or _is_small(drift, recorded):
+        return ""
+    bounds = sorted(abs(bound - 1) for bound in (drift.low, drift.high))
+    may_stop = recorded.until is not None or recorded.steered
+    stopped_early = may_stop and len({len(trials) for trials in recorded.by_cell.values()}) > 1
+    effect = (
+        "cells that stopped early were measured at other times than the rest; compare only the rounds that they share"
+        if stopped_early
+        else "intervals are wider; comparisons of cells stay valid, because each round has all cells"
+    )
+    return (
+        f"from the first round to the last, rates {'rose' if drift.change > 1 else 'fell'} by "
+        f"{percent(abs(drift.change - 1))} ({percent(bounds[0])} to {percent(bounds[1])}): {effect}"
+    )
+
+
+def _is_small(drift: Drift, recorded: RunData) -> bool:
+    return abs(drift.change - 1) < max(_LEAST_DRIFT, _SEEN * _narrowest(recorded))
+
+
+def host_note(recorded: RunData, *, certain: bool = False) -> str:
+    """Return how the hosts of a cluster differ; empty with one host or synthetic figures.
+
+    `certain`: without hosts that may be equal.
+    """
+    if recorded.synthetic:
+        return ""
+    notes = []
+    for one in host_ratios(map(_rates_by_host, recorded.by_cell.values()), recorded.confidence):
+        if one.ratio is None:
+            notes.append(f"{one.host} and {one.other} have no cell in common, so their cells are not compared")
+            continue
+        if certain and one.cells > 1 and one.ratio.low <= 1 <= one.ratio.high:
+            continue
+        bounds = f" ({one.ratio.low:.2f} to {one.ratio.high:.2f})" if one.cells > 1 else ""
+        cells = f"in {one.cells} cells" if one.cells > 1 else "in one cell, too few for an interval"
+        notes.append(f"{one.host} does {one.ratio.ratio:.2f} times the work of {one.other}{bounds}, {cells}")
+    return (
+        f"hosts: {'; '.join(notes)}; comparisons of cells stay valid, as they pair trials of one host" if notes else ""
+    )
+
+
+def _rates_by_host(trials: Sequence[Trial]) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {}
+    for trial in trials:
+        if (figures := trial.counted) and (host := trial.notes.get(HOST)):
+            found.setdefault(host, []).append(figures.deciding_rate)
+    return found
+
+
+def _narrowest(recorded: RunData) -> float:
+    figures = (figure for one in recorded.summaries for figure in one.figures.items())
+    widths = [estimate.relative for name, estimate in figures if name.endswith("_bw")]
+    return min((width for width in widths if width is not None), default=0.0)

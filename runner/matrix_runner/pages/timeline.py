@@ -1,0 +1,185 @@
+"""History of a figure of a cell over all runs, with uncertainty and level changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING
+
+from matrix_runner.answers.axes import grouped, name_key
+from matrix_runner.answers.stored_samples import Samples, is_compared, more_is_faster, rates_of, unit_of
+from matrix_runner.pages.marks import legend
+from matrix_runner.pages.table import HINT, Grid, Value, estimate_values, ratio_values
+from matrix_runner.pages.tables import warnings
+from matrix_runner.pages.terminal import doubt
+from matrix_runner.pages.terminal_text import figure, times, times_within
+from matrix_runner.statistics.changes import Change, History, read_history
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matrix_runner.records.record import CellRow
+    from matrix_runner.statistics.stopping import Estimate
+
+_BARS = "▁▂▃▄▅▆▇█"
+_WIDTH = 60  # the longest line of bars. Later runs take precedence.
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    samples: Samples
+    estimate: Estimate
+
+
+@dataclass(frozen=True)
+class Series:
+    cell: CellRow
+    metric: str
+    machine: str
+    host: str
+    synthetic: bool
+    points: Sequence[Point]
+    history: History
+
+    @property
+    def changes(self) -> Sequence[Change]:
+        return self.history.changes
+
+    @property
+    def bars(self) -> str:
+        values = [point.estimate.mean for point in self.points]
+        least, span = min(values), max(values) - min(values)
+        steps = {change.at for change in self.changes if change.certain}
+        begin = max(0, len(values) - _WIDTH)
+        drawn = [_BARS[round((value - least) / span * 7) if span else 3] for value in values]
+        return "".join(f"|{bar}" if at in steps else bar for at, bar in enumerate(drawn[begin:], start=begin))
+
+
+def timelines(found: Sequence[Samples], metrics: Sequence[str]) -> list[Series]:
+    ordered = sorted(found, key=lambda one: (one.run.started, one.run.id))
+    by_place = grouped(((one.cell.id, one.run.machine, one.run.host, one.run.synthetic), one) for one in ordered)
+    series = []
+    for (_, machine, host, synthetic), several in by_place.items():
+        for metric in metrics or rates_of(several):
+            points = [Point(one, estimate) for one in several if (estimate := one.estimate(metric))]
+            if points:
+                means = [point.estimate.mean for point in points]
+                weekdays = [date.fromisoformat(point.samples.run.started[:10]).weekday() for point in points]
+                history = read_history(means, weekdays) if min(means) > 0 else History()
+                cell = several[-1].cell  # the latest name
+                series.append(Series(cell, metric, machine, host, synthetic, points, history))
+    return sorted(series, key=lambda one: (name_key(one.cell.name), one.cell.id, one.machine, one.host, one.metric))
+
+
+def data_table(series: Sequence[Series]) -> Grid:
+    cell = ("cell", "name", "machine", "host", "synthetic", "figure", "run", "started", "kernel", "revision")
+    step = ("change", "change_low", "change_high", "change_p")
+    rows: list[tuple[Value, ...]] = []
+    for one in series:
+        steps = {change.at: change for change in one.changes}
+        for at, point in enumerate(one.points):
+            run, change = point.samples.run, steps.get(at)
+            rows.append(
+                (
+                    *(one.cell.id, one.cell.name, one.machine, one.host, one.synthetic, one.metric),
+                    *(run.name, run.started, ", ".join(point.samples.kernels), run.revision),
+                    *(point.estimate.n, *estimate_values(point.estimate)),
+                    *((*ratio_values(change.ratio), change.p) if change else (None,) * 4),
+                )
+            )
+    columns = (*cell, "trials", "value", "value_low", "value_high", "value_rel", *step)
+    return Grid(columns, rows, _warnings(series))
+
+
+def display_table(series: Sequence[Series], *, most: int) -> Grid:
+    return _points_table(series[0], most) if len(series) == 1 else _series_table(series, most)
+
+
+def _points_table(one: Series, most: int) -> Grid:
+    steps = {change.at: change for change in one.changes}
+    begin = max(0, len(one.points) - most)
+    unit = unit_of(one.metric)
+    rows: list[tuple[Value, ...]] = []
+    for at, point in enumerate(one.points[begin:], start=begin):
+        samples, estimate = point.samples, point.estimate
+        remarks = [_describe_change(steps[at], one.metric)] if at in steps else []
+        counts = ((samples.host_limited, "host-limited"), (samples.unsettled, "unsettled"))
+        remarks += [f"(!) {count} {word}" for count, word in counts if count]
+        rows.append(
+            (
+                *(samples.run.started[:16].replace("T", " "), samples.run.name, ", ".join(samples.kernels)),
+                *(figure(estimate.mean, unit), doubt(estimate), str(estimate.n), "; ".join(remarks)),
+            )
+        )
+    values = [point.estimate.mean for point in one.points]
+    count = sum(change.certain for change in one.changes)
+    possible = len(one.changes) - count
+    notes = [
+        f"{one.cell.name}: {one.metric} on {one.host or 'an unknown host'} ({one.machine})",
+        f"{one.bars}  lowest {figure(min(values), unit)}, highest {figure(max(values), unit)}",
+        f"{len(one.points)} run{'s' if len(one.points) > 1 else ''}, "
+        f"{count or 'no'} change{'s' if count > 1 else ''} of level"
+        + (f", {possible} possible" if possible else "")
+        + (f"; the first {begin} are not shown" if begin else ""),
+    ]
+    notes += _describe_history(one.history)
+    columns = ("started", "run", "kernel", one.metric, "±", "trials", "")
+    notes += legend(str(row[-1]) for row in rows)
+    return Grid(columns, rows, (*_warnings([one]), *notes), frozenset({one.metric, "±", "trials"}))
+
+
+def _series_table(series: Sequence[Series], most: int) -> Grid:
+    several = len({(one.host, one.machine) for one in series}) > 1
+    ids = grouped((name, cell) for cell, name in {one.cell.id: one.cell.name for one in series}.items())
+    rows: list[tuple[Value, ...]] = []
+    for one in series[:most]:
+        last = one.points[-1].estimate
+        # Different cells with one name: other seeds or other disks.
+        name = f"{one.cell.name} ({one.cell.id[:8]})" if len(ids[one.cell.name]) > 1 else one.cell.name
+        host = f"{one.host} ({one.machine}{', synthetic' if one.synthetic else ''})"
+        changes = [
+            f"{'perhaps ' * (not change.certain)}{times(change.ratio.ratio)} "
+            f"from {one.points[change.at].samples.run.started[:10]} on"
+            for change in one.changes
+        ]
+        changes += _describe_history(one.history)
+        rows.append(
+            (
+                *(name, *((host,) if several else ()), one.metric, str(len(one.points)), one.bars),
+                *(figure(last.mean, unit_of(one.metric)), doubt(last)),
+                "; ".join(changes),
+            )
+        )
+    columns = ("cell", *(("host",) if several else ()), "figure", "runs", "history", "latest", "±", "changes")
+    left = (f"{len(series) - most:,} more; {HINT}",) if len(series) > most else ()
+    return Grid(columns, rows, (*_warnings(series), *left), frozenset({"runs", "latest", "±"}))
+
+
+def _warnings(series: Sequence[Series]) -> tuple[str, ...]:
+    return warnings(point.samples.run for one in series for point in one.points)
+
+
+def _describe_change(change: Change, metric: str) -> str:
+    more = change.ratio.ratio > 1
+    faster = more == more_is_faster(metric)
+    word = ("faster" if faster else "slower") if is_compared(metric) else "more" if more else "less"
+    ratio = change.ratio
+    text = f"{word} from here on: {times_within(ratio.ratio, ratio.low, ratio.high)}"
+    return text if change.certain else f"perhaps {text}"
+
+
+def _describe_history(history: History) -> list[str]:
+    found = []
+    if history.trend is not None:
+        found.append(f"a drift, no step: {times(history.trend)} from the first run to the last")
+    if history.newest is not None:
+        found.append(f"the newest run alone is far off: {times(history.newest)} the runs before it")
+    if history.correlation is not None:
+        found.append(
+            f"runs are correlated ({history.correlation:.1f} from one to the next), so chance makes steps, too"
+        )
+    if any(not change.certain for change in history.changes):
+        found.append("perhaps: a step, or runs that are correlated; more runs decide")
+    if history.weekly:
+        found.append("weekdays differ; changes are apart from that")
+    return found

@@ -1,0 +1,183 @@
+"""The use of disks and processors over time: which trials the report shows, and their charts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import fmean, median_low
+from typing import TYPE_CHECKING
+
+from matrix_runner.pages.axis_charts import MOST_SERIES, Plot, Point, Series
+from matrix_runner.pages.charts import Tick, spared, ticks
+from matrix_runner.pages.junit import split_name
+from matrix_runner.pages.marks import MARK
+from matrix_runner.pages.terminal_text import figure
+from matrix_runner.records.usage import SAMPLES, STACK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from matrix_runner.pages.run_data import RunData
+    from matrix_runner.records.record import CellRow, Trial
+    from matrix_runner.records.usage import Course, Usage
+
+MOST_USES = 12  # trials that the page draws
+_LEAST_SAMPLES = 6  # shorter trials have no course worth a chart
+_HEIGHT = 190
+_NARROW = 180  # pixels of an axis with four charts beside each other
+_LATENCY, _PROCESSORS = "mean latency", "time of the processors"  # titles of charts
+#: What a reader cannot know, by the titles of charts.
+_MEANINGS = {
+    _LATENCY: "Latency is the mean of all requests to a device, of the device on top (stack) and of each disk, as the "
+    "kernel counts it.",
+    _PROCESSORS: "Waiting (iowait) is time in which a processor was idle because a request was not answered yet.",
+}
+_SHARES = tuple(Tick(share, f"{share} %" if share else "0") for share in (0, 50, 100))
+Courses = dict[str, "Course"]
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    title: str
+    kinds: tuple[str, ...]
+    plots: tuple[Plot, ...]
+    has_files: bool = False
+
+    @property
+    def has_latencies(self) -> bool:
+        return _LATENCY in self.kinds
+
+
+def choose_trials(cells: Sequence[CellRow], trials: Sequence[Trial]) -> list[tuple[CellRow, Trial]]:
+    """Return the fastest cell of each stack and workload, of some stacks if they are many, with its median trial."""
+    by_cell, best = _fastest(cells, trials)
+    workloads = {workload for workload, _ in best}
+    room = dict.fromkeys(workloads, max(1, MOST_USES // max(1, len(workloads))))
+    chosen = set[str]()
+    for (workload, _), cell in best.items():
+        if room[workload] and len(chosen) < MOST_USES:
+            room[workload] -= 1
+            chosen.add(cell.id)
+    return [(cell, _median(by_cell[cell.id])) for cell in cells if cell.id in chosen]
+
+
+def _median(trials: Sequence[Trial]) -> Trial:
+    return sorted(trials, key=lambda one: (_rate(one), one.round))[(len(trials) - 1) // 2]
+
+
+def _rate(trial: Trial) -> float:
+    return trial.counted.deciding_rate if trial.counted else 0.0
+
+
+def _fastest(
+    cells: Sequence[CellRow], trials: Sequence[Trial]
+) -> tuple[dict[str, list[Trial]], dict[tuple[str, str], CellRow]]:
+    """Return the counted trials of each cell, and the fastest cell by workload and stack, the fastest first."""
+    by_cell: dict[str, list[Trial]] = {}
+    for trial in trials:
+        if trial.counted:
+            by_cell.setdefault(trial.cell, []).append(trial)
+    rates = {cell: fmean(map(_rate, of)) for cell, of in by_cell.items()}
+    best: dict[tuple[str, str], CellRow] = {}
+    for cell in sorted((cell for cell in cells if cell.id in rates), key=lambda cell: -rates[cell.id]):
+        stack, work = split_name(cell.name, cell.axes)
+        best.setdefault((cell.axes.get("workload", work), stack), cell)
+    return by_cell, best
+
+
+def uses(recorded: RunData) -> list[Use]:
+    """Return the charts of the use in trials. Charts of a workload have the same scales."""
+    by_workload: dict[str, list[tuple[CellRow, Usage]]] = {}
+    for cell in recorded.cells:
+        found = recorded.usage.get(cell.id)
+        if found and max(map(len, _all_courses(found)), default=0) >= _LEAST_SAMPLES:
+            _, work = split_name(cell.name, cell.axes)
+            by_workload.setdefault(cell.axes.get("workload", work), []).append((cell, found))
+    return [use for several in by_workload.values() for use in _of_workload(several)]
+
+
+def describe_uses(used: Sequence[Use], recorded: RunData) -> str:
+    """Return what the charts show, and how many there could be."""
+    count = len(_fastest(recorded.cells, recorded.trials)[1])
+    sentences = [
+        "For each stack and workload, the fastest cell: its median trial, over time.",
+        "The start of fio, its ramp and its end are included, so the first and the last points may be low.",
+    ]
+    if any(one.has_files for one in used):
+        sentences.append("If fio first wrote its files, this is included, too.")
+    if count > len(used):
+        rule = f"at most {MOST_USES}, and only trials with {_LEAST_SAMPLES} samples or more"
+        sentences.append(f"{len(used)} of {count:,} are drawn: {rule}.")
+    kinds = {kind for one in used for kind in one.kinds}
+    return " ".join([*sentences, *(text for kind, text in _MEANINGS.items() if kind in kinds)])
+
+
+def _all_courses(one: Usage) -> Iterator[Course]:
+    for courses in (one.rates, one.processors, one.latencies):
+        yield from courses.values()
+
+
+def _of_workload(several: Sequence[tuple[CellRow, Usage]]) -> Iterator[Use]:
+    shown = [(cell, _panels(one)) for cell, one in several]
+    every = [course for _, panels in shown for *_, courses in panels for course in courses.values()]
+    end = max((at for course in every for at, _ in course), default=0.0)
+    tops = {"share": 1.0}
+    for _, panels in shown:
+        for _, unit, _, courses in panels:
+            if unit != "share":
+                tops[unit] = max((tops.get(unit, 0.0), *(value for of in courses.values() for _, value in of)))
+    for (cell, panels), (_, one) in zip(shown, several, strict=True):
+        mark = f" {MARK} host-limited" * one.is_host_limited
+        made = {
+            what: plot
+            for what, unit, file, courses in panels
+            if (plot := _plot(f"{cell.name}: {what}{mark}", courses, end, tops[unit], unit, file))
+        }
+        if made:
+            yield Use(cell.name, tuple(made), tuple(made.values()), one.has_files)
+
+
+def _panels(one: Usage) -> tuple[tuple[str, str, str, Courses], ...]:
+    """Return the charts of a trial: title, unit, file and lines of each."""
+    stack = {name: course for name, course in one.latencies.items() if name == STACK}
+    disks = {name: course for name, course in one.latencies.items() if name != STACK}
+    return (
+        (_LATENCY, "ns", SAMPLES, _few(disks, MOST_SERIES - len(stack)) | stack),
+        ("rate of each disk", "bytes/s", one.source, _few(one.rates)),
+        ("busy time of each disk", "share", one.source, _few(one.busy)),
+        (_PROCESSORS, "share", SAMPLES, dict(one.processors)),
+    )
+
+
+def _few(courses: Mapping[str, Course], most: int = MOST_SERIES) -> Courses:
+    """Return the lines of a chart: each disk, or the least, median and most at each moment if disks are too many."""
+    if len(courses) <= most:
+        return dict(courses)
+    by_moment: dict[float, list[float]] = {}
+    for course in courses.values():
+        for at, value in course:
+            by_moment.setdefault(at, []).append(value)
+    ranks: dict[str, Callable[[Sequence[float]], float]] = {
+        "most": max,
+        "median": median_low,
+        "least": min,
+    }
+    return {name: tuple((at, of(values)) for at, values in by_moment.items()) for name, of in ranks.items()}
+
+
+def _plot(title: str, courses: Courses, end: float, top: float, unit: str, file: str) -> Plot | None:
+    if not (any(courses.values()) and end and top):
+        return None
+    made = tuple(
+        Series(
+            name,
+            tuple(
+                Point(round(100 * at / end, 2), round(100 - 100 * value / top, 2), None, None, figure(value, unit))
+                for at, value in course
+            ),
+        )
+        for name, course in courses.items()
+    )
+    about = f"Lines over time, of one trial. Its {file} has the figures."
+    up = _SHARES if unit == "share" else ticks(top, unit, 100)
+    across = spared(ticks(end, "s", 100), pixels=_NARROW)
+    return Plot(title, about, made, across, up, dots=False, height=_HEIGHT)

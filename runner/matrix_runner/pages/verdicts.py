@@ -1,0 +1,184 @@
+"""Verdicts on guidelines as tables and texts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import inf
+from typing import TYPE_CHECKING
+
+from matrix_runner.answers.samples import Verdict
+from matrix_runner.pages.table import Grid, Value
+from matrix_runner.pages.terminal_text import figure, times, times_between
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from matrix_runner.answers.evaluate import CaseResult
+    from matrix_runner.answers.verdicts import Judgement
+
+_COLUMNS = (
+    *("guideline", "verdict", "synthetic", "shape", "metric", "unit", "claim", "source", "case", "case_verdict"),
+    *("value", "low", "high", "wanted_low", "wanted_high", "confidence", "rounds", "rounds_enough", "cells", "notes"),
+)
+_ORDER = (Verdict.FAILS, Verdict.INCONCLUSIVE, Verdict.NOT_TESTED, Verdict.HOLDS)
+
+
+def verdict_rows(judgements: Sequence[Judgement]) -> Grid:
+    return Grid(_COLUMNS, [row for one in judgements for row in _rows(one)])
+
+
+def verdict_table(judgements: Sequence[Judgement], *, claims: bool = True) -> Grid:
+    """Return a row for each guideline.
+
+    `claims`: notes have the claims of guidelines that do not hold, and what would decide them; else a column has that.
+    """
+    ordered = sort_by_verdict(judgements)
+    efforts = ["" if claims else remaining_effort(one) for one in ordered]
+    rows: list[tuple[Value, ...]] = [
+        (one.guideline.id, verdict_text(one), *_measured(one), _rests_on(one), *([effort] if any(efforts) else []))
+        for one, effort in zip(ordered, efforts, strict=True)
+    ]
+    columns: tuple[str, ...] = ("guideline", "verdict", "measured", "interval", "wanted", "rests on")
+    columns += ("to decide it",) if any(efforts) else ()
+    return Grid(columns, rows, tuple(_notes(ordered, claims=claims)), frozenset(("measured", "interval")))
+
+
+def sort_by_verdict(judgements: Iterable[Judgement]) -> list[Judgement]:
+    return sorted(judgements, key=lambda one: _ORDER.index(one.verdict))
+
+
+def case_table(judgement: Judgement) -> Grid:
+    mark = "synthetic: " * judgement.synthetic
+    rows: list[tuple[Value, ...]] = [
+        (one.case.label, f"{mark}{one.verdict}", *_figures(judgement, one), str(one.n) if one.n else "")
+        for one in judgement.results
+    ]
+    columns = ("case", "verdict", "measured", "interval", "wanted", "trials")
+    return Grid(columns, rows, (), frozenset(("measured", "interval", "trials")))
+
+
+def verdict_text(judgement: Judgement) -> str:
+    return f"{'synthetic: ' * judgement.synthetic}{judgement.verdict}"
+
+
+def explain_verdict(judgement: Judgement) -> str:
+    if judgement.verdict is Verdict.NOT_TESTED:
+        return judgement.why
+    value, interval, wanted = _measured(judgement)
+    where = f", {shown}" if (shown := _shown_case(judgement)) else ""
+    parts = [
+        f"{judgement.guideline.claimed.metric} {value} ({interval}){where}, wanted {wanted}" if value else "no figures"
+    ]
+    parts += [_rests_on(judgement), remaining_effort(judgement), *judgement.notes]
+    return "; ".join(filter(None, parts))
+
+
+def remaining_effort(judgement: Judgement) -> str:
+    if judgement.verdict is not Verdict.INCONCLUSIVE:
+        return judgement.why
+    if judgement.blocked:
+        return "a faster host, or `slow:` (this host took too much of the time of its trials)"
+    if (deciding := judgement.deciding) is None or judgement.more is None:
+        if any(one.value is None for one in judgement.results):
+            return "missing figures"
+        least = min((one.n for one in judgement.results), default=0)
+        return "unknown: too few trials" if least < 2 else "unlikely: the value is close to the limit"
+    fewer = ""
+    if deciding.host_limited:
+        fewer = ", fewer with `slow:`" if judgement.more > 1 else ", or none with `slow:`"
+    return f"about {judgement.more:,} more {_unit(deciding, judgement.more)} of each cell{fewer}"
+
+
+def _shown_case(judgement: Judgement) -> str:
+    telling = judgement.telling
+    if telling is None or not telling.case.label:
+        return ""
+    return f"{'case ' * (len(judgement.results) > 1)}shown: {telling.case.label}"
+
+
+def _measured(judgement: Judgement) -> tuple[str, str, str]:
+    result = judgement.telling
+    return ("", "", "") if result is None else _figures(judgement, result)
+
+
+def _figures(judgement: Judgement, result: CaseResult) -> tuple[str, str, str]:
+    unit = judgement.guideline.claimed.figure.unit if result.case.absolute else ""
+    interval = "" if result.value is None else _between(result.low, result.high, unit)
+    low, high = result.case.low, result.case.high
+    if high == inf:
+        wanted = f"at least {_in(low, unit)}"
+    else:
+        wanted = _between(low, high, unit) if low else f"at most {_in(high, unit)}"
+    return _in(result.value, unit), interval, wanted
+
+
+def _between(low: float, high: float, unit: str) -> str:
+    if high == inf:
+        return "unbounded" if not low else f"from {_in(low, unit)}"
+    return f"{_in(low, unit)} to {_in(high, unit)}" if unit else times_between(low, high)
+
+
+def _in(value: float | None, unit: str) -> str:
+    if value is None:
+        return ""
+    return figure(value, unit) if unit else times(value)
+
+
+def _rests_on(judgement: Judgement) -> str:
+    measured = [one for one in judgement.results if one.n]
+    if not measured:
+        return ""
+    telling = judgement.telling or measured[0]
+    # Do not mix counts of runs and of trials.
+    counts = [one.n for one in measured if _unit(one, 1) == _unit(telling, 1)]
+    span = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
+    several = f", {len(judgement.results)} cases" if len(judgement.results) > 1 else ""
+    cells = f"{len(judgement.cells)} cell{'s' if len(judgement.cells) > 1 else ''}"
+    host_limited = " (!)" if any(one.host_limited for one in judgement.results) else ""
+    return f"{span} {_unit(telling, max(counts))} of {cells}{several}{host_limited}"
+
+
+def _unit(result: CaseResult, count: int) -> str:
+    one = "run" if result.runs > 1 else "trial"
+    return one if count == 1 else f"{one}s"
+
+
+def _notes(judgements: Sequence[Judgement], *, claims: bool) -> list[str]:
+    counts = Counter(one.verdict for one in judgements)
+    counted = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
+    synthetic = any(one.synthetic for one in judgements)
+    uncounted = "figures are synthetic, so these verdicts do not count"
+    notes = [f"guidelines: {counted}{f'; {uncounted}' * synthetic}"]
+    if len(judgements) == 1 and not claims:  # the row of the table has its verdict
+        notes = [uncounted] if synthetic else []
+    for one in judgements:
+        effort = remaining_effort(one) if claims else ""
+        if effort and one.verdict is Verdict.INCONCLUSIVE:
+            effort = f"to decide it: {effort}"
+        more = list(filter(None, (one.guideline.claim if claims else "", _shown_case(one), effort, *one.notes)))
+        if more and (one.verdict is not Verdict.HOLDS or one.notes):
+            notes.append(f"{one.guideline.id}: {'; '.join(more)}")
+    return notes
+
+
+def _rows(judgement: Judgement) -> list[tuple[Value, ...]]:
+    guideline = judgement.guideline
+    metric = guideline.claimed.figure
+    head = (*(guideline.id, str(judgement.verdict), judgement.synthetic, guideline.shape, metric.name),)
+    notes = "; ".join(filter(None, (judgement.why, *judgement.notes)))
+    if not judgement.results:
+        return [(*head, None, guideline.claim, guideline.source, *[None] * 7, guideline.confidence, *[None] * 3, notes)]
+    return [
+        (
+            *head,
+            metric.unit if one.case.absolute else "ratio",
+            *(guideline.claim, guideline.source, one.case.label, str(one.verdict)),
+            *(one.value, *_finite(one.low, one.high), *_finite(one.case.low, one.case.high)),
+            *(guideline.confidence, one.n, one.enough, " ".join(one.case.cells), notes),
+        )
+        for one in judgement.results
+    ]
+
+
+def _finite(low: float, high: float) -> tuple[float | None, float | None]:
+    return low or None, None if high == inf else high

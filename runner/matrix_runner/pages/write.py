@@ -1,0 +1,203 @@
+"""Writes every report file of a run folder: `junit.xml`, CSV files, the answer and the pages."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from matrix_runner.base.errors import MatrixError
+from matrix_runner.base.files import RECORDED, write_atomically
+from matrix_runner.language.find import Find
+from matrix_runner.language.pts import TESTS
+from matrix_runner.pages.answer import full_answer
+from matrix_runner.pages.csv_files import found_csv, jobs_csv, summary_csv, trials_csv
+from matrix_runner.pages.junit import junit
+from matrix_runner.pages.junit_of_cells import MOST_CASES, junit_of_cells
+from matrix_runner.pages.junit_of_workloads import junit_of_workloads
+from matrix_runner.pages.part import choose_part
+from matrix_runner.pages.pts import PRESET, rounds_csv
+from matrix_runner.pages.run_data import RunData
+from matrix_runner.pages.speed import without_gc
+from matrix_runner.pages.table import as_csv
+from matrix_runner.pages.use import choose_trials
+from matrix_runner.pages.verdicts import verdict_rows
+from matrix_runner.records.cell_files import existing_files
+from matrix_runner.records.pts_output import ROUNDS
+from matrix_runner.records.record import HOST_LIMITED, SLOW, Outcome
+from matrix_runner.records.usage import OF_FIO, SAMPLES, SIMULATED, usage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from matrix_runner.records.cell_files import CellFiles
+    from matrix_runner.records.journal import Journal
+    from matrix_runner.records.record import CellRow, Trial
+    from matrix_runner.records.run_folder import RunFolder
+    from matrix_runner.records.usage import Usage
+
+
+#: Reports that a run may have or not: those that the last report does not write are removed. An older `rounds.csv`
+#: stays, because it may be all that is left of lost raw outputs.
+_OPTIONAL = ("jobs.csv", "found.csv", "verdicts.csv", "answer.txt")
+_OLDER_ROUNDS = f"{ROUNDS} is of an earlier report"
+#: A run of more cells is large: its pages show a part of them.
+MOST_CELLS = 10_000
+MOST_SHOWN = 2_000  # cells of that part
+_MOST_OUTPUTS = RECORDED  # bytes of raw outputs that reports read; one may have as many
+
+
+@without_gc()
+def load_run_data(run: RunFolder, journal: Journal, *, over: bool) -> RunData:
+    """Load a run. Of a large one, load the trials of a part of its cells."""
+    cells, found = journal.cells(), dict[str, Any]()
+    fields = ("matrix", "machine", "synthetic", "confidence", "until", "least", "most", "steered", "losses", "archived")
+    found |= {name: getattr(run.manifest, name) for name in fields}
+    found["finds"] = {name: Find.model_validate(find) for name, find in run.manifest.finds.items()}
+    part = choose_part(cells, MOST_SHOWN) if _is_large(cells, found["finds"]) else None
+    if part:
+        cells, trials = list(part.cells), journal.trials_of_cells({cell.id for cell in part.cells})
+        found |= {"part": part, "most": found["most"] or journal.most_trials_of_a_cell()}
+    else:
+        trials = list(journal.trials())
+    recorded = RunData(**found, cells=cells, trials=trials, attempts=journal.attempts(), over=over)
+    return _with_outputs(recorded, run)
+
+
+def _is_large(cells: Sequence[CellRow], finds: Mapping[str, Find]) -> bool:
+    """Searches and tests of SNIA need all their trials."""
+    return len(cells) > MOST_CELLS and not finds and not any(cell.axes.get(PRESET) in TESTS for cell in cells)
+
+
+def _with_outputs(recorded: RunData, run: RunFolder) -> RunData:
+    """Add what only raw outputs have. All figures are in the journal, so a damaged archive costs no figure."""
+    cells, trials = recorded.cells, recorded.trials
+    try:
+        with existing_files(run) as files:
+            outputs = _Outputs(files)
+            courses, rounds = _courses(outputs, cells, trials), _rounds(outputs, cells, trials)
+            used = _usage(outputs, cells, trials)
+    except MatrixError as error:
+        if not run.manifest.archived:
+            raise
+        older = f"; {_OLDER_ROUNDS}" if (run.path / ROUNDS).exists() else ""
+        unread = f"{error.brief}: the reports lack what only it has, such as the use of disks{older}"
+        return replace(recorded, unread=unread)
+    missing = not any(rounds.values()) and (run.path / ROUNDS).exists()
+    lost = f"the raw outputs of its tests are missing; {_OLDER_ROUNDS}" if missing else ""
+    unread = "; ".join(filter(None, (outputs.unread, lost)))
+    return replace(recorded, courses=courses, rounds=rounds, usage=used, unread=unread)
+
+
+class _Outputs:
+    """Raw outputs of trials, up to a size: they have no limit of their own, and become objects."""
+
+    def __init__(self, files: CellFiles) -> None:
+        self._files, self._left = files, _MOST_OUTPUTS
+        self.unread = ""
+
+    def read(self, path: str) -> bytes | None:
+        text = self._files.read(path)
+        size = len(text or b"")
+        if size > self._left:
+            self.unread = f"the reports lack raw outputs: {path} is too large, or all together are"
+            return None
+        self._left -= size
+        return text
+
+
+def _courses(files: _Outputs, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {cell.id: [] for cell in cells if "workload.profile" in cell.axes}
+    for trial in trials if found else ():
+        if trial.cell in found and trial.counted and (text := files.read(f"{trial.folder}/profile.csv")):
+            found[trial.cell].append(text.decode())
+    return found
+
+
+def _usage(files: _Outputs, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, Usage]:
+    found: dict[str, Usage] = {}
+    for cell, trial in choose_trials(cells, trials):
+        names = (SAMPLES, SIMULATED) if trial.folder else ()
+        texts = {name: text for name in names if (text := files.read(f"{trial.folder}/{name}")) is not None}
+        if texts:
+            if "fs.type" in cell.axes and (text := files.read(f"{trial.folder}/{OF_FIO}")):
+                texts[OF_FIO] = text
+            decoded = {name: text.decode(errors="replace") for name, text in texts.items()}
+            runtime = trial.counted.runtime if trial.counted else inf
+            used = usage(decoded, trial.readings, int(trial.notes.get(SLOW, 1)), runtime)
+            found[cell.id] = replace(used, is_host_limited=HOST_LIMITED in trial.notes)
+    return found
+
+
+def _rounds(files: _Outputs, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, dict[int, str]]:
+    found: dict[str, dict[int, str]] = {cell.id: {} for cell in cells if cell.axes.get(PRESET) in TESTS}
+    for trial in trials if found else ():
+        measured = trial.cell in found and trial.outcome is Outcome.MEASURED
+        if measured and (text := files.read(f"{trial.folder}/{ROUNDS}")):
+            found[trial.cell][trial.round] = text.decode()
+    return found
+
+
+@without_gc()
+def render_reports(content: RunData) -> dict[str, bytes]:
+    return {name: b"".join(parts) for name, parts in rendered(content)}
+
+
+def rendered(content: RunData) -> Iterator[tuple[str, Iterable[bytes]]]:
+    """Make one report after the other, the largest by lines: those of a large run would need much memory."""
+    if not content.survey:  # which writes them too
+        for name, lines in (("trials.csv", trials_csv(content)), ("summary.csv", summary_csv(content))):
+            yield name, (line.encode() for line in lines)
+    for name, whole in _short(content):
+        yield name, [whole]
+
+
+def _short(content: RunData) -> Iterator[tuple[str, bytes]]:
+    yield "junit.xml", _junit(content)
+    if not content.survey and (jobs := jobs_csv(content)):
+        yield "jobs.csv", jobs.encode()
+    if rounds := rounds_csv(content):
+        yield ROUNDS, rounds.encode()
+    if found := found_csv(content):
+        yield "found.csv", found.encode()
+    if content.judgements:
+        yield "verdicts.csv", as_csv(verdict_rows(content.judgements))
+    if content.rankings:
+        text = full_answer(
+            content.rankings,
+            content.losses,
+            synthetic=content.synthetic,
+            over=content.over,
+            part=content.part.text if content.part else "",
+        )
+        yield "answer.txt", text.encode()
+    for one in content.added:
+        yield from one.files.items()
+
+
+def _junit(content: RunData) -> bytes:
+    if content.survey:
+        return junit_of_workloads(content, content.survey)
+    return (junit_of_cells if len(content.trials) >= MOST_CASES else junit)(content)
+
+
+def write_reports(run: RunFolder, content: RunData) -> list[Path]:
+    from matrix_runner.pages import explore, html  # bring templates and tables along
+
+    with without_gc():
+        paths = [*(content.survey.paths if content.survey else ())]
+        paths += [_put(run.path / name, parts) for name, parts in rendered(content)]
+    for name in _OPTIONAL:
+        if run.path / name not in paths:
+            (run.path / name).unlink(missing_ok=True)
+    # The pages are last, so that an error in them does not prevent the files for programs.
+    paths.append(_put(run.path / "report.html", [html.page(content, run.manifest, run.path.name)]))
+    title = f"{content.matrix} on {content.machine}"
+    parts = explore.parts_of_page([explore.explored(content, run.path.name)], title, report=True)
+    return [*paths, _put(run.path / "explore.html", parts)]
+
+
+def _put(path: Path, parts: Iterable[bytes]) -> Path:
+    write_atomically(path, parts)
+    return path

@@ -1,0 +1,1 @@
+"""Records: journal, run folder, store, the output of programs, kernel counters."""

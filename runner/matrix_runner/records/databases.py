@@ -1,0 +1,449 @@
+"""Connections to SQLite and PostgreSQL, their errors as messages, and migrations between schema versions.
+
+Over 400 lines: a reader of an error needs the causes of both databases beside the connections.
+"""
+
+import logging
+import os
+import shutil
+import sqlite3
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Self, TypeAlias
+from urllib.parse import quote
+
+import orjson
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError, OperationalError
+
+from matrix_runner.base.errors import (
+    FULL,
+    READ_ONLY,
+    UNREACHABLE,
+    BadInput,
+    Cause,
+    Damaged,
+    HarnessBroken,
+    MatrixError,
+)
+from matrix_runner.base.files import check_regular
+from matrix_runner.records.file_errors import DAMAGED, FILE_ERRORS, UNFIT, cause_of
+
+_STRANGE = Cause(BadInput, "{path} is not a file that matrix wrote", "move it away, or name the folder of another run")
+_AGAIN = (
+    "delete it, or move it away: the next command rebuilds it from the journals of the runs below `--results`; "
+    "runs without a folder are lost then"
+)
+NO_REMEDIES: Mapping[Cause, Cause] = {}
+#: The shared store has another option in its remedies, and it is rarely the only copy of data.
+OF_STORE = {
+    READ_ONLY: Cause(
+        BadInput, "the store {path} cannot be written", "check the permissions, or name another with `--store`"
+    ),
+    UNREACHABLE: Cause(
+        BadInput, "the store {path} cannot be opened", "check that its folder is yours, or name another with `--store`"
+    ),
+    UNFIT: Cause(BadInput, "the store {path} cannot be used", "name a regular file with `--store`"),
+    DAMAGED: Cause(Damaged, "the store {path} is damaged", _AGAIN),
+    _STRANGE: Cause(BadInput, "the store {path} is damaged, or is not a store", _AGAIN),
+}
+
+_IO_ERROR = Cause(HarnessBroken, "{path} has an I/O error", "look at `dmesg`: the host's own disk reports errors")
+# Keyed by the prefix of SQLite's result code names: https://www.sqlite.org/rescode.html
+_SQLITE = {
+    "SQLITE_FULL": FULL,
+    "SQLITE_READONLY": READ_ONLY,
+    "SQLITE_PERM": READ_ONLY,
+    "SQLITE_CANTOPEN": UNREACHABLE,
+    "SQLITE_BUSY": Cause(
+        HarnessBroken,
+        "{path} is locked by another program",
+        "close the program that has it open (a database browser?) and retry",
+    ),
+    "SQLITE_LOCKED": Cause(HarnessBroken, "{path} is locked", "close the program that has it open and retry"),
+    "SQLITE_NOTADB": _STRANGE,
+    "SQLITE_CORRUPT": DAMAGED,
+    "SQLITE_IOERR": _IO_ERROR,
+}
+_AWAY = Cause(HarnessBroken, "{path} does not answer", "check that the server is up and reachable")
+_NOT_ALLOWED = Cause(BadInput, "{path} refuses the login", "check user and password in `--store URL`")
+_TOO_MANY = Cause(HarnessBroken, "{path} has too many connections", "try again, or ask who runs the server")
+_REFUSED = Cause(BadInput, "{path} refuses the connection", "correct `--store URL`, or ask who runs the server")
+_NO_RIGHTS = Cause(
+    BadInput,
+    "{path} does not allow this to its user",
+    "ask the owner of the database for the right, or name another user",
+)
+# Keyed by the prefix of PostgreSQL's codes: https://www.postgresql.org/docs/current/errcodes-appendix.html
+_POSTGRESQL = {
+    "53100": FULL,
+    "53": _TOO_MANY,
+    "25006": READ_ONLY,
+    "42501": _NO_RIGHTS,
+    "28": _NOT_ALLOWED,
+    "3D": Cause(BadInput, "{path}: the database does not exist", "make it (`createdb NAME`), or name another"),
+    "55P03": Cause(
+        HarnessBroken, "{path} is locked by another session", "find the session that locks its tables, and retry"
+    ),
+    "57014": Cause(HarnessBroken, "{path} takes too long to answer", "check the load of the server, and retry"),
+    "57P": _AWAY,
+    "08": _AWAY,
+}
+
+
+_CONSTRAINT = "SQLITE_CONSTRAINT"
+
+
+@contextmanager
+def driver_transaction(
+    driver: sqlite3.Connection,
+    path: Path | str,
+    *,
+    immediate: bool = False,
+    remedies: Mapping[Cause, Cause] = NO_REMEDIES,
+) -> Iterator[None]:
+    """Write without SQLAlchemy, which takes longer than SQLite to write one row. Errors are those of SQLAlchemy."""
+    with translate_errors(path, remedies), driver_errors():
+        driver.execute("BEGIN IMMEDIATE" if immediate else "BEGIN")
+        try:
+            yield
+            driver.execute("COMMIT")
+        except BaseException:
+            driver.rollback()
+            raise
+
+
+@contextmanager
+def driver_errors() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as problem:
+        raise DBAPIError.instance(None, None, problem, sqlite3.Error) from problem
+
+
+def driver_sql(statement: Any, columns: Collection[str] | None = None) -> str:
+    """Return the text of a statement for the driver of SQLite, with a named parameter for each column."""
+    from sqlalchemy.dialects import sqlite
+
+    return str(statement.compile(dialect=sqlite.dialect(paramstyle="named"), column_keys=columns))
+
+
+def damage_error(path: Path | str, details: str) -> MatrixError:
+    return DAMAGED.error(path, details)
+
+
+@contextmanager
+def translate_errors(path: Path | str, remedies: Mapping[Cause, Cause] = NO_REMEDIES) -> Iterator[None]:
+    """Turn database errors of the block into a MatrixError about `path`. `remedies`: causes with other advice."""
+    try:
+        yield
+    except (DBAPIError, *FILE_ERRORS) as problem:
+        cause, details = cause_of(problem), str(problem)
+        if isinstance(problem, DBAPIError):
+            cause, details = _database_cause(problem)
+        if cause is _IO_ERROR and _is_full(Path(path)):
+            cause = FULL
+        if cause is None:
+            raise
+        raise remedies.get(cause, cause).error(path, details) from problem
+
+
+_SHARED_MEMORY = 32 * 1024  # bytes of the file `-shm`, the least that SQLite needs to open a database
+
+
+def _is_full(path: Path) -> bool:
+    """Check the disk: SQLite reports SQLITE_FULL for its database and its log alone."""
+    with suppress(OSError):
+        return shutil.disk_usage(path.parent).free < _SHARED_MEMORY
+    return False
+
+
+def _database_cause(problem: DBAPIError) -> tuple[Cause | None, str]:
+    text = str(problem.orig)
+    code = getattr(problem.orig, "sqlite_errorname", "") or getattr(problem.orig, "sqlstate", None) or ""
+    if code:
+        causes = _SQLITE if code.startswith("SQLITE_") else _POSTGRESQL
+        known = next((cause for prefix, cause in causes.items() if code.startswith(prefix)), None)
+        # Other errors of SQLite about statements that work on a whole file: its tables are not ours, or its values.
+        is_damage = known is None and isinstance(problem.orig, sqlite3.Error) and not code.startswith(_CONSTRAINT)
+        return DAMAGED if is_damage else known, f"{text} ({code})"
+    if isinstance(problem.orig, sqlite3.Error):  # a text that is not UTF-8
+        return DAMAGED, text.strip()
+    return _connection_cause(text) if isinstance(problem, OperationalError) else None, text.strip()
+
+
+#: Words of a server that refuses a connection. The first that fits counts. What is `_AWAY` may soon be back.
+_SIGNS = {
+    "too many": _TOO_MANY,
+    "connection slots": _TOO_MANY,
+    "the database system is": _AWAY,
+    "terminating connection": _AWAY,
+    "due to timeout": _AWAY,
+    "permission denied": _NO_RIGHTS,
+    "authentication failed": _NOT_ALLOWED,
+    "no password supplied": _NOT_ALLOWED,
+    "pg_hba.conf": _NOT_ALLOWED,
+    'role "': _NOT_ALLOWED,
+}
+
+
+def _connection_cause(text: str) -> Cause:
+    """Guess the cause from the text. The server sends a code, but the library does not pass it on."""
+    found = next((cause for sign, cause in _SIGNS.items() if sign in text), None)
+    if found is None and 'database "' in text and "does not exist" in text:
+        return _POSTGRESQL["3D"]
+    return found or (_REFUSED if "FATAL:" in text else _AWAY)
+
+
+_CONNECT = 5  # seconds. An unreachable server must not delay a run for long.
+_GLANCE = 0.01  # seconds between checks for a file that another process is creating
+_CONNECTION = {
+    "connect_timeout": _CONNECT,
+    "tcp_user_timeout": _CONNECT * 1000,
+    "application_name": "matrix",
+    "options": f"-c lock_timeout={_CONNECT * 1000} -c statement_timeout=60000",
+}
+
+
+def _check_regular(path: Path) -> None:
+    """Refuse pipes and devices in place of a file of SQLite: it would wait for ever."""
+    for file in (path, *(path.with_name(f"{path.name}-{name}") for name in ("wal", "shm", "journal"))):
+        with suppress(FileNotFoundError, NotADirectoryError):
+            check_regular(file, file.stat())
+
+
+def _check_objects(
+    connection: sqlite3.Connection, path: Path, tables: Collection[str], remedies: Mapping[Cause, Cause]
+) -> None:
+    """Refuse what can lose trials or run for ever: triggers, and views in place of tables."""
+    query = "SELECT type, name FROM sqlite_master WHERE type IN ('trigger', 'view')"
+    for kind, name in connection.execute(query):
+        if kind == "trigger" or name.lower() in tables:  # SQLite ignores the case of names
+            raise remedies.get(_STRANGE, _STRANGE).error(path, f"it has a {kind} named {name}")
+
+
+def sqlite_engine(
+    path: Path,
+    tables: Collection[str],
+    *,
+    busy_ms: int,
+    durable: bool,
+    remedies: Mapping[Cause, Cause] = NO_REMEDIES,
+) -> sa.Engine:
+    """Open a file with these tables for writing. Only with `durable`, all commits survive a power loss of the host."""
+    engine = _engine(sa.URL.create("sqlite", database=str(path)), poolclass=sa.NullPool if durable else sa.StaticPool)
+
+    def configure(connection: Any, _record: object) -> None:
+        connection.isolation_level = None  # we begin transactions ourselves, because the driver begins them late
+        connection.execute(f"PRAGMA busy_timeout = {busy_ms}")
+        _check_objects(connection, path, tables, remedies)
+        switch_to_wal(connection, busy_ms / 1000)
+        # In WAL mode, less than FULL may lose the last transactions at a power loss.
+        connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+        connection.execute("PRAGMA foreign_keys = ON")
+
+    sa.event.listen(engine, "do_connect", lambda *_: _check_regular(path))
+    sa.event.listen(engine, "connect", configure)
+    sa.event.listen(engine, "begin", _begin)
+    return engine
+
+
+def switch_to_wal(connection: Any, patience: float) -> None:
+    """Switch to WAL mode. If several processes do so at once, SQLite fails some of them at once, so retry."""
+    until = time.monotonic() + patience
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= until:
+                raise
+            time.sleep(_GLANCE)
+        else:
+            return
+
+
+def sqlite_reader(path: Path, tables: Collection[str], remedies: Mapping[Cause, Cause] = NO_REMEDIES) -> sa.Engine:
+    """Open a file read-only, with the content of a log beside it, but without creating one."""
+    log, shared = (path.with_name(f"{path.name}-{name}") for name in ("wal", "shm"))
+    unchanging = {} if log.exists() and (log.stat().st_size or shared.exists()) else {"immutable": "1"}
+    url = sa.URL.create(
+        "sqlite",
+        database=f"file:{quote(os.fsencode(path.absolute()))}",
+        query={"mode": "ro", "uri": "true", **unchanging},
+    )
+    engine = _engine(url, poolclass=sa.StaticPool)
+    sa.event.listen(engine, "do_connect", lambda *_: _check_regular(path))
+    sa.event.listen(engine, "connect", lambda connection, _: _check_objects(connection, path, tables, remedies))
+    return engine
+
+
+def memory_engine() -> sa.Engine:
+    return _engine(sa.URL.create("sqlite"), poolclass=sa.StaticPool)
+
+
+def postgresql_engine(url: sa.URL) -> sa.Engine:
+    ours = {name: value for name, value in _CONNECTION.items() if name not in url.query}
+    logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # a lost connection is our own message
+    return _engine(url.set(drivername="postgresql+psycopg"), pool_size=1, pool_pre_ping=True, connect_args=ours)
+
+
+def upsert(engine: sa.Engine, table: sa.Table, columns: Collection[str]) -> Any:
+    """Return an insert that replaces only the named columns of an existing row. Without columns, it keeps the row."""
+    return upsert_of(engine.dialect.name, table, tuple(columns))
+
+
+@lru_cache  # to build one takes longer than to run it
+def upsert_of(dialect: str, table: sa.Table, columns: tuple[str, ...]) -> Any:
+    if dialect == "sqlite":
+        from sqlalchemy.dialects.sqlite import insert
+    else:  # slow to import, and rarely needed
+        from sqlalchemy.dialects.postgresql import insert  # type: ignore[assignment]
+    statement: Any = insert(table)
+    key = list(table.primary_key)
+    if not columns:
+        return statement.on_conflict_do_nothing(index_elements=key)
+    return statement.on_conflict_do_update(
+        index_elements=key, set_={name: statement.excluded[name] for name in columns}
+    )
+
+
+def _engine(url: sa.URL, **how: Any) -> sa.Engine:
+    serialize = {"json_serializer": lambda value: orjson.dumps(value).decode(), "json_deserializer": orjson.loads}
+    engine = sa.create_engine(url, **serialize, **how)
+    if engine.dialect.name == "sqlite":  # sorts in memory: temporary files need a folder with room, even for reading
+        sa.event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA temp_store = MEMORY"))
+    return engine
+
+
+def _begin(connection: sa.Connection) -> None:
+    """Take the write lock at the start: a transaction that reads first may fail to get it later."""
+    immediate = connection.get_execution_options().get("immediate")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+
+
+class Database:
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def _closed_on_error(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
+
+def keys(**types: Any) -> list[sa.Column[Any]]:
+    return [sa.Column(name, kind, primary_key=True) for name, kind in types.items()]
+
+
+def required(**types: Any) -> list[sa.Column[Any]]:
+    return [sa.Column(name, kind, nullable=False) for name, kind in types.items()]
+
+
+def optional(**types: Any) -> list[sa.Column[Any]]:
+    return [sa.Column(name, kind) for name, kind in types.items()]
+
+
+Step: TypeAlias = "Callable[[sa.Connection], None]"
+
+_PREPARING = 0x6D617472  # an arbitrary lock number, so that two processes do not create the tables at once
+
+
+@dataclass(frozen=True, slots=True)
+class Versioned:
+    what: str
+    tables: sa.MetaData
+    meta: sa.Table
+    stranger: str  # remedy for a foreign database
+    newer: str  # remedy for a newer database
+    older: str = ""  # remedy for a database that is older than `oldest`
+    oldest: int = 1  # the version from which the steps lead to the present one
+    steps: tuple[Step, ...] = ()
+    views: Mapping[str, str] = field(default_factory=dict)  # each with its SQL; a new step makes them again
+
+    @property
+    def version(self) -> int:
+        return self.oldest + len(self.steps)
+
+    def prepare(self, connection: sa.Connection, name: Path | str) -> None:
+        if connection.dialect.name == "postgresql":
+            connection.execute(sa.text(f"select pg_advisory_xact_lock({_PREPARING})"))
+        if not sa.inspect(connection).get_table_names():
+            self._refuse_views(connection, name)
+            self.tables.create_all(connection)
+            connection.execute(sa.insert(self.meta), {"key": "schema", "value": str(self.version)})
+            self._make_views(connection)
+            return
+        found = self.understood(connection, name)
+        if found < self.version:
+            self._drop_views(connection)  # a step cannot rename what a view uses
+            for step in self.steps[found - self.oldest :]:
+                step(connection)
+            self._make_views(connection)
+            connection.execute(sa.update(self.meta).filter_by(key="schema").values(value=str(self.version)))
+
+    def _refuse_views(self, connection: sa.Connection, name: Path | str) -> None:
+        """Refuse views of a stranger. SQLite keeps ours if a user drops all tables; PostgreSQL does not."""
+        if connection.dialect.name == "postgresql":
+            for view in set(self.views).intersection(sa.inspect(connection).get_view_names()):
+                raise BadInput(
+                    f"{name} is a database, but not a {self.what} of matrix",
+                    details=f"it has a view named {view}",
+                    resolution=self.stranger,
+                )
+
+    def _make_views(self, connection: sa.Connection) -> None:
+        self._drop_views(connection)
+        execute(*(f"CREATE VIEW {name} AS {query}" for name, query in self.views.items()))(connection)
+
+    def _drop_views(self, connection: sa.Connection) -> None:
+        execute(*(f"DROP VIEW IF EXISTS {name}" for name in reversed(tuple(self.views))))(connection)
+
+    def understood(self, connection: sa.Connection, name: Path | str) -> int:
+        """Return the version of a database. Raise if it is foreign, newer or too old."""
+        if not sa.inspect(connection).has_table(self.meta.name):
+            raise BadInput(f"{name} is a database, but not a {self.what} of matrix", resolution=self.stranger)
+        written = str(connection.scalar(sa.select(self.meta.c.value).filter_by(key="schema")))
+        version = int(written) if written.isdecimal() and len(written) < 9 else 0
+        if version > self.version:
+            raise BadInput(
+                f"{name} was written by a newer version of matrix",
+                details=f"its schema is version {version}; this program reads versions up to {self.version}",
+                resolution=self.newer,
+            )
+        if version < 1:
+            raise BadInput(f"{name} is not a {self.what} of matrix", resolution=self.stranger)
+        if version < self.oldest:
+            raise BadInput(
+                f"{name} was written by an older version of matrix",
+                details=f"its schema is version {version}; this program reads versions from {self.oldest}",
+                resolution=self.older,
+            )
+        return version
+
+
+def no_change(_: sa.Connection) -> None:
+    """Migrate by making the views again."""
+
+
+def execute(*statements: str) -> Step:
+    def step(connection: sa.Connection) -> None:
+        for one in statements:
+            connection.execute(sa.text(one))
+
+    return step

@@ -1,0 +1,240 @@
+"""The journal of a run: trials, durable before the next one begins. It belongs to one thread at a time."""
+
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, Self, cast
+
+import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
+
+from matrix_runner.base.errors import BadInput, HarnessBroken
+from matrix_runner.records import journal_tables as schema
+from matrix_runner.records.databases import (
+    driver_errors,
+    driver_sql,
+    driver_transaction,
+    memory_engine,
+    sqlite_engine,
+    sqlite_reader,
+    translate_errors,
+    upsert,
+    upsert_of,
+)
+from matrix_runner.records.journal_reader import JournalReader
+from matrix_runner.records.journal_tables import (
+    COLUMNS,
+    TRIAL_COLUMNS,
+    driver_row_of,
+    job_rows_of,
+    readings_row,
+    trial_of,
+)
+from matrix_runner.records.record import Attempt, CellRow, Outcome, Trial
+
+_NAMES = schema.JOURNAL.tables.tables.keys()
+_BATCH = 1000
+_BUSY_MS = 30_000
+_BEGUN = ("cell", "round", "attempt", "boot_id", "started")
+
+
+class _Statements(NamedTuple):
+    """The statements of each trial, as texts for the driver. To build one takes longer than to run it."""
+
+    begin: str
+    end: str
+    trial: str
+    job: str
+    readings: str
+    set_up: str
+
+
+@cache
+def _statements() -> _Statements:
+    begun = schema.begun
+    end = sa.delete(begun).where(begun.c.cell == sa.bindparam("cell"), begun.c.round == sa.bindparam("round"))
+    return _Statements(
+        driver_sql(upsert_of("sqlite", begun, _BEGUN[3:]), _BEGUN),
+        driver_sql(end),
+        driver_sql(sa.insert(schema.trials), TRIAL_COLUMNS),
+        driver_sql(sa.insert(schema.jobs), ("position", *schema.JOB_COLUMNS)),
+        driver_sql(upsert_of("sqlite", schema.readings, ()), ("digest", "content")),
+        driver_sql(sa.insert(schema.batches), ("round", "stack", "seconds")),
+    )
+
+
+class AlreadyRecorded(HarnessBroken):
+    pass
+
+
+class Journal(JournalReader):
+    """A journal file. Create it with `open` or `existing`, then close it or use it as a context manager."""
+
+    def __init__(self, engine: sa.Engine, name: Path | str) -> None:
+        super().__init__(engine, name)
+        self._written = set[str]()  # digests of readings that are in the file
+
+    @classmethod
+    def open(cls, path: Path, *, synthetic: bool | None = None) -> Self:
+        """Open a journal for recording, and create it if it is missing. `synthetic` marks its figures.
+
+        Invented trials are not forced to disk one by one: after a power loss, the same command invents them again.
+        """
+        journal = cls(_engine(path, durable=not synthetic), path)
+        with journal._closed_on_error():
+            journal._prepare(synthetic)
+        return journal
+
+    @classmethod
+    def existing(cls, path: Path) -> Self:
+        if not path.exists():
+            raise BadInput(f"there is no journal at {path}", resolution="name the folder of a run")
+        fixed = not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+        journal = cls(sqlite_reader(path, _NAMES) if fixed else _engine(path), path)
+        with journal._closed_on_error():
+            if journal._understood() < schema.JOURNAL.version:
+                if fixed:
+                    journal._copy_to_memory()
+                journal._prepare()
+        return journal
+
+    def _copy_to_memory(self) -> None:
+        engine = memory_engine()
+        connection = engine.connect()
+        with translate_errors(self._name):
+            read, written = (cast("Any", one.connection.driver_connection) for one in (self._connection, connection))
+            read.backup(written)
+        connection.rollback()
+        self.close()
+        self._engine, self._connection = engine, connection
+
+    @property
+    def _driver(self) -> sqlite3.Connection:
+        return cast("sqlite3.Connection", self._connection.connection.driver_connection)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Make all records of the block durable at once, at its end; after an error, drop them."""
+        with self._transaction(immediate=True):
+            self._joined = True
+            try:
+                yield
+            finally:
+                self._joined = False
+
+    def add_cells(self, cells: Iterable[CellRow]) -> None:
+        """Add cells; repeats are harmless. Cells must be known before their trials."""
+        rows = ({"id": cell.id, "name": cell.name, "axes": dict(cell.axes)} for cell in cells)
+        while batch := list(islice(rows, _BATCH)):
+            # A transaction that reads first cannot write if the feed of the store wrote meanwhile.
+            with self._transaction(immediate=True) as connection:
+                last = connection.scalar(sa.select(sa.func.max(schema.cells.c.position)))
+                numbered = [row | {"position": place} for place, row in enumerate(batch, start=(last or 0) + 1)]
+                connection.execute(upsert(self._engine, schema.cells, ["name", "axes"]), numbered)
+
+    def begin(self, cell: str, round_number: int, attempt: int, boot_id: str, started: str = "") -> None:
+        """Record the start of an attempt durably. If it crashes the host, the next run can see that."""
+        row = dict(zip(_BEGUN, (cell, round_number, attempt, boot_id, started), strict=True))
+        with self._writing():
+            self._driver.execute(_statements().begin, row)
+
+    def withdraw(self, cell: str, round_number: int) -> None:
+        """Remove a started attempt that the user interrupted. That is no failure of the cell."""
+        with self._transaction() as connection:
+            connection.execute(sa.delete(schema.begun).filter_by(cell=cell, round=round_number))
+
+    def record(self, trial: Trial) -> None:
+        """Record a trial durably. Raise AlreadyRecorded for a second trial of the same cell and round."""
+        try:
+            with self._writing():
+                readings = self._insert(trial)
+            self._written.add(readings)
+        except IntegrityError as problem:
+            if (trial.cell, trial.round) in self.recorded_identities():
+                raise AlreadyRecorded(f"trial {trial.round} of cell {trial.cell} is recorded already") from problem
+            raise HarnessBroken(f"cell {trial.cell} is not in the journal") from problem
+
+    def _insert(self, trial: Trial) -> str:
+        """Return the digest of the readings, which are in the file once the transaction ends."""
+        row = driver_row_of(trial)
+        if row["readings"] not in self._written:
+            self._driver.execute(_statements().readings, readings_row(trial))
+        self._driver.execute(_statements().trial, row)
+        if jobs := job_rows_of(trial):
+            self._driver.executemany(_statements().job, jobs)
+        self._driver.execute(_statements().end, {"cell": trial.cell, "round": trial.round})
+        return str(row["readings"])
+
+    def record_many(self, trials: Iterable[Trial]) -> None:
+        """Record trials of other journals, many in each transaction."""
+        several = iter(trials)
+        while batch := list(islice(several, _BATCH)):
+            with driver_transaction(self._driver, self._name):
+                for trial in batch:
+                    self._insert(trial)
+
+    def take_back(self) -> list[Trial]:
+        """Remove broken and skipped trials, so that the run repeats them. Keep their outcomes beside."""
+        table, kept = schema.trials, schema.retried.c
+        unmeasured = table.c.outcome.in_([Outcome.BROKEN.value, Outcome.SKIPPED.value])
+        # A skipped trial has no attempt.
+        tries = sa.case((table.c.outcome == Outcome.SKIPPED.value, 0), else_=table.c.attempts)
+        columns = (kept.cell, kept.round, kept.attempts, kept.outcome, kept.reason, kept.started)
+        values = (table.c.cell, table.c.round, tries, table.c.outcome, table.c.reason, table.c.started)
+        with self._transaction(immediate=True) as connection:
+            rows = connection.execute(sa.select(*COLUMNS).where(unmeasured)).all()
+            known = self._known_readings(connection, rows)
+            taken = [trial_of(row, known) for row in rows]
+            chosen = sa.select(*values).where(unmeasured)
+            connection.execute(sa.insert(schema.retried).from_select([one.name for one in columns], chosen))
+            of_trial = (schema.jobs.c.cell == table.c.cell) & (schema.jobs.c.round == table.c.round)
+            connection.execute(sa.delete(schema.jobs).where(sa.exists().where(of_trial & unmeasured)))
+            connection.execute(sa.delete(table).where(unmeasured))
+        return taken
+
+    def record_lost(self, attempt: Attempt) -> None:
+        identity = {"cell": attempt.cell, "round": attempt.round, "attempt": attempt.number}
+        try:
+            with self._transaction() as connection:
+                connection.execute(sa.insert(schema.attempts), asdict(attempt))
+                connection.execute(sa.delete(schema.begun).filter_by(**identity))
+        except IntegrityError as problem:
+            which = f"attempt {attempt.number} at trial {attempt.round} of cell {attempt.cell}"
+            raise AlreadyRecorded(f"{which} is recorded already") from problem
+
+    def record_set_up(self, round_number: int, stack: str, seconds: float) -> None:
+        with self._writing():
+            self._driver.execute(_statements().set_up, {"round": round_number, "stack": stack, "seconds": seconds})
+
+    def record_trouble(self, at: str, what: str) -> None:
+        with self._transaction() as connection:
+            connection.execute(sa.insert(schema.troubles), {"at": at, "what": what})
+
+    def add_rows(self, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Add rows that were read from another journal."""
+        if rows:
+            with self._transaction() as connection:
+                connection.execute(sa.insert(table), rows)
+
+    def _prepare(self, synthetic: bool | None = None) -> None:
+        with self._transaction(immediate=True) as connection:
+            self._check(connection)
+            schema.JOURNAL.prepare(connection, self._name)
+            if synthetic is not None:
+                row = {"key": schema.SYNTHETIC, "value": str(synthetic).lower()}
+                connection.execute(upsert(self._engine, schema.meta, ["value"]), row)
+
+    def _writing(self) -> AbstractContextManager[None]:
+        """Open a transaction for the statements of the block, unless one is open for several records."""
+        if self._joined:
+            return driver_errors()
+        return driver_transaction(self._driver, self._name)
+
+
+def _engine(path: Path, *, durable: bool = True) -> sa.Engine:
+    return sqlite_engine(path, _NAMES, busy_ms=_BUSY_MS, durable=durable)

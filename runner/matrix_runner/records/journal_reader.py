@@ -1,0 +1,273 @@
+"""The reading half of the journal of a run."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import reduce
+from math import sqrt
+from operator import add, itemgetter
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, cast
+
+import orjson
+import sqlalchemy as sa
+
+from matrix_runner.language.metrics import SIDES
+from matrix_runner.records import journal_tables as schema
+from matrix_runner.records.databases import Database, damage_error, driver_errors, translate_errors
+from matrix_runner.records.fio_output import Figures
+from matrix_runner.records.journal_tables import (
+    COLUMNS,
+    JOB_COLUMNS,
+    cell_of,
+    job_of,
+    readings_of,
+    trials_of,
+    with_jobs,
+)
+from matrix_runner.records.record import SLOW, Attempt, CellRow, Outcome, Reading, Trial
+
+if TYPE_CHECKING:
+    import sqlite3
+
+State = tuple[Any, ...]  # outcome, attempts and start
+_PART = 5000  # trials that are read at once
+
+_WITHOUT_CELL = schema.trials.c.cell.not_in(sa.select(schema.cells.c.id))
+
+
+@dataclass(frozen=True, slots=True)
+class UnendedAttempt:
+    cell: str
+    round: int
+    attempt: int
+    boot_id: str
+    started: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MeanTimes:
+    setup: float | None  # building a stack, over all batches but the first
+    overhead: float | None  # the time of a measured trial beside fio's run time
+    write_rate: float | None  # bytes/s, over trials that write
+    scatter: tuple[float, ...] = ()  # relative standard deviation of each cell with several trials
+    cells: Mapping[str, float] = field(default_factory=dict)  # seconds of a measured trial
+    stacks: Mapping[str, float] = field(default_factory=dict)  # seconds of the fastest build
+
+
+class JournalReader(Database):
+    """The reading half of a journal."""
+
+    def __init__(self, engine: sa.Engine, name: Path | str) -> None:
+        super().__init__(engine)
+        self._name = name
+        with self._closed_on_error(), translate_errors(name):
+            self._connection = engine.connect()
+        self._readings: dict[str, tuple[Reading, ...]] = {}
+        self._joined = False  # a transaction of several records is open
+
+    def close(self) -> None:
+        if connection := getattr(self, "_connection", None):
+            connection.close()
+        super().close()
+
+    def retry_counts(self) -> dict[tuple[str, int], int]:
+        found: dict[tuple[str, int], int] = {}
+        for row in self.rows_of(schema.retried):
+            identity = row["cell"], row["round"]
+            found[identity] = max(found.get(identity, 0), row["attempts"])
+        return found
+
+    def set_up_times(self) -> list[tuple[str, float]]:
+        return [(row["stack"], row["seconds"]) for row in self.rows_of(schema.batches)]
+
+    def recorded_identities(self) -> set[tuple[str, int]]:
+        return set(self._rows(sa.select(schema.trials.c.cell, schema.trials.c.round)))
+
+    def states(self) -> Iterator[tuple[tuple[str, int], State]]:
+        table = schema.trials.c
+        query = sa.select(table.cell, table.round, table.outcome, table.attempts, table.started)
+        with self._plain() as connection:
+            for cell, round_number, *state in cast("sqlite3.Cursor", connection.execute(query).cursor):
+                yield (cell, round_number), tuple(state)
+
+    def trials_of(self, identities: Collection[tuple[str, int]]) -> list[Trial]:
+        """Read trials for another database, which has to be able to rely on their histograms."""
+        read = self.trials_of_cells({cell for cell, _ in identities})
+        found = [trial for trial in read if (trial.cell, trial.round) in identities]
+        with self._understandable():
+            for trial in found:
+                schema.check_histograms(trial.figures)
+        return found
+
+    def trials_of_cells(self, cells: Collection[str]) -> list[Trial]:
+        table = schema.trials.c
+        rows, known = self._trial_rows(sa.select(*COLUMNS).where(table.cell.in_(sorted(cells))).order_by(table.id))
+        jobs = self._jobs(schema.jobs.c.cell.in_(sorted(cells)))
+        with self._understandable():
+            return [with_jobs(one, jobs.get((one.cell, one.round), {})) for one in trials_of(rows, known)]
+
+    def plain_rows(self, names: tuple[str, ...], cells: Collection[str]) -> Sequence[tuple[Any, ...]]:
+        """Fetch columns of trials by cell and round, as the driver returns them: objects of 10⁵ trials take seconds."""
+        table = schema.trials.c
+        columns = (sa.cast(table.notes, sa.Text) if name == "notes" else table[name] for name in names)
+        # One parameter: the statement for a list of a thousand takes longer than its rows.
+        wanted = sa.func.json_each(orjson.dumps([*cells]).decode()).table_valued("value")
+        query = sa.select(*columns).where(table.cell.in_(sa.select(wanted.c.value)))
+        query = query.order_by(table.cell, table.round)
+        with self._plain() as connection:
+            rows = connection.execute(query).cursor.fetchall()
+            schema.check_plain_rows(names)(rows)
+            return cast("Sequence[tuple[Any, ...]]", rows)
+
+    def most_trials_of_a_cell(self) -> int:
+        counts = sa.select(sa.func.count().label("trials")).group_by(schema.trials.c.cell).subquery()
+        ((most,),) = self._rows(sa.select(sa.func.max(counts.c.trials)))
+        return most or 0
+
+    def has_jobs(self) -> bool:
+        return bool(self._rows(sa.select(schema.jobs.c.job).limit(1)))
+
+    def trials(self) -> Iterator[Trial]:
+        """Read trials in parts: the rows of a large run need as much memory as its trials."""
+        jobs, last, number = self._jobs(), 0, schema.trials.c.id
+        while True:
+            rows, known = self._trial_rows(
+                sa.select(*COLUMNS, number).where(number > last).order_by(number).limit(_PART)
+            )
+            with self._understandable():
+                for trial in trials_of([row[:-1] for row in rows], known):
+                    yield with_jobs(trial, jobs.get((trial.cell, trial.round), {}))
+            if len(rows) < _PART:
+                return
+            last = rows[-1][-1]
+
+    def _trial_rows(self, query: sa.Executable) -> tuple[Sequence[Sequence[Any]], Mapping[str, tuple[Reading, ...]]]:
+        rows = self._rows(query)
+        with self._understandable(), self._transaction() as connection:
+            return rows, self._known_readings(connection, rows)
+
+    def _known_readings(
+        self, connection: sa.Connection, rows: Sequence[Sequence[Any]]
+    ) -> Mapping[str, tuple[Reading, ...]]:
+        """Read the readings of trials that are not known yet."""
+        if not {row[schema.READINGS] for row in rows} <= self._readings.keys():
+            table = schema.readings.c
+            query = sa.select(table.digest, sa.cast(table.content, sa.Text))
+            self._readings |= map(readings_of, connection.execute(query).all())
+        return self._readings
+
+    def _jobs(self, *wanted: sa.ColumnElement[bool]) -> dict[tuple[str, int], dict[str, Figures]]:
+        table = schema.jobs.c
+        query = sa.select(*(table[name] for name in JOB_COLUMNS)).where(*wanted)
+        found: dict[tuple[str, int], dict[str, Figures]] = {}
+        with self._understandable():
+            for trial, name, figures in map(
+                job_of, self._rows(query.order_by(table.cell, table.round, table.position))
+            ):
+                found.setdefault(trial, {})[name] = figures
+        return found
+
+    def cells(self) -> list[CellRow]:
+        """Read one row after the other: 10⁵ rows need as much memory as their cells."""
+        table = schema.cells.c
+        columns = (table.id, table.name, sa.cast(table.axes, sa.Text), table.position)
+        query = sa.select(*columns).order_by(table.position, table.id)
+        with self._plain() as connection:
+            rows = cast("sqlite3.Cursor", connection.execute(query).cursor)
+            found = [cell_of((id_, name, orjson.loads(axes), position)) for id_, name, axes, position in rows]
+            orphan = connection.scalar(sa.select(schema.trials.c.cell).where(_WITHOUT_CELL).limit(1))
+        if orphan is not None:
+            raise damage_error(self._name, f"a trial belongs to cell {orphan!r:.60}, which is missing")
+        return found
+
+    def attempts(self) -> list[Attempt]:
+        return [Attempt(**row) for row in self.rows_of(schema.attempts)]
+
+    def unended_attempts(self) -> list[UnendedAttempt]:
+        return [UnendedAttempt(**row) for row in self.rows_of(schema.begun)]
+
+    def cells_of(self, ids: Collection[str]) -> list[CellRow]:
+        table = schema.cells.c
+        query = sa.select(table.id, table.name, table.axes, table.position).where(table.id.in_(sorted(ids)))
+        with self._understandable():
+            return [cell_of(row) for row in self._rows(query)]
+
+    def troubles(self) -> list[str]:
+        return [row["what"] for row in self.rows_of(schema.troubles)]
+
+    def rows_of(self, table: sa.Table) -> list[dict[str, Any]]:
+        columns = (table.c[name] for name in schema.SIMPLE[table])
+        with self._understandable():
+            return list(map(schema.reader(table), self._rows(sa.select(*columns).order_by(*table.primary_key.columns))))
+
+    def mean_times(self) -> MeanTimes:
+        trials, batches = schema.trials.c, schema.batches.c
+        measured = trials.outcome == Outcome.MEASURED.value
+        slow = sa.func.coalesce(sa.cast(trials.notes[SLOW].as_string(), sa.Float), 1.0)
+        means = sa.select(sa.func.avg(trials.seconds - trials.runtime * slow), sa.func.avg(trials.write_bw))
+        self._check_numbers(trials.seconds, trials.runtime, *(trials[f"{side}_bw"] for side in SIDES))
+        self._check_numbers(batches.seconds)
+        ((overhead, written),) = self._rows(means.where(measured))
+        builds = self._rows(sa.select(batches.stack, batches.seconds).order_by(batches.id))
+        builds = builds[1:] or builds  # the first one may also have started the machine
+        setup = fmean(seconds for _, seconds in builds) if builds else None
+        fastest = dict(sorted(builds, key=itemgetter(1), reverse=True))  # the last one of each stack stays
+        cells = self._rows(sa.select(trials.cell, sa.func.avg(trials.seconds)).where(measured).group_by(trials.cell))
+        return MeanTimes(setup, overhead, written, tuple(self._scatter()), dict(cells), fastest)
+
+    def _check_numbers(self, *columns: sa.Column[Any]) -> None:
+        """Report a number that this program did not write: a mean of the database would count a text as 0."""
+        query = sa.select(*columns).where(sa.or_(*map(schema.unusual_number, columns))).limit(1)
+        if found := self._rows(query):
+            raise damage_error(self._name, f"a row of {columns[0].table.name} has {tuple(found[0])!r:.60}")
+
+    def _scatter(self) -> Iterator[float]:
+        trials = schema.trials.c
+        rate = reduce(add, (sa.func.coalesce(trials[f"{side}_bw"], 0.0) for side in SIDES))
+        moments = sa.select(sa.func.count(), sa.func.avg(rate), sa.func.avg(rate * rate))
+        measured = moments.where(trials.outcome == Outcome.MEASURED.value).group_by(trials.cell)
+        for count, mean, of_squares in self._rows(measured):
+            if count > 1 and mean:
+                yield sqrt(max(0.0, of_squares - mean * mean) * count / (count - 1)) / mean
+
+    def _understood(self) -> int:
+        """Return the schema version. Raise for a damaged, foreign or newer file."""
+        with self._transaction() as connection:
+            self._check(connection)
+            return schema.JOURNAL.understood(connection, self._name)
+
+    def _check(self, connection: sa.Connection) -> None:
+        verdict = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+        if verdict != "ok":
+            raise damage_error(self._name, str(verdict))
+
+    @contextmanager
+    def _transaction(self, *, immediate: bool = False) -> Iterator[sa.Connection]:
+        with translate_errors(self._name):
+            if self._joined:
+                yield self._connection
+                return
+            self._connection.execution_options(immediate=immediate)
+            with self._connection.begin():
+                yield self._connection
+
+    def _rows(self, query: sa.Executable) -> Sequence[tuple[Any, ...]]:
+        """Fetch all rows at once: an open cursor would block the checkpoint of the log."""
+        with self._understandable(), self._transaction() as connection:
+            return cast("Sequence[tuple[Any, ...]]", connection.execute(query).all())
+
+    @contextmanager
+    def _plain(self) -> Iterator[sa.Connection]:
+        """Read rows from the driver's cursor, without those of SQLAlchemy: they take more time and memory."""
+        with self._understandable(), self._transaction() as connection, driver_errors():
+            yield connection
+
+    @contextmanager
+    def _understandable(self) -> Iterator[None]:
+        """Report values that this program did not write: a flipped bit leaves the structure of a file intact."""
+        try:
+            yield
+        except ValueError as problem:
+            raise damage_error(self._name, str(problem)) from problem

@@ -1,0 +1,341 @@
+"""The run folder: the files of one execution of a matrix, and their lock; and all run folders of a results folder."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import blake2b
+from itertools import count
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, Literal
+
+from pydantic import AwareDatetime, BaseModel, Field, ValidationError, model_validator
+
+from matrix_runner.base.errors import BadInput, MatrixError, UnfitFile
+from matrix_runner.base.files import (
+    RECORDED,
+    open_lock_file,
+    read_input,
+    remove_temporaries,
+    sync_folder,
+    try_lock,
+    write_atomically,
+    write_durably,
+    write_whole,
+)
+from matrix_runner.records.disk_health import Health
+from matrix_runner.records.environment import Digests, DiskFacts, Host, Revision, flatten_environment
+from matrix_runner.records.file_errors import recorded_file_errors
+from matrix_runner.records.names import CELLS, check_file_name, parts_of
+from matrix_runner.records.record import STEERED, check_rule
+from matrix_runner.records.standing import InUse, Standing, locked
+
+MANIFEST = "manifest.json"
+HALF = ".half"  # suffix of a run folder under construction; its name begins with a dot
+
+
+def run_folders(results: Path) -> list[Path]:
+    if not results.is_dir():
+        return []
+    with recorded_file_errors(results):
+        return sorted(folder for folder in results.iterdir() if _is_run(folder))
+
+
+def _is_run(folder: Path) -> bool:
+    try:
+        return not (folder.name.startswith(".") and folder.name.endswith(HALF)) and (folder / MANIFEST).is_file()
+    except OSError:
+        return True  # permission denied: the error appears when someone opens it
+
+
+def state_of(folder: Path) -> str:
+    """Return a text that changes with the manifest of a run; empty if it is unreadable."""
+    try:
+        return blake2b(read_input(folder / MANIFEST, RECORDED), digest_size=16).hexdigest()
+    except OSError:
+        return ""
+
+
+#: Errors of a rename to a name in use: a folder with content, or a file.
+_TAKEN = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR})
+_FOREIGN = re.compile(r"[^A-Za-z0-9._=,+@%-]+")
+
+
+class UnusableManifest(BadInput):
+    pass
+
+
+class Manifest(BaseModel, frozen=True, extra="forbid"):
+    format: Literal[2, 3] = 3
+    id: str = Field(default="", description="unique id of this run; see `identity`")
+    matrix: str = Field(description="name of the matrix")
+    fingerprint: str = Field(description="equal fingerprints: one run may continue the other")
+    machine: str
+    synthetic: bool = Field(description="all numbers of this run are synthetic")
+    seed: int
+    command: tuple[str, ...] = Field(description="the command line that started it")
+    text: str = Field(description="the text of the matrix")
+    used: dict[str, str] = Field(default_factory=dict, description="the texts of the files it uses")
+    versions: dict[str, dict[str, str]] = Field(
+        default_factory=dict, description="versions of fio, mdadm, qemu …, by kernel release"
+    )
+    host: Host
+    disks: tuple[DiskFacts, ...] = ()
+    pools: dict[str, tuple[DiskFacts, ...]] = Field(
+        default_factory=dict, description="physical disks of a run on a cluster, by host"
+    )
+    health: tuple[Health, ...] = Field(default=(), description="health of physical disks, as they report it")
+    digests: Digests = Field(default_factory=Digests)
+    revision: Revision | None = Field(default=None, description="git revision of the folder of the matrix")
+    started: str = Field(description="ISO 8601, UTC")
+    ended: str = Field(default="", description="when it was last finished or interrupted")
+    planned: int = Field(ge=0, description="planned trials")
+    confidence: float = Field(default=0.95, description="confidence of the intervals")
+    until: float | None = Field(default=None, description="requested half width, relative to the mean")
+    least: int = Field(default=2, description="least trials of a cell")
+    most: int | None = Field(default=None, description="most trials of a cell; null in older runs")
+    steered: bool = Field(default=False, description="open guidelines chose the cells to measure")
+    slow: int = Field(
+        default=1, description="how many times slower than real time its disks worked; 0: `slow: auto`, not yet chosen"
+    )
+    losses: dict[str, int] = Field(
+        default_factory=dict, description="by stack, how many disks may fail before data is lost, if known"
+    )
+    finds: dict[str, dict[str, str]] = Field(
+        default_factory=dict, description="`find` of the workloads that are searched, with the axis"
+    )
+    expected: float = Field(default=0.0, description="estimated seconds of the process that runs it, at its start")
+    ends: AwareDatetime | None = Field(
+        default=None, description="expected end of a run on a cluster, by the speed of its hosts so far"
+    )
+    waiting: str = Field(default="", description="what a run on a cluster waits for; empty: for nothing")
+    part: str = Field(default="", description="the selected part: --only, --shard; empty: all")
+    archived: bool = Field(default=False, description="scripts and outputs are in cells.sqlite, not below cells/")
+    finished: bool = False
+    exit: int | None = Field(default=None, description="exit code at the end")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rename(cls, content: Any) -> Any:
+        if isinstance(content, dict) and "made_up" in content:
+            return {"synthetic" if name == "made_up" else name: value for name, value in content.items()}
+        return content
+
+    @model_validator(mode="after")
+    def _check_rule(self) -> Manifest:
+        check_rule(self.confidence, self.until, self.least, self.most)
+        return self
+
+    @property
+    def identity(self) -> str:
+        """Return its id in a store. Runs of format 2 have no id, so derive it from their content."""
+        named = (self.matrix, self.machine, self.fingerprint, self.started, self.host.hostname, *self.command)
+        return self.id or blake2b("\0".join(map(str, named)).encode(), digest_size=8).hexdigest()
+
+    @property
+    def on_cluster(self) -> bool:
+        return any(word.partition("=")[0] == "--cluster" for word in self.command) or self.ends is not None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        found = {"seed": str(self.seed)} | ({STEERED: "yes"} if self.steered else {})
+        found |= {"slow": str(self.slow)} if self.slow > 1 else {}
+        return found | flatten_environment(self.host, self.disks, self.digests, self.versions, self.pools)
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    path: Path
+    manifest: Manifest
+
+    @property
+    def journal(self) -> Path:
+        return self.path / "journal.sqlite"
+
+    def cell(self, name: str) -> Path:
+        """Return the folder of a cell by its hierarchical name. Refuse a name that leads elsewhere."""
+        return self.path.joinpath(CELLS, *parts_of(name))
+
+    def put(self, cell: str, round_number: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:
+        """Save the scripts of a cell and the outputs of a trial. Return its folder, relative to the run."""
+        # Files are not synced, which would cost as much as a short trial. But each is complete or absent, because half
+        # a script may pass when run by hand. A script that differs from earlier trials goes to the trial's folder.
+        folder = self.cell(cell)
+        trial = folder / f"trial-{round_number}"
+        with recorded_file_errors(trial):
+            try:
+                trial.mkdir(parents=True)
+            except FileExistsError:  # an earlier attempt, perhaps killed here
+                remove_temporaries(folder)
+                remove_temporaries(trial)
+            known = {name: _content(folder / name) for name in scripts}
+            other = {name: text for name, text in scripts.items() if known[name] not in {None, _encoded(text)}}
+            _write_texts(folder, {name: text for name, text in scripts.items() if known[name] is None})
+            _write_texts(trial, {**other, **outputs})
+        return str(trial.relative_to(self.path))
+
+    def add(self, cell: str, files: Mapping[str, bytes]) -> None:
+        """Save files of a cell by their paths in its folder."""
+        folder = self.cell(cell)
+        with recorded_file_errors(folder):
+            for path, content in files.items():
+                file = folder.joinpath(*parts_of(path))
+                file.parent.mkdir(parents=True, exist_ok=True)
+                write_whole(file, content)
+
+    def keep_tear_down(self, stack: str, tear_down: str) -> None:
+        Standing(self.path).keep_tear_down(stack, tear_down)
+
+    def forget_tear_down(self, stack: str) -> None:
+        Standing(self.path).forget_tear_down(stack)
+
+    @property
+    def standing(self) -> Path:
+        return Standing(self.path).path
+
+    def set_aside(self, cell: str, round_number: int, attempts: int) -> None:
+        trial = self.cell(cell) / f"trial-{round_number}"
+        if trial.is_dir():
+            with recorded_file_errors(trial):
+                trial.rename(trial.with_name(f"{trial.name}-attempt-{attempts}"))
+
+    def update_manifest(self, **changes: object) -> RunFolder:
+        manifest = Manifest.model_validate(self.manifest.model_dump() | changes)
+        write_atomically(self.path / MANIFEST, _json(manifest))
+        return RunFolder(self.path, manifest)
+
+    @contextmanager
+    def feeding(self, *, wait: bool) -> Iterator[None]:
+        """Hold the lock for writing this run to shared stores. A read-only file system needs no lock."""
+        if not os.access(self.path, os.W_OK):
+            yield
+            return
+        lock = self.path / ".feeding"
+        with ExitStack() as stack:
+            with recorded_file_errors(lock):
+                descriptor = stack.enter_context(open_lock_file(lock))
+            if wait:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            elif not try_lock(descriptor, fcntl.LOCK_EX):
+                raise InUse(f"{self.path} is being added to a store by another process")
+            yield
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Hold the lock of a run. The kernel releases it at any end of the process."""
+        return locked(self.path)
+
+
+def _content(path: Path) -> bytes | None:
+    """Return the bytes of a file, or None if it is missing or empty (a host crash can leave it empty)."""
+    return (read_input(path, RECORDED) or None) if path.is_file() else None
+
+
+def create(results: Path, manifest: Manifest, name: str | None = None) -> RunFolder:
+    content = _json(manifest)
+    with recorded_file_errors(results):
+        results.mkdir(parents=True, exist_ok=True)
+        _sweep_halves(results)
+        half = results / f".{token_hex(8)}{HALF}"
+        half.mkdir()
+        try:
+            with _held(half):
+                write_durably(half / "matrix.yaml", manifest.text.encode())
+                write_durably(half / MANIFEST, content)
+                sync_folder(half)
+                folder = _put_in_place(half, name or _default_name(manifest))
+        except BaseException:
+            shutil.rmtree(half, ignore_errors=True)
+            raise
+        sync_folder(results)
+    return RunFolder(folder, manifest)
+
+
+def _sweep_halves(results: Path) -> None:
+    """Remove the unfinished folders of killed runs. An empty one may be in use soon, so skip locked ones."""
+    for half in results.glob(f".*{HALF}"):
+        with suppress(OSError), _held(half, wait=False) as held:
+            if held and any(half.iterdir()):
+                shutil.rmtree(half, ignore_errors=True)
+
+
+@contextmanager
+def _held(folder: Path, *, wait: bool = True) -> Iterator[bool]:
+    """Lock a folder. Yield False if another process has it, or the file system cannot lock folders."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        held = False
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            held = True
+        yield held
+    finally:
+        os.close(handle)
+
+
+def load(folder: Path) -> RunFolder:
+    manifest = folder / MANIFEST
+    with recorded_file_errors(manifest):
+        if not manifest.is_file():
+            raise BadInput(
+                f"{folder} is not the folder of a run",
+                details=f"it holds no {MANIFEST}",
+                resolution="`matrix runs` lists runs; --results names their folder",
+            )
+        try:
+            return RunFolder(folder, Manifest.model_validate_json(read_input(manifest, RECORDED)))
+        except (ValidationError, UnfitFile) as problem:
+            raise UnusableManifest(
+                f"{manifest} is not a manifest of this version of matrix",
+                details=str(problem),
+                resolution="it was edited, or written by another version of matrix; `--fresh` starts a new run",
+            ) from problem
+
+
+def latest(found: Iterable[RunFolder]) -> RunFolder | None:
+    return max(found, key=lambda run: (run.manifest.started, run.path.stat().st_mtime_ns), default=None)
+
+
+def runs(results: Path) -> Iterator[RunFolder]:
+    for folder in run_folders(results):
+        with suppress(MatrixError):  # it belongs to another user, or another program
+            yield load(folder)
+
+
+def _put_in_place(half: Path, name: str) -> Path:
+    """Rename atomically. Of two processes with one name, one gets it and the other takes the next."""
+    for number in count(1):
+        folder = half.with_name(name if number == 1 else f"{name}-{number}")
+        try:
+            return half.rename(folder)
+        except OSError as error:
+            if error.errno not in _TAKEN:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _default_name(manifest: Manifest) -> str:
+    started = datetime.fromisoformat(manifest.started).astimezone(UTC)
+    words = (manifest.matrix[:100], manifest.machine[:50], f"{started:%Y%m%d-%H%M%S}")
+    # A name that begins with a dash would be an option.
+    return "-".join(filter(None, (_FOREIGN.sub("_", word).strip(".-") for word in words)))
+
+
+def _write_texts(folder: Path, texts: Mapping[str, str]) -> None:
+    for name, text in texts.items():
+        write_whole(folder / check_file_name(name), _encoded(text))
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
+
+
+def _json(manifest: Manifest) -> bytes:
+    return manifest.model_dump_json(indent=2).encode() + b"\n"

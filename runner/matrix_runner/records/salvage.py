@@ -1,0 +1,226 @@
+"""The readable rows of a damaged journal: those that this program could have written."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sqlite3
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import orjson
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.schema import CreateTable
+
+from matrix_runner.base.errors import HarnessBroken, MatrixError
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.journal_tables import (
+    JOB_COLUMNS,
+    SIMPLE,
+    TRIAL_COLUMNS,
+    cell_of,
+    job_of,
+    reader,
+    readings_of,
+    tables,
+    trial_of,
+    with_jobs,
+)
+
+if TYPE_CHECKING:
+    from sqlalchemy import Table
+
+    from matrix_runner.records.fio_output import Figures
+    from matrix_runner.records.record import CellRow, Reading, Trial
+
+_MAGIC = b"SQLite format 3\0"
+_MOST_QUERIES = 100_000
+_GUESSED = 1 << 14  # rows of a table whose last one cannot be read
+_RESTORE = "UPDATE sqlite_master SET type = 'table', name = ?1, tbl_name = ?1, sql = ?2 WHERE rowid = ?3"
+_ABOUT_A_VALUE = re.compile(rb" value in \w+\.\w+$")  # of `quick_check`: such a row can be read
+_CELL = ("id", "name", "axes", "position")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Salvaged:
+    cells: tuple[CellRow, ...]
+    trials: tuple[Trial, ...]
+    others: Mapping[Table, Sequence[Mapping[str, Any]]]  # rows of the other tables
+    dropped: Counter[str]  # rows by table
+    lost: frozenset[str]  # tables with an unknown number of unreadable rows
+
+    @property
+    def is_whole(self) -> bool:
+        return not (self.dropped.total() or self.lost)
+
+
+def salvage(journal: Path) -> Salvaged:
+    """Read a copy of a journal: the original stays as it is."""
+    with journal.open("rb") as file:
+        if file.read(len(_MAGIC)) != _MAGIC:
+            raise HarnessBroken(f"nothing can be read of {journal}", details="it does not begin as a file of SQLite")
+    with tempfile.TemporaryDirectory(prefix="matrix-salvage-") as folder:
+        copy = Path(folder) / journal.name
+        for suffix in ("", "-wal"):
+            with suppress(FileNotFoundError, IsADirectoryError, shutil.SpecialFileError):
+                shutil.copyfile(f"{journal}{suffix}", f"{copy}{suffix}")
+        with suppress(MatrixError):  # migrate an older journal whose pages are whole
+            Journal.existing(copy).close()
+        try:
+            with suppress(sqlite3.Error):  # the other tables may be readable
+                _restore_statements(copy)
+            with closing(sqlite3.connect(copy)) as connection:
+                connection.text_factory = bytes
+                connection.execute("PRAGMA writable_schema = ON")  # reads the tables whose statements are whole
+                found = _Reader(connection).everything()
+        except (sqlite3.Error, UnicodeDecodeError) as problem:
+            raise HarnessBroken(f"nothing can be read of {journal}", details=str(problem)) from problem
+    if not found.cells:
+        raise HarnessBroken(f"nothing can be read of {journal}", details="it has no cell")
+    return found
+
+
+def _restore_statements(copy: Path) -> None:
+    """Write damaged statements of tables again: without its statement, SQLite reads no row of a table."""
+    statements = {table.name: CreateTable(table).compile(dialect=sqlite.dialect()) for table in tables.sorted_tables}
+    ours = {name: str(statement).strip().encode() for name, statement in statements.items()}
+    with closing(sqlite3.connect(copy)) as connection, connection:
+        connection.text_factory = bytes
+        connection.execute("PRAGMA writable_schema = ON")
+        for row, *found in connection.execute("SELECT rowid, type, name, tbl_name, sql FROM sqlite_master").fetchall():
+            for name, whole in ours.items():
+                if found != [b"table", name.encode(), name.encode(), whole] and _is_damaged(found[-1], whole):
+                    connection.execute(_RESTORE, (name, whole.decode(), row))
+
+
+def _is_damaged(found: object, whole: bytes) -> bool:
+    """Whether only some bytes differ. Another version has other columns, or another order of them."""
+    if not isinstance(found, bytes) or len(found) != len(whole):
+        return False
+    return sum(one != other for one, other in zip(found, whole, strict=True)) < len(whole) / 10
+
+
+class _Known(dict[str, "tuple[Reading, ...]"]):
+    """Readings by digest. A trial whose readings are lost keeps its figures."""
+
+    missing = False
+
+    def __missing__(self, digest: str) -> tuple[Reading, ...]:
+        if digest.startswith("["):  # an older journal, too damaged to be migrated
+            return readings_of(("", digest))[1]
+        self.missing = True
+        return ()
+
+
+class _Reader:
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._dropped: Counter[str] = Counter()
+        self._lost = set[str]()
+        self._queries = 0
+        self._names = set[str]()
+
+    def everything(self) -> Salvaged:
+        # This raises if the file is unreadable.
+        found = self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        self._names = {bytes(name).decode(errors="replace") for (name,) in found}
+        cells = {cell.id: cell for cell in self._read("cells", _CELL, _cell)}
+        trials: dict[tuple[str, int], Trial] = {}
+        has_readings = "readings" in self._names  # older journals have not
+        known = _Known(self._read("readings", ("digest", "content"), readings_of) if has_readings else ())
+        for trial in self._read("trials", TRIAL_COLUMNS, lambda row: trial_of(row, known)):
+            if trial.cell in cells and (trial.cell, trial.round) not in trials:
+                trials[trial.cell, trial.round] = trial
+            else:
+                self._dropped["trials"] += 1
+        if known.missing:
+            self._lost.add("readings")
+        jobs: dict[tuple[str, int], dict[str, Figures]] = {}
+        for identity, name, figures in self._read("jobs", JOB_COLUMNS, job_of):
+            jobs.setdefault(identity, {})[name] = figures
+        trials = {key: with_jobs(trial, jobs.get(key, {})) for key, trial in trials.items()}
+        others = {table: self._simple(table) for table in SIMPLE}
+        ordered = sorted(cells.values(), key=lambda cell: (cell.position or 0, cell.id))
+        return Salvaged(tuple(ordered), tuple(trials.values()), others, self._dropped, frozenset(self._lost))
+
+    def _simple(self, table: Table) -> list[dict[str, Any]]:
+        unique = [column.name for column in table.primary_key if column.name != "id"]
+        found: dict[object, dict[str, Any]] = {}
+        for row in self._read(table.name, SIMPLE[table], reader(table)):
+            found.setdefault(tuple(row[name] for name in unique) or len(found), row)
+        return list(found.values())
+
+    def _read(self, table: str, names: Sequence[str], parse: Callable[[Sequence[Any]], T]) -> Iterator[T]:
+        for row in self._rows(table, names):
+            try:
+                yield parse([value.decode() if is_text else value for value, is_text in _typed(row)])
+            except (ValueError, TypeError):
+                self._dropped[table] += 1
+
+    def _rows(self, table: str, names: Sequence[str]) -> Iterator[Sequence[Any]]:
+        """Read rows in the order of the pages, then what comes after an unreadable page."""
+        if table not in self._names:
+            self._lost.add(table)
+            return
+        known = {bytes(row[1]).decode() for row in self._connection.execute(f'PRAGMA table_info("{table}")')}
+        # SQLite would take the quoted name of an unknown column as a text.
+        found = [f'"{name}"' if name in known else "NULL" for name in names]
+        columns = ", ".join(f"{one}, typeof({one})" for one in found)
+        query = f'SELECT rowid, {columns} FROM "{table}" NOT INDEXED'  # noqa: S608 - names of ours
+        if not self._is_sound(table):
+            self._lost.add(table)
+        seen, last = set[int](), 0
+        try:
+            for number, *row in self._connection.execute(query):
+                last = max(last, number)
+                if (mark := hash((number, *row))) not in seen:
+                    seen.add(mark)
+                    yield row
+        except sqlite3.Error:
+            self._lost.add(table)
+            for number, *row in self._by_number(query, self._last(table) or last + _GUESSED):
+                if hash((number, *row)) not in seen:
+                    yield row
+
+    def _by_number(self, query: str, end: int) -> Iterator[Sequence[Any]]:
+        """Read rows in ranges of their numbers. Halve a range that cannot be read, down to single rows."""
+        ranges = [(1, end)]
+        while ranges:
+            first, last = ranges.pop()
+            self._queries += 1
+            try:
+                yield from self._connection.execute(f"{query} WHERE rowid BETWEEN ? AND ?", (first, last)).fetchall()
+            except (sqlite3.Error, OverflowError):
+                middle = (first + last) // 2
+                if first < last and self._queries <= _MOST_QUERIES:
+                    ranges += [(middle + 1, last), (first, middle)]
+
+    def _is_sound(self, table: str) -> bool:
+        """Whether SQLite finds its pages whole. Rows can be lost without an error while they are read."""
+        try:
+            found = self._connection.execute(f'PRAGMA quick_check("{table}")').fetchall()
+        except sqlite3.Error:
+            return False
+        return all(said == b"ok" or _ABOUT_A_VALUE.search(said) for (said,) in found)
+
+    def _last(self, table: str) -> int | None:
+        with suppress(sqlite3.Error):
+            ((last,),) = self._connection.execute(f'SELECT max(rowid) FROM "{table}"').fetchall()  # noqa: S608
+            if last is None or 0 < last < 1 << 40:
+                return last or 1
+        return None
+
+
+def _typed(row: Sequence[Any]) -> Iterator[tuple[Any, bool]]:
+    return ((value, kind == b"text") for value, kind in zip(row[::2], row[1::2], strict=True))
+
+
+def _cell(row: Sequence[Any]) -> CellRow:
+    id_, name, axes, position = row
+    return cell_of((id_, name, orjson.loads(axes), position))

@@ -1,0 +1,220 @@
+"""Copies trials from the journals of runs to the shared store, during a run and afterwards."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
+from functools import partial
+from queue import Empty, Full, Queue, SimpleQueue
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any, Self
+
+from matrix_runner.base.errors import Damaged, HarnessBroken, MatrixError
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.record import Trial
+from matrix_runner.records.run_folder import RunFolder, UnusableManifest, load, run_folders, state_of
+from matrix_runner.records.standing import InUse
+from matrix_runner.records.store import SharedStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from matrix_runner.records.store_tables import Address
+
+_PATIENCE = 30.0  # seconds before another attempt at a failed store, so that trials do not wait for it each time
+#: Seconds that the end of a run waits: for a store without progress, and for one with progress.
+_SILENCE, _LAST = 10.0, 60.0
+_WAITING = 1000  # capacity of the queue of trials. Beyond it, the thread reads the journal again.
+#: Trials that arrive within these seconds go into one transaction, at most this many. A transaction takes as long as a
+#: trial that the dry machine invents.
+_GATHERED, _AT_ONCE = 0.5, 500
+
+
+class Feed:
+    def __init__(
+        self,
+        address: Address,
+        folder: RunFolder,
+        notice: Callable[[str], None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._address, self._folder = address, folder
+        self._notice, self._clock = notice, clock
+        self._notices: SimpleQueue[str] = SimpleQueue()  # the thread of the run prints them
+        self._work: Queue[Trial | Callable[[], object] | None] = Queue(_WAITING)
+        self._behind = False  # the queue was full, so a trial is missing
+        self._over = False
+        # Only the feeding thread uses these:
+        self._held = ExitStack()
+        self._journal: Journal | None = None
+        self._store: SharedStore | None = None
+        self._reported = False
+        self._postponed = list[Any]()  # work that waits for the trials before it
+        self._next_attempt: float | None = None  # a time; None while the store works
+        self._work.put(self._catch_up)
+        # A daemon thread, so that the process can end while it waits for a silent server.
+        self._thread = Thread(target=self._feed, name="feed", daemon=True)
+        self._thread.start()
+
+    def add(self, trial: Trial) -> None:
+        """Queue a trial that is in the journal. This never waits."""
+        self._do(trial)
+        self._print_notices()
+
+    def wait_until_caught_up(self, silence: float = _SILENCE, last: float = _LAST) -> bool:
+        """Wait until all queued trials were tried, for `last` seconds, and `silence` seconds without progress."""
+        done = Event()
+        until = time.monotonic() + last
+        if self._do(done.set, late=True):
+            turns = -1
+            while self._thread.is_alive() and turns != (turns := self._turns()) and time.monotonic() < until:
+                if done.wait(min(silence, max(0.0, until - time.monotonic()))):
+                    break
+        self._print_notices()
+        return done.is_set()
+
+    def end(self, folder: RunFolder, silence: float = _SILENCE, last: float = _LAST) -> bool:
+        """Add missing trials, and return whether the store is complete. `folder` has the final manifest."""
+        self._do(lambda: self._catch_up(folder), late=True)
+        complete = self.wait_until_caught_up(silence, last) and self._next_attempt is None
+        self._over = True
+        self._do(None, late=True)
+        if complete:
+            self._thread.join(silence)
+        else:
+            self._notice(
+                f"note: the store {self._address} lacks trials; the journal of the run has them, and "
+                "`matrix results` adds them"
+            )
+        return complete
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._over:
+            self._do(None, late=True)
+            self._thread.join(_SILENCE)
+
+    def _do(self, work: Trial | Callable[[], object] | None, *, late: bool = False) -> bool:
+        """Queue work. With `late`, it runs after queued trials; too many are dropped, because the journal has them."""
+        while True:
+            try:
+                self._work.put_nowait(work)
+            except Full:
+                self._behind = True
+                if not late:
+                    return False
+                with suppress(Empty):
+                    self._work.get_nowait()
+            else:
+                return True
+
+    def _print_notices(self) -> None:
+        with suppress(Empty):
+            while True:
+                self._notice(self._notices.get_nowait())
+
+    def _turns(self) -> int:
+        store = self._store
+        return store.turns if store else 0
+
+    def _feed(self) -> None:
+        with self._held:
+            while work := self._next():
+                try:
+                    work()
+                except MatrixError as trouble:
+                    self._fail(trouble)
+                except Exception as trouble:  # noqa: BLE001 - after any error, the run goes on without a store
+                    self._fail(HarnessBroken(f"{type(trouble).__name__}: {trouble}"))
+            self._close_store()
+
+    def _next(self) -> Callable[[], object] | None:
+        """Wait for work. Trials in a row are one piece of work, which other work ends at once."""
+        work = self._postponed.pop() if self._postponed else self._work.get()
+        if not isinstance(work, Trial):
+            return work
+        several, until = [work], time.monotonic() + _GATHERED
+        with suppress(Empty):
+            while len(several) < _AT_ONCE:
+                work = self._work.get(timeout=max(0.0, until - time.monotonic()))
+                if not isinstance(work, Trial):
+                    self._postponed.append(work)
+                    break
+                several.append(work)
+        return partial(self._add_trials, several)
+
+    def _add_trials(self, trials: Sequence[Trial]) -> None:
+        if self._next_attempt is not None and self._clock() < self._next_attempt:
+            return
+        if self._next_attempt is not None or self._behind or self._store is None or self._journal is None:
+            self._catch_up()
+        else:
+            cells = self._journal.cells_of({trial.cell for trial in trials})
+            self._store.add(self._folder.manifest.identity, cells, trials)
+
+    def _catch_up(self, folder: RunFolder | None = None) -> None:
+        self._folder = folder or self._folder
+        if self._journal is None:
+            with ExitStack() as held:
+                held.enter_context(self._folder.feeding(wait=True))
+                self._journal = held.enter_context(Journal.existing(self._folder.journal))
+                self._held.enter_context(held.pop_all())
+        if self._store is None:
+            self._store = SharedStore.open(self._address)
+        self._behind = False
+        self._store.catch_up(self._folder, self._journal)
+        self._next_attempt = None
+
+    def _fail(self, trouble: MatrixError) -> None:
+        self._next_attempt = self._clock() + _PATIENCE
+        self._close_store()
+        if self._reported:
+            return
+        self._reported = True
+        reason = f"{trouble.brief}" + (f" ({trouble.details})" if trouble.details else "")
+        reason = " ".join(reason.split())
+        self._notices.put(
+            f"note: cannot write to the shared store: {reason}; the run continues, and its journal keeps every trial"
+            + (f" → {trouble.resolution}" if trouble.resolution else "")
+        )
+        if self._journal is not None:
+            with suppress(MatrixError):  # if the journal fails, too, the run reports it
+                self._journal.record_trouble(datetime.now(UTC).isoformat(timespec="seconds"), f"shared store: {reason}")
+
+    def _close_store(self) -> None:
+        store, self._store = self._store, None
+        if store is not None:
+            with suppress(Exception):
+                store.close()
+
+
+def bring_up_to_date(store: SharedStore, results: Path) -> list[str]:
+    settled = store.complete_states()
+    waiting = [path for path in run_folders(results) if state_of(path) not in settled]
+    if store.fixed:
+        which = _few([path.name for path in waiting])
+        return [f"{store.address} is read-only; it may lack trials of {which}"] if waiting else []
+    failed: dict[str, list[str]] = {}
+    for path in waiting:
+        try:
+            folder = load(path)
+            with folder.feeding(wait=False), Journal.existing(folder.journal) as journal:
+                store.catch_up(load(path), journal)
+        except InUse:
+            continue  # the process that measures this run feeds the store itself
+        except (Damaged, UnusableManifest) as trouble:
+            store.damage[path.name] = trouble
+        except MatrixError as trouble:
+            failed.setdefault(trouble.brief, []).append(path.name)
+        except Exception as trouble:  # noqa: BLE001 - one odd run does not hide the others
+            failed.setdefault(f"{type(trouble).__name__}: {trouble}", []).append(path.name)
+    return [f"not completely in the store: {_few(names)}: {brief}" for brief, names in failed.items()]
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -1,1 +1,0 @@
-"""Recorded trials into JUnit, CSV and terminal tables; one file per format, pure."""

@@ -1,1 +1,0 @@
-"""Records of measurements: journal, run folder, shared store, fio output and monitor counters."""

@@ -1,0 +1,151 @@
+"""fio's JSON of other versions, of clients, and reports that are not JSON. The documents are reduced ones of ours."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from matrix_runner.answers.fio_import import Group, parse_groups
+from matrix_runner.base.errors import BadInput
+
+if TYPE_CHECKING:
+    from matrix_runner.records.fio_output import Direction
+
+#: 1,000 requests of 4 KiB in 2 s, with a mean latency of 2 ms, of which 0.5 ms are submission.
+_PERCENTILES = {"50.000000": 1400, "99.000000": 3000, "99.900000": 9000, "0.00": 0}
+
+
+def old_side(**more: Any) -> dict[str, Any]:
+    """Return a side of fio 2.x: KiB, KiB/s and microseconds."""
+    clat = {"min": 100, "max": 9500, "mean": 1500.0, "stddev": 2.0, "percentile": _PERCENTILES}
+    lat = {"min": 150, "max": 10000, "mean": 2000.0, "stddev": 2.0}
+    return {"io_bytes": 4000, "bw": 2000, "iops": 499.5, "runtime": 2000, "clat": clat, "lat": lat, **more}
+
+
+def in_ns(side: dict[str, Any]) -> dict[str, Any]:
+    def thousand(found: dict[str, Any]) -> dict[str, Any]:
+        return {name: thousand(one) if isinstance(one, dict) else one * 1000 for name, one in found.items()}
+
+    return {
+        f"{name}_ns" if "lat" in name else name: thousand(one) if "lat" in name else one for name, one in side.items()
+    }
+
+
+def new_side(**more: Any) -> dict[str, Any]:
+    """Return a side of fio 3.2 to 3.18: in nanoseconds, without the number of latencies."""
+    return (
+        in_ns(old_side()) | {"io_bytes": 4_096_000, "io_kbytes": 4000, "bw_bytes": 2_048_000, "total_ios": 1000} | more
+    )
+
+
+def job(side: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"jobname": "j", "groupid": 0, "error": 0, "read": side, "usr_cpu": 1.0, "sys_cpu": 2.0, **more}
+
+
+def groups(version: str, *jobs: dict[str, Any], key: str = "jobs") -> list[Group]:
+    return parse_groups(json.dumps({"fio version": version, key: jobs}, indent=1).encode(), "old.json")
+
+
+def read_of(group: Group) -> Direction:
+    assert group.figures is not None, group.failure
+    assert group.figures.read is not None
+    return group.figures.read
+
+
+@pytest.mark.parametrize(
+    ("version", "side"),
+    [
+        ("fio-2.0.15", old_side()),
+        ("fio-2.2.10", old_side(total_ios=1000)),
+        ("fio-2.99", old_side(total_ios=1000, io_bytes=4_096_000)),
+        ("fio-3.1", in_ns(old_side(total_ios=1000)) | {"io_bytes": 4_096_000, "io_kbytes": 4000}),
+        ("fio-3.18", new_side()),
+    ],
+)
+def test_every_version_gives_the_same_figures(version: str, side: dict[str, Any]) -> None:
+    (group,) = groups(version, job(side))
+    read = read_of(group)
+    assert (read.bw, read.iops, read.bytes) == (2_048_000, 499.5, 4_096_000), "iops is the number that fio writes"
+    assert read.ios == pytest.approx(1000, abs=1)
+    assert (read.lat_mean, read.lat_p50, read.lat_p99, read.lat_max) == (2e6, 1.4e6, 3e6, 1e7)
+    assert read.lat_p999 is None, "of 1,000 requests"
+    assert group.lacks == (
+        "the time of submission in percentiles, which are those of `clat`; lat_percentiles=1 includes it",
+    )
+
+
+def test_percentiles_of_the_whole_latency_come_first() -> None:
+    side = new_side()
+    side["lat_ns"]["percentile"] = {"99.000000": 4_000_000}
+    (group,) = groups("fio-3.36", job(side))
+    assert read_of(group).lat_p99 == 4e6
+    assert group.lacks == ()
+
+
+def test_requests_under_way_at_the_end_of_a_ramp_do_not_change_the_rate() -> None:
+    side = new_side()
+    side["lat_ns"]["N"] = 1010
+    (group,) = groups("fio-3.36", job(side))
+    assert (read_of(group).iops, read_of(group).ios) == (499.5, 1000)
+
+
+def test_several_servers_are_one_group_with_the_percentiles_of_the_client() -> None:
+    whole = new_side(bw_bytes=4_096_000, iops=999.0, total_ios=2000)
+    clients = [job(new_side(), hostname=f"h{n}") for n in (1, 2)]
+    (group,) = groups("fio-3.36", *clients, job(whole, jobname="All clients"), key="client_stats")
+    assert group.name == "j"
+    assert (read_of(group).bw, read_of(group).iops, read_of(group).lat_p99) == (4_096_000, 999.0, 3e6)
+
+
+def test_servers_with_different_jobs_count_once() -> None:
+    clients = [job(new_side(), jobname=name) for name in ("a", "b")]
+    (group,) = groups("fio-3.36", *clients, job(new_side(), jobname="All clients"), key="client_stats")
+    assert group.name == "a+b"
+    assert read_of(group).bw == 2 * 2_048_000
+
+
+def test_figures_of_both_directions_and_their_sum_are_read() -> None:
+    """With `unified_rw_reporting=both`."""
+    (group,) = groups("fio-3.36", job(new_side(), mixed=new_side()))
+    assert read_of(group).bw == 2_048_000
+    whole = job(new_side())
+    whole["mixed"] = whole.pop("read")
+    (group,) = groups("fio-3.36", whole)
+    assert "as one figure" in group.failure
+
+
+def test_syncs_of_older_versions_are_read() -> None:
+    sync = {"total_ios": 100, "lat_ns": {"min": 1, "max": 9000, "mean": 5000.0, "percentile": {"99.000000": 8000}}}
+    (group,) = groups("fio-3.10", job(new_side(), sync=sync))
+    assert group.figures is not None
+    assert group.figures.sync is not None
+    assert (group.figures.sync.iops, group.figures.sync.lat_p99) == (50.0, 8000)
+
+
+def test_the_lack_of_latencies_has_no_invented_reason() -> None:
+    (group,) = groups("fio-3.36", job({name: one for name, one in new_side().items() if "lat" not in name}))
+    assert group.lacks == ("latencies: the file has none of the whole time (`lat_ns`)",)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("3;fio-3.33;j;0;0;4096;2048;500;2000;1;2;3.0;4.0", "fio's terse output"),
+        ("5, 2048, 0, 4096, 0\n10, 2048, 0, 4096, 0\n", "a log of fio"),
+        ("500, 2048, 0, 4096, 0, 0\n", "a log of fio"),
+        ("j: (g=0): rw=read, bs=4K-4K/4K-4K, ioengine=sync, iodepth=1\nfio-2.16\n", "fio's output for people"),
+    ],
+)
+def test_other_reports_of_fio_are_named(text: str, what: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        parse_groups(text.encode(), "old.log")
+    assert f"old.log is {what}" in refused.value.brief
+    assert "json" in refused.value.resolution
+
+
+@pytest.mark.parametrize("whole", [{}, {"jobs": []}, {"jobs": 7}, {"client_stats": [1]}])
+def test_json_without_jobs_says_where_they_were_sought(whole: dict[str, Any]) -> None:
+    with pytest.raises(BadInput, match="has no job, neither in `jobs` nor in `client_stats`"):
+        parse_groups(json.dumps(whole, indent=1).encode(), "old.json")

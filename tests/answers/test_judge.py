@@ -1,0 +1,624 @@
+"""What is said of claims where the truth is known."""
+
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from matrix_runner.answers.samples import Measured, Verdict
+from matrix_runner.answers.verdicts import Judgement, judge_guidelines
+from matrix_runner.language.guidelines import SHAPES, Guideline
+from matrix_runner.records.record import CellRow
+from matrix_runner.statistics.ratios import paired_ratio
+from matrix_runner.statistics.stopping import Rule, StopReason
+from tests.answers.world import cells, guideline, measured_as, row, run, verdict
+
+CHUNKS = ["64KiB", "256KiB", "1MiB"]
+FIELD = cells(layout=["raid0", "far"], md_chunk=CHUNKS, workload=["seq", "rnd"])
+STRIPES = cells(lvm_stripes=["1", "2", "3", "4"], workload=["read"])
+
+
+def of_layout(shape: str = "compare", **more: Any) -> Guideline:
+    return guideline(**{shape: {"metric": "read.bw", "of": {"layout": "far"}, "to": {"layout": "raid0"}, **more}})
+
+
+def chunky(axes: dict[str, str]) -> float:
+    return {"64KiB": 100, "256KiB": 120, "1MiB": 150}[axes["md.chunk"]]
+
+
+def striped(per: float) -> Any:
+    return lambda axes: 100 * (1 + per * (int(axes["lvm.stripes"]) - 1))
+
+
+#: A claim of each shape, and a truth of which it holds and one of which it does not.
+CASES: dict[str, tuple[Guideline, list[CellRow], Any, Any]] = {
+    "compare": (of_layout(within="10%"), FIELD, lambda _: 100.0, lambda axes: 70.0 if axes["layout"] == "far" else 100.0),
+    "ratio": (of_layout("ratio", at_least="1.5x"), FIELD, lambda axes: 200.0 if axes["layout"] == "far" else 100.0, lambda _: 100.0),
+    "best": (
+        guideline(best={"metric": "read.bw", "along": "chunk", "is": "1MiB", "tolerance": "5%"}),
+        FIELD, chunky, lambda axes: 1 / chunky(axes),
+    ),
+    "monotone": (
+        guideline(monotone={"metric": "read.bw", "along": "md.chunk", "direction": "rises"}),
+        FIELD, chunky, lambda axes: 1 / chunky(axes),
+    ),
+    "scaling": (
+        guideline(scaling={"metric": "read.bw", "along": "lvm.stripes", "at_least": "0.9 per stripe"}),
+        STRIPES, striped(0.97), striped(0.5),
+    ),
+    "effect": (
+        guideline(effect={"metric": "read.bw", "of": {"layout": "far"}, "over": {"layout": "raid0"}, "at_least": "1.3x"}),
+        FIELD, lambda axes: 150.0 if axes["layout"] == "far" else 100.0, lambda _: 100.0,
+    ),
+    "bound": (
+        guideline(bound={"metric": "read.bw", "where": {"layout": "far"}, "at_least": "200MB/s"}),
+        FIELD, lambda _: 220e6, lambda _: 180e6,
+    ),
+    "sum": (
+        guideline(sum={"metric": "read.bw", "whole": {"lvm.stripes": 3}, "parts": [{"lvm.stripes": 1}], "times": 3, "within": "10%"}),
+        STRIPES, striped(1.0), striped(0.5),
+    ),
+    "profile": (
+        guideline(profile={"metric": "read.bw", "along": "md.chunk", "follows": [1, 1.2, 1.5], "within": "10%"}),
+        FIELD, chunky, lambda _: 100.0,
+    ),
+}  # fmt: skip
+
+
+def test_every_shape_is_among_the_cases() -> None:
+    assert {one.shape for one, *_ in CASES.values()} == set(SHAPES)
+
+
+@pytest.mark.parametrize("shape", CASES)
+def test_what_is_true_holds_and_what_is_false_fails(shape: str) -> None:
+    claim, field, true, false = CASES[shape]
+    holds, fails = verdict(claim, run(field, true)), verdict(claim, run(field, false))
+    assert (holds.verdict, fails.verdict) == (Verdict.HOLDS, Verdict.FAILS)
+    assert holds.telling is not None
+    assert holds.telling.case.low <= holds.telling.low <= holds.telling.high <= holds.telling.case.high
+    assert fails.telling is not None
+    assert not fails.telling.seems
+    assert holds.more == fails.more == 0
+    assert fails.failed
+    assert not holds.failed
+
+
+@pytest.mark.parametrize("shape", CASES)
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_too_little_is_inconclusive(shape: str, rounds: int) -> None:
+    claim, field, true, false = CASES[shape]
+    for truth in (true, false):
+        said = verdict(claim, run(field, truth, noise=0.5, rounds=rounds))
+        assert said.verdict is Verdict.INCONCLUSIVE
+        assert set(said.cells) <= {cell.id for cell in field}
+
+
+@pytest.mark.parametrize("shape", CASES)
+def test_what_nobody_measured_is_not_tested(shape: str) -> None:
+    claim, field, *_ = CASES[shape]
+    assert verdict(claim, []).why == "nothing was measured"
+    elsewhere = verdict(claim, run(cells(layout=["single"]), lambda _: 1.0))
+    assert elsewhere.verdict is Verdict.NOT_TESTED
+    assert elsewhere.why
+    without = verdict(claim, [replace(measured_as(cell, {}), trials=0) for cell in field])
+    assert (without.verdict, without.notes) == (Verdict.NOT_TESTED, ())
+    assert without.why.startswith("no read.bw of ")
+    assert all(name in {cell.name for cell in field} for name in named(without.why))
+
+
+def named(why: str) -> list[str]:
+    """The cells that a reason names."""
+    return why.removeprefix("no read.bw of ").partition(" and ")[0].split("; ")
+
+
+def test_of_what_is_half_measured_those_that_are_missing_are_named() -> None:
+    claim, _, truth = CASES["ratio"][:3]
+    *there, last = run(cells(layout=["raid0", "far"]), truth)
+    said = verdict(claim, [*(replace(one, host_limited=3) for one in there), replace(last, columns={}, trials=0)])
+    assert (said.verdict, said.why, said.notes) == (Verdict.NOT_TESTED, f"no read.bw of {last.cell.name}", ())
+
+
+@pytest.mark.parametrize("shape", CASES)
+def test_how_much_more_would_decide_is_about_right(shape: str) -> None:
+    """With so many rounds as was said for a quiet start, most are decided."""
+    claim, field, true, _ = CASES[shape]
+    decided = told = 0
+    for seed in range(40):
+        first = verdict(claim, run(field, true, noise=0.12, rounds=4, seed=seed))
+        if first.verdict is not Verdict.INCONCLUSIVE or first.more is None or first.more > 400:
+            continue
+        told += 1
+        later = verdict(claim, run(field, true, noise=0.12, rounds=4 + first.more, seed=seed + 1000))
+        decided += later.verdict is not Verdict.INCONCLUSIVE
+    assert told >= 5
+    assert decided >= told * 0.3
+
+
+def test_drift_that_hits_all_cells_alike_is_no_difference() -> None:
+    said = verdict(of_layout(within="5%"), run(FIELD, lambda _: 100.0, noise=0.003, mood=0.5))
+    assert said.verdict is Verdict.HOLDS
+
+
+def test_the_interval_is_that_of_compare() -> None:
+    pair = cells(layout=["raid0", "far"])
+    found = list(run(pair, lambda _: 100.0, noise=0.1, rounds=7))
+    one, other = (item.columns["read_bw"] for item in found)
+    expected = paired_ratio(one, other)
+    (result,) = verdict(of_layout(within="5%"), found).results
+    assert expected is not None
+    assert (result.value, result.low, result.high) == pytest.approx((expected.ratio, expected.low, expected.high))
+
+
+def with_lost_time(metric: str, level: float, lost: float, **bounds: str) -> Judgement:
+    """The verdict on far against raid0, of which far lost a share of its time to the host."""
+    truth = {"raid0": 100.0, "far": level}
+    column = metric.replace(".", "_")
+    found = run(cells(layout=[*truth]), lambda axes: truth[axes["layout"]], noise=0.003, column=column)
+    slowed = [replace(one, lost_share=lost if one.cell.axes["layout"] == "far" else 0.0) for one in found]
+    return verdict(of_layout("ratio", metric=metric, **bounds), slowed)
+
+
+@pytest.mark.parametrize(
+    ("metric", "level", "lost", "bounds", "expected"),
+    [
+        ("read.bw", 98.0, 0.0, {"at_least": "1.2x"}, Verdict.FAILS),
+        ("read.bw", 98.0, 0.1, {"at_least": "1.2x"}, Verdict.FAILS),
+        ("read.bw", 98.0, 0.2, {"at_least": "1.2x"}, Verdict.INCONCLUSIVE),
+        ("read.bw", 130.0, 0.2, {"at_least": "1.2x"}, Verdict.HOLDS),
+        ("read.bw", 98.0, 0.2, {"at_most": "1.2x"}, Verdict.INCONCLUSIVE),
+        ("read.bw", 98.0, 1.0, {"at_least": "1.2x"}, Verdict.INCONCLUSIVE),
+        ("read.lat_mean", 110.0, 0.2, {"at_most": "0.9x"}, Verdict.INCONCLUSIVE),
+        ("read.lat_mean", 110.0, 0.2, {"at_least": "0.8x"}, Verdict.HOLDS),
+    ],
+)
+def test_a_verdict_holds_without_the_lost_time_too(
+    metric: str, level: float, lost: float, bounds: dict[str, str], expected: Verdict
+) -> None:
+    found = with_lost_time(metric, level, lost, **bounds)
+    assert found.verdict is expected
+    assert found.blocked is (expected is Verdict.INCONCLUSIVE)
+    assert not found.blocked or found.more is None
+
+
+def test_a_figure_that_needs_no_time_is_not_corrected() -> None:
+    cell = row({"layout": "one"})
+    values = {"evenness": {1: 0.9, 2: 0.9001, 3: 0.9}}
+    claim = guideline(bound={"metric": "disks.evenness", "where": {"layout": "one"}, "at_most": "95%"})
+    assert verdict(claim, [Measured("run", cell, values, lost_share=0.2)]).verdict is Verdict.HOLDS
+
+
+def test_of_several_runs_each_has_its_part_of_the_lost_time() -> None:
+    runs = [list(run(cells(layout=["raid0", "far"]), lambda _: 100.0, name=f"run{number}")) for number in range(10)]
+    runs[0] = [replace(one, lost_share=0.2 if one.cell.axes["layout"] == "far" else 0.0) for one in runs[0]]
+    without = [one for several in runs[1:] for one in several]
+    (plain,), (one_of_ten,) = (
+        verdict(of_layout(within="9%"), found).results for found in (without, [*runs[0], *without])
+    )
+    assert one_of_ten.high / plain.high < 1.05
+
+
+def test_the_largest_share_in_a_sum_counts() -> None:
+    parts = {"whole": 200.0, "one": 100.0, "other": 100.0}
+    shares = {"whole": 0.0, "one": 0.0, "other": 0.2}
+    claim = guideline(
+        sum={
+            "metric": "read.bw",
+            "whole": {"layout": "whole"},
+            "parts": [{"layout": "one"}, {"layout": "other"}],
+            "within": "5%",
+        }
+    )
+    found = [
+        replace(one, lost_share=shares[one.cell.axes["layout"]])
+        for one in run(cells(layout=[*parts]), lambda axes: parts[axes["layout"]], noise=0.003)
+    ]
+    assert verdict(claim, found).results[0].low == pytest.approx(0.8, rel=0.01)
+
+
+def test_a_case_that_more_trials_decide_is_not_blocked() -> None:
+    """Both ends of the interval are undecidable, but not what lies between them."""
+    one, other = cells(layout=["raid0", "far"])
+    values = {1: 0.95, 2: 1.0, 3: 1.03, 4: 0.965}
+    far = replace(measured_as(other, values), lost_share=0.03)
+    found = verdict(of_layout(within="5%"), [measured_as(one, dict.fromkeys(values, 1.0)), far])
+    (result,) = found.results
+    assert (found.verdict, result.enough is not None) == (Verdict.INCONCLUSIVE, True)
+    assert not result.blocked
+
+
+def test_missing_figures_are_not_the_fault_of_the_host() -> None:
+    found = [one for one in run(FIELD, lambda _: 100.0, noise=0.001) if one.cell.axes["md.chunk"] != "1MiB"]
+    empty = [Measured("run", cell) for cell in FIELD if cell.axes["md.chunk"] == "1MiB"]
+    judged = verdict(of_layout(within="10%"), [*found, *empty])
+    assert (judged.verdict, judged.blocked) == (Verdict.INCONCLUSIVE, False)
+
+
+def test_one_blocked_case_blocks_a_claim_that_no_other_refutes() -> None:
+    truth = {"64KiB": 1.0, "1MiB": 1.03}
+    pairs = cells(layout=["raid0", "far"], md_chunk=[*truth])
+    measured = run(
+        pairs, lambda axes: truth[axes["md.chunk"]] if axes["layout"] == "far" else 1.0, noise=0.02, rounds=4
+    )
+    found = [replace(one, lost_share=0.2 if one.cell.axes["md.chunk"] == "64KiB" else 0.0) for one in measured]
+    judged = verdict(of_layout(within="5%"), found)
+    assert [one.blocked for one in judged.results] == [True, False]
+    assert judged.blocked
+
+
+def test_the_interval_includes_the_lost_time() -> None:
+    (plain,), (slowed,) = (with_lost_time("read.bw", 98.0, lost, at_least="1.2x").results for lost in (0.0, 0.2))
+    assert (slowed.value, slowed.low, slowed.high) == pytest.approx((plain.value, plain.low, plain.high / 0.8))
+
+
+def test_only_rounds_that_all_cells_share_count() -> None:
+    one, other = cells(layout=["raid0", "far"])
+    said = verdict(
+        of_layout(within="5%"), [measured_as(one, {1: 1, 2: 1, 3: 9}), measured_as(other, {1: 1, 2: 1, 4: 7})]
+    )
+    (result,) = said.results
+    assert (result.n, result.value) == (2, 1)
+
+
+def test_contexts_are_told_apart_and_each_must_hold() -> None:
+    def but_one(axes: dict[str, str]) -> float:
+        return 50.0 if axes == {"layout": "far", "md.chunk": "1MiB", "workload": "rnd"} else 100.0
+
+    said = verdict(of_layout(within="10%"), run(FIELD, but_one))
+    assert said.verdict is Verdict.FAILS
+    assert len(said.results) == 6
+    assert said.telling is not None
+    assert said.telling.case.label == "md.chunk=1MiB, workload=rnd"
+
+
+def test_an_effect_is_averaged_and_says_where_it_is_another() -> None:
+    def mixed(axes: dict[str, str]) -> float:
+        return {"64KiB": 300.0, "256KiB": 300.0, "1MiB": 80.0}[axes["md.chunk"]] if axes["layout"] == "far" else 100.0
+
+    said = verdict(CASES["effect"][0], run(FIELD, mixed))
+    (result,) = said.results
+    assert said.verdict is Verdict.HOLDS
+    assert result.case.label == "mean over 6 pairs"
+    assert result.value == pytest.approx((3 * 3 * 0.8) ** (1 / 3), rel=0.02)
+    (note,) = said.notes
+    assert note.startswith("another verdict alone: md.chunk=1MiB, workload=seq (0.80\u00d7 fails)")
+
+
+def test_an_effect_of_which_a_part_broke_is_that_of_the_rest() -> None:
+    found = [
+        measured_as(one.cell, {}) if one.cell.axes["md.chunk"] == "1MiB" else one
+        for one in run(FIELD, CASES["effect"][2])
+    ]
+    said = verdict(CASES["effect"][0], found)
+    assert said.verdict is Verdict.HOLDS
+    assert said.results[0].case.label == "mean over 4 pairs"
+    assert said.notes == ("no figures: md.chunk=1MiB, workload=seq; md.chunk=1MiB, workload=rnd",)
+
+
+def test_what_only_writes_has_no_part_in_a_claim_on_reading() -> None:
+    field = cells(layout=["raid0", "far"], workload_rw=["read", "randwrite"])
+    reads = [one for one in run(field, lambda _: 100.0) if one.cell.axes["workload.rw"] == "read"]
+    for trials in (0, 5):
+        writes = [
+            replace(measured_as(cell, {}), trials=trials) for cell in field if cell.axes["workload.rw"] == "randwrite"
+        ]
+        said = verdict(of_layout(within="10%"), [*reads, *writes])
+        assert (said.verdict, len(said.results), said.notes) == (Verdict.HOLDS, 1, ())
+
+
+def test_a_claim_of_which_a_part_broke_does_not_hold() -> None:
+    found = list(run(FIELD, lambda _: 100.0))
+    found[0] = measured_as(found[0].cell, {})
+    said = verdict(of_layout(within="10%"), found)
+    assert said.verdict is Verdict.INCONCLUSIVE
+    assert said.notes == ("no figures: md.chunk=64KiB, workload=seq",)
+
+
+def test_what_changes_along_with_the_name_of_a_layout_is_compared_with_it_and_said() -> None:
+    field = [
+        row({"layout": "raid0", "md.level": "0", "md.chunk": "64KiB", "workload": "seq"}),
+        row({"layout": "far", "md.level": "10", "md.layout": "f2", "md.chunk": "512KiB", "workload": "seq"}),
+        row({"layout": "far", "md.level": "10", "md.layout": "n2", "md.chunk": "512KiB", "workload": "seq"}),
+    ]
+    said = verdict(of_layout(within="10%"), run(field, lambda _: 100.0))
+    assert [one.case.label for one in said.results] == ["md.layout=f2", "md.layout=n2"]
+    assert said.notes == ("md.chunk differs as well: 512KiB against 64KiB", "md.level differs as well: 10 against 0")
+
+
+MIRRORS = [
+    row({"layout": "raid1", "md.level": "1", "workload": "seq"}),
+    *(
+        row({"layout": name, "md.level": "10", "md.layout": name, "md.chunk": "64KiB", "workload": "seq"})
+        for name in ("n2", "o2", "f2")
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("shape", "asked"),
+    [
+        (
+            {"ratio": {"of": {"layout": "f2"}, "to": {"layout": ["raid1", "n2", "o2"]}, "at_least": 1.5}},
+            {f"layout=f2 against {other}" for other in ("raid1", "n2", "o2")},
+        ),
+        ({"best": {"along": "layout", "is": "f2"}}, {f"layout=f2 against {other}" for other in ("raid1", "n2", "o2")}),
+        ({"effect": {"of": {"layout": "f2"}, "over": {"layout": ["raid1", "n2", "o2"]}, "at_least": 1.5}}, None),
+    ],
+)
+def test_no_layout_that_was_named_is_left_out_as_it_is_of_another_level(
+    shape: dict[str, dict[str, Any]], asked: set[str] | None
+) -> None:
+    """A RAID 1 that reads faster than all of them would be seen."""
+    claim = guideline(**{kind: {"metric": "read.bw", **words} for kind, words in shape.items()})
+
+    levels = {"raid1": 100.0, "n2": 100.0, "o2": 100.0, "f2": 200.0}
+    said = verdict(claim, run(MIRRORS, lambda axes: levels[axes["layout"]]))
+    assert said.verdict is Verdict.HOLDS
+    assert asked is None or {one.case.label for one in said.results} == asked
+    assert {cell for one in said.results for cell in one.case.cells} == {cell.id for cell in MIRRORS}
+    levels["raid1"] = 1600.0
+    assert verdict(claim, run(MIRRORS, lambda axes: levels[axes["layout"]])).verdict is not Verdict.HOLDS
+
+
+def test_what_was_named_and_is_held_against_nothing_is_told() -> None:
+    field = [
+        *MIRRORS,
+        row({"layout": "f2", "md.level": "10", "md.layout": "f2", "md.chunk": "64KiB", "workload": "rnd"}),
+    ]
+    said = verdict(of_layout(of={"layout": "f2"}, to={"layout": "n2"}, within="10%"), run(field, lambda _: 100.0))
+    assert said.verdict is Verdict.HOLDS
+    assert said.notes[-1] == f"left out, because the other side has no matching cell: {field[-1].name}"
+
+
+def test_cells_that_are_there_without_the_figure_are_told_from_none() -> None:
+    reads, writes = cells(layout=["one"], workload_rw=["read", "write"])
+    found = [*run([reads], lambda _: 100.0), *run([writes], lambda _: 100.0, column="write_bw")]
+    claim = guideline(bound={"metric": "write.bw", "where": {"workload.rw": "read"}, "at_least": "1MB/s"})
+    assert verdict(claim, found).why == "its cells have no write.bw"
+    nowhere = guideline(bound={"metric": "write.bw", "where": {"layout": "two"}, "at_least": "1MB/s"})
+    assert "two" in verdict(nowhere, found).why
+
+
+@pytest.mark.parametrize(
+    ("shape", "other", "bound"),
+    [("compare", "to", {"within": "10%"}), ("ratio", "to", {"at_least": 1.1}), ("effect", "over", {"at_least": 1.1})],
+)
+def test_nothing_is_compared_with_itself(shape: str, other: str, bound: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="both sides select the same cells"):
+        guideline(**{shape: {"metric": "read.bw", "of": {"layout": "far"}, other: {"layout": "far"}, **bound}})
+
+
+def test_cells_that_differ_in_their_work_as_well_are_no_pair() -> None:
+    field = [row({"layout": "raid0", "workload": "seq"}), row({"layout": "far", "workload": "rnd"})]
+    said = verdict(of_layout(within="10%"), run(field, lambda _: 100.0))
+    assert (said.verdict, said.why) == (
+        Verdict.NOT_TESTED,
+        "the cells of both sides differ in other axes, too",
+    )
+
+
+def test_an_axis_has_the_order_of_its_numbers_and_places_that_lack_one_do_not_count() -> None:
+    field = [cell for cell in FIELD if (cell.axes["md.chunk"], cell.axes["workload"]) != ("256KiB", "rnd")]
+    said = verdict(CASES["monotone"][0], run(list(reversed(field)), chunky))
+    assert said.verdict is Verdict.HOLDS
+    assert {one.case.label.partition(",")[0] for one in said.results} == {
+        "md.chunk=256KiB against 64KiB", "md.chunk=1MiB against 256KiB", "md.chunk=1MiB against 64KiB",
+    }  # fmt: skip
+
+
+def test_scaling_takes_a_stripe_size_that_a_single_disk_has_not() -> None:
+    field = [row({"lvm.stripes": "1"}), *cells(lvm_stripes=["2", "4"], lvm_stripe_size=["4KiB", "64KiB"])]
+    field = [row({axis.replace("stripe.size", "stripe_size"): v for axis, v in one.axes.items()}) for one in field]
+    said = verdict(CASES["scaling"][0], run(field, striped(1.0)))
+    assert said.verdict is Verdict.HOLDS
+    assert len(said.results) == 4
+
+
+def test_latencies_are_best_where_they_are_lowest() -> None:
+    claim = guideline(best={"metric": "read.lat_p99", "along": "md.chunk", "is": "64KiB"})
+    assert verdict(claim, run(FIELD, chunky, column="read_lat_p99")).verdict is Verdict.HOLDS
+
+
+def test_a_total_is_of_both_directions() -> None:
+    cell = row({"layout": "one"})
+    found = Measured("run", cell, {"read_iops": {1: 100, 2: 101, 3: 99}, "write_iops": {1: 140, 2: 139, 3: 141}})
+    claim = guideline(bound={"metric": "total.iops", "at_least": "230 IOPS", "at_most": 250})
+    (result,) = verdict(claim, [found]).results
+    assert result.value == pytest.approx(240)
+
+
+def test_the_interval_of_a_figure_that_stopped_early_is_what_it_was_stopped_by() -> None:
+    values = {1: 100.0, 2: 100.1, 3: 99.9, 4: 100.0}
+    claim = guideline(bound={"metric": "read.bw", "at_least": "0.000097MB/s"})
+    fixed = Measured("run", row({"layout": "one"}), {"read_bw": values})
+    early = Measured("run", row({"layout": "one"}), {"read_bw": values}, Rule(3, 20, 0.05), StopReason.PRECISE)
+    assert verdict(claim, [fixed]).verdict is Verdict.HOLDS
+    said = verdict(claim, [early])
+    assert said.verdict is Verdict.INCONCLUSIVE
+    assert said.results[0].low == pytest.approx(100 / 1.05)
+
+
+def test_several_runs_are_a_value_each() -> None:
+    def shifted(by: float) -> Any:
+        return lambda axes: by * 100 if axes["layout"] == "far" else 100.0
+
+    runs = [
+        one for number, factor in enumerate([1.0, 1.3, 0.8]) for one in run(FIELD, shifted(factor), name=f"run{number}")
+    ]
+    said = verdict(of_layout(within="10%"), runs)
+    assert said.verdict is Verdict.INCONCLUSIVE
+    assert said.results[0].n == 3
+    assert verdict(of_layout(within="10%"), [one for one in runs if one.run == "run0"]).verdict is Verdict.HOLDS
+
+
+def test_what_was_synthetic_is_no_failure() -> None:
+    claim, field, _, false = CASES["ratio"]
+    said = verdict(claim, run(field, false), synthetic=True)
+    assert (said.verdict, said.failed) == (Verdict.FAILS, False)
+
+
+def test_host_limited_trials_are_told_of() -> None:
+    one, other = run(cells(layout=["raid0", "far"]), lambda _: 100.0)
+    host_limited = Measured(other.run, other.cell, other.columns, host_limited=2)
+    assert "host-limited" in verdict(of_layout(within="10%"), [one, host_limited]).notes[0]
+
+
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from(sorted(CASES)),
+    st.sampled_from([0.001, 0.03, 0.2]),
+    st.integers(1, 8),
+    st.booleans(),
+)
+def test_a_verdict_is_what_its_answers_say(seed: int, shape: str, noise: float, rounds: int, truth: bool) -> None:
+    claim, field, *truths = CASES[shape]
+    said = verdict(claim, run(field, truths[truth], noise=noise, rounds=rounds, seed=seed))
+    for result in said.results:
+        assert result.value is not None
+        assert result.low <= result.value <= result.high or result.case.absolute
+        asked = result.case
+        if result.verdict is Verdict.HOLDS:
+            assert asked.low <= result.low
+            assert result.high <= asked.high
+        elif result.verdict is Verdict.FAILS:
+            assert not result.seems
+        else:
+            assert result.low < asked.low or result.high > asked.high
+    verdicts = {result.verdict for result in said.results}
+    if said.verdict is Verdict.HOLDS:
+        assert verdicts == {Verdict.HOLDS}
+    assert (said.verdict is Verdict.FAILS) == (Verdict.FAILS in verdicts)
+
+
+@given(st.integers(0, 10**6), st.floats(0.1, 10), st.integers(2, 6))
+def test_units_and_the_order_of_cells_change_nothing(seed: int, unit: float, rounds: int) -> None:
+    for shape, (claim, field, true, _) in CASES.items():
+        if shape == "bound":
+            continue
+        found = list(run(field, true, noise=0.05, rounds=rounds, seed=seed))
+        other = [
+            measured_as(
+                one.cell, {round_number: value * unit for round_number, value in one.columns["read_bw"].items()}
+            )
+            for one in reversed(found)
+        ]
+        first, second = verdict(claim, found), verdict(claim, other)
+        assert {one.case.label for one in first.results} == {one.case.label for one in second.results}
+        assert first.verdict is second.verdict
+
+
+def test_a_steered_run_needs_more_to_be_sure() -> None:
+    claim, field, true, _ = CASES["compare"]
+    found = list(run(field, true, noise=0.02))
+    plain, steered = verdict(claim, found), verdict(claim, found, share=0.2)
+    assert all(one.high < other.high for one, other in zip(plain.results, steered.results, strict=True))
+
+
+def test_many_guidelines_are_judged_in_their_order() -> None:
+    found = list(run(FIELD, lambda _: 100.0))
+    several = [of_layout(within="10%"), of_layout("ratio", at_least=2)]
+    assert [one.verdict for one in judge_guidelines(several, found)] == [Verdict.HOLDS, Verdict.FAILS]
+    assert judge_guidelines([], found) == []
+
+
+def test_one_value_says_nothing_of_its_doubt() -> None:
+    (result, *_) = verdict(of_layout(within="10%"), run(FIELD, lambda _: 100.0, rounds=1)).results
+    assert (result.low, result.high, result.enough) == (0, inf, None)
+
+
+def test_cells_of_different_runs_are_not_held_against_each_other() -> None:
+    one, other = cells(layout=["raid0", "far"])
+    found = [measured_as(one, {1: 1.0, 2: 1.0}), measured_as(other, {1: 1.0, 2: 1.0}, name="other")]
+    said = verdict(of_layout(within="10%"), found)
+    assert said.verdict is Verdict.NOT_TESTED
+    assert said.why.startswith("its cells were measured in different runs")
+
+
+CHUNKED = [cells(layout=["raid0", "far"], md_chunk=[chunk]) for chunk in ("64KiB", "512KiB")]
+
+
+def effect(**bounds: str) -> Guideline:
+    return guideline(effect={"metric": "read.bw", "of": {"layout": "far"}, "over": {"layout": "raid0"}, **bounds})
+
+
+def parts(first: float, second: float, *, noise: float = 0.01, seed: int = 1) -> list[Measured]:
+    """Two parts of a matrix, each run for itself, so that none has both chunks; and what far truly does in each."""
+    return [
+        one
+        for number, factor in enumerate((first, second))
+        for one in run(
+            CHUNKED[number],
+            lambda axes, factor=factor: factor if axes["layout"] == "far" else 1.0,  # type: ignore[misc]
+            noise=noise,
+            seed=2 * seed + number,
+            name=f"{number}0123456-and-more",
+        )
+    ]
+
+
+@pytest.mark.parametrize(("bound", "said"), [("3x", Verdict.FAILS), ("1.5x", Verdict.HOLDS)])
+def test_an_effect_of_which_every_run_has_a_part_is_put_together(bound: str, said: Verdict) -> None:
+    first, second = parts(2.0, 2.0)[:2], parts(2.0, 2.0)[2:]
+    alone = [verdict(effect(at_least=bound), one) for one in (first, second)]
+    both = verdict(effect(at_least=bound), [*first, *second])
+    assert [one.verdict for one in (*alone, both)] == [said] * 3
+    (result,) = both.results
+    assert (result.n, result.case.label) == (5, "mean over 2 pairs")
+    values = [one.results[0].value or 0.0 for one in alone]
+    assert result.value == pytest.approx((values[0] * values[1]) ** 0.5)
+    assert both.notes == ("no run has all cells: combined from 2 parts, whose half-widths add up",)
+
+
+def test_what_is_put_together_is_the_mean_and_names_the_run_where_it_is_another() -> None:
+    said = verdict(effect(at_least="1.5x"), parts(4.0, 1.0))
+    assert said.verdict is Verdict.HOLDS
+    assert said.results[0].value == pytest.approx(2.0, rel=0.02)
+    assert said.notes[1].startswith("another verdict alone: run 10123456 (1.0")
+
+
+def test_nights_in_which_another_cell_broke_each_are_put_together() -> None:
+    field = cells(layout=["raid0", "far"], md_chunk=CHUNKS)
+    night = [list(run(field, lambda _: 1.0, seed=seed, noise=1e-4, name=f"night-{seed}")) for seed in (1, 2)]
+    for broken, found in enumerate(night):
+        found[broken] = measured_as(found[broken].cell, {}, name=found[broken].run)
+    said = verdict(effect(at_least="1.3x"), [one for found in night for one in found])
+    assert (said.verdict, said.results[0].parts) == (Verdict.FAILS, 3)
+    assert set(said.cells) == {cell.id for cell in field}
+
+
+def test_contexts_of_one_run_that_share_no_round_are_put_together() -> None:
+    field = cells(layout=["raid0", "far"], md_chunk=["64KiB", "512KiB"])
+    found = [
+        measured_as(cell, dict.fromkeys((1, 2) if cell.axes["md.chunk"] == "64KiB" else (3, 4), 1.0)) for cell in field
+    ]
+    said = verdict(effect(at_least="3x"), found)
+    assert (said.verdict, said.results[0].n, said.results[0].parts) == (Verdict.FAILS, 2, 2)
+
+
+def test_a_run_that_has_all_of_an_effect_says_it_alone() -> None:
+    every = list(run([*CHUNKED[0], *CHUNKED[1]], lambda _: 1.0))
+    alone = verdict(effect(at_least="1.3x"), every)
+    assert verdict(effect(at_least="1.3x"), [*every, *parts(9.0, 1.0)[:2]]).results == alone.results
+
+
+def test_what_is_put_together_errs_no_more_often_than_stated() -> None:
+    """On the very edge of truth, and far from it in either part."""
+    said = [
+        verdict(effect(at_least="2x"), parts(4.0, 1.0, noise=0.1, seed=seed)).verdict is not Verdict.INCONCLUSIVE
+        for seed in range(400)
+    ]
+    assert sum(said) / len(said) <= 0.05
+
+
+@given(st.floats(0.2, 5), st.floats(0.2, 5), st.sampled_from([0.01, 0.1]), st.integers(1, 1000))
+def test_what_is_put_together_is_no_surer_than_its_parts(first: float, second: float, noise: float, seed: int) -> None:
+    found = parts(first, second, noise=noise, seed=seed)
+    one, other = (verdict(effect(at_least="1x"), half).results[0] for half in (found[:2], found[2:]))
+    (both,) = verdict(effect(at_least="1x"), found).results
+    assert one.value is not None
+    assert other.value is not None
+    assert both.value == pytest.approx((one.value * other.value) ** 0.5)
+    assert both.low < (one.low * other.low) ** 0.5
+    assert both.high > (one.high * other.high) ** 0.5

@@ -1,0 +1,207 @@
+"""What is said of published ratios where the truth is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import exp, log
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from matrix_runner.answers.published import MARGIN, ComparedFigure, RatioVerdict, columns_of, compare_published, tally
+from matrix_runner.answers.samples import Verdict, measured_cell
+from matrix_runner.language.metrics import BESIDE, DECIMALS, KNOWN
+from matrix_runner.pages.study import display_table
+from matrix_runner.statistics.stopping import Rule
+from tests.answers.world import cells, guideline, row, run, verdict
+from tests.records import past
+from tests.support.studies import PAIR, published, times
+
+if TYPE_CHECKING:
+    from matrix_runner.language.published import Published
+    from matrix_runner.records.record import Trial
+
+
+def twice(value: float = 160, **more: Any) -> Published:
+    return published(
+        {"where": {"layout": "single"}, "value": 80}, {"where": {"layout": "raid0"}, "value": value, **more}
+    )
+
+
+def second(found: list[ComparedFigure]) -> ComparedFigure:
+    _, one = found
+    return one
+
+
+@pytest.mark.parametrize(
+    ("factor", "noise", "said"),
+    [
+        (2.0, 0.01, RatioVerdict.MET),
+        (2.2, 0.01, RatioVerdict.MET),
+        (1.8, 0.01, RatioVerdict.MET),
+        (2.5, 0.01, RatioVerdict.NOT_MET),
+        (1.0, 0.01, RatioVerdict.NOT_MET),
+        (2.29, 0.05, RatioVerdict.UNDECIDED),
+        (2.0, 0.50, RatioVerdict.UNDECIDED),
+    ],
+)
+def test_a_ratio_is_met_where_all_of_its_interval_lies_within(factor: float, noise: float, said: RatioVerdict) -> None:
+    one = second(compare_published(twice(), run(PAIR, times(factor), noise=noise)))
+    assert (one.ratio, one.verdict) == (2.0, said)
+    assert one.result is not None
+    assert one.result.value is not None
+    assert one.result.low < one.result.value < one.result.high
+    assert one.level is not None
+    assert one.level.value == pytest.approx(75e6 * factor, rel=2 * noise)
+
+
+def test_the_base_is_shown_and_not_judged() -> None:
+    base, _ = found = compare_published(twice(), run(PAIR, times(2.0)))
+    assert (base.verdict, base.ratio, base.result) == (None, None, None)
+    assert base.level is not None
+    assert tally(found) == {RatioVerdict.MET: 1}
+
+
+def test_one_round_tells_nothing() -> None:
+    assert second(compare_published(twice(), run(PAIR, times(2.0), rounds=1))).verdict is RatioVerdict.UNDECIDED
+
+
+def test_a_reason_is_given_only_where_it_is_needed() -> None:
+    reasoned = twice(why="a kernel of 2007")
+    assert second(compare_published(reasoned, run(PAIR, times(2.0)))).why == ""
+    assert second(compare_published(reasoned, run(PAIR, times(1.0)))).why == "a kernel of 2007"
+    undecided = compare_published(reasoned, run(PAIR, times(2.0), rounds=1))
+    assert second(undecided).why == "a kernel of 2007"
+    assert "layout=raid0 (undecided): a kernel of 2007" in display_table(undecided).notes[1]
+    assert len(display_table(compare_published(twice(), run(PAIR, times(2.0), rounds=1))).notes) == 1, (
+        "where nothing is known"
+    )
+
+
+def test_what_was_not_measured_says_why() -> None:
+    lost = second(compare_published(twice(), run(PAIR[:1], times(1.0))))
+    assert (lost.verdict, lost.why) == (RatioVerdict.NOT_MEASURED, "no cell has layout=raid0")
+    never = second(compare_published(twice(unmeasured="it was a card"), run(PAIR, times(2.0))))
+    assert (never.verdict, never.why) == (RatioVerdict.NOT_MEASURED, "it was a card")
+    assert second(compare_published(twice(), [])).verdict is RatioVerdict.NOT_MEASURED
+
+
+def test_a_base_that_cannot_be_measured_leaves_nothing_to_hold_against() -> None:
+    rows = (
+        {"where": {"layout": "single"}, "value": 80, "unmeasured": "gone"},
+        {"where": {"layout": "raid0"}, "value": 1},
+    )
+    assert second(compare_published(published(*rows), run(PAIR, times(2.0)))).verdict is RatioVerdict.NOT_MEASURED
+
+
+def test_what_was_not_published_is_measured_and_not_judged() -> None:
+    rows = {"where": {"layout": "single"}}, {"where": {"layout": "raid0"}}
+    one = second(compare_published(published(*rows), run(PAIR, times(2.0))))
+    assert (one.ratio, one.verdict) == (None, None)
+    assert one.result is not None
+    assert one.result.value == pytest.approx(2.0, rel=0.02)
+
+
+def test_cells_that_a_row_does_not_tell_apart_count_as_their_mean() -> None:
+    field = cells(layout=["single", "raid0"], workload_bs=["4KiB", "64KiB"])
+    factor = {"4KiB": 1.0, "64KiB": 4.0}
+    truth = run(field, lambda axes: factor[axes["workload.bs"]] if axes["layout"] == "raid0" else 1.0)
+    one = second(compare_published(twice(), truth))
+    assert one.verdict is RatioVerdict.MET
+    assert one.result is not None
+    assert len(one.result.case.cells) == 4
+
+
+def test_drift_that_hits_all_cells_of_a_round_alike_is_no_doubt() -> None:
+    assert second(compare_published(twice(), run(PAIR, times(2.0), mood=0.5))).verdict is RatioVerdict.MET
+
+
+def test_what_was_synthetic_is_marked() -> None:
+    assert second(compare_published(twice(), run(PAIR, times(2.0)), synthetic=True)).synthetic
+
+
+def test_the_figures_that_are_asked_for_are_those_of_the_tables() -> None:
+    assert columns_of(published({"where": {"a": 1}, "value": 1}, metric="total.bw")) == [
+        "read_bw",
+        "write_bw",
+        "trim_bw",
+    ]
+
+
+@given(st.floats(0.05, 20), st.floats(-0.4, 0.4), st.integers(1, 1000))
+def test_where_trials_hardly_scatter_the_truth_decides(ratio: float, off: float, seed: int) -> None:
+    distance = abs(abs(off) - log(1 + MARGIN))
+    found = compare_published(twice(80 * ratio), run(PAIR, times(ratio * exp(off)), noise=1e-4, seed=seed))
+    if distance > 0.002:
+        assert second(found).verdict is (RatioVerdict.MET if abs(off) < log(1 + MARGIN) else RatioVerdict.NOT_MET)
+
+
+def trial(round_number: int, **notes: str) -> Trial:
+    return replace(past.measured("layout=raid0", round_number, 1e8), notes=notes)
+
+
+def test_what_was_counted_beside_the_work_can_be_claimed() -> None:
+    trials = [
+        trial(round_number, evenness=f"0.99{round_number}", iowait=f"0.4{round_number}") for round_number in (1, 2, 3)
+    ]
+    found = measured_cell("run", row({"layout": "raid0"}), trials, Rule(3, 3), {"evenness", "iowait"})
+    assert found.columns == {
+        "evenness": {1: 0.991, 2: 0.992, 3: 0.993},
+        "iowait": {1: 0.41, 2: 0.42, 3: 0.43},
+    }
+    even = guideline(bound={"metric": "disks.evenness", "at_least": "95%"})
+    assert not KNOWN["disks.strain"].more_is_better
+    waits = guideline(bound={"metric": "cpu.iowait", "at_most": "30%"})
+    assert verdict(even, [found]).verdict is Verdict.HOLDS
+    assert verdict(waits, [found]).verdict is Verdict.FAILS
+
+
+def test_where_nothing_was_counted_nothing_is_claimed() -> None:
+    found = measured_cell("run", row({"layout": "raid0"}), [trial(1), trial(2)], Rule(2, 2), {"iowait"})
+    said = verdict(guideline(bound={"metric": "cpu.iowait", "at_most": "30%"}), [found])
+    assert (said.verdict, said.why) == (Verdict.NOT_TESTED, "no cell has cpu.iowait")
+
+
+def counted(name: str, values: list[str], layout: str = "raid0") -> Any:
+    trials = [trial(round_number, **{name: value}) for round_number, value in enumerate(values, start=1)]
+    return measured_cell("run", row({"layout": layout}), trials, Rule(len(values), len(values)), {name})
+
+
+def test_disks_that_stood_still_are_counted() -> None:
+    even = guideline(bound={"metric": "disks.evenness", "at_least": "95%"})
+    said = verdict(even, [counted("evenness", [*["0.000", "0.000", "1.000"] * 3, "0.000"])])
+    assert (said.verdict, said.results[0].n) == (Verdict.FAILS, 10)
+
+
+def test_trials_in_which_nothing_waited_are_counted() -> None:
+    waits = guideline(bound={"metric": "cpu.iowait", "at_most": "5%"})
+    said = verdict(waits, [counted("iowait", [*["0.0000", "0.0000", "0.0600"] * 3, "0.0000"])])
+    assert (said.verdict, said.results[0].n) == (Verdict.HOLDS, 10)
+
+
+def test_waiting_may_fall_to_nothing() -> None:
+    falls = guideline(monotone={"metric": "cpu.iowait", "along": "layout", "direction": "falls"})
+    waited = {"1": "0.3", "2": "0.1", "3": "0.0"}
+    found = [counted("iowait", [text + digit for digit in "0000"], layout) for layout, text in waited.items()]
+    said = verdict(falls, found)
+    assert (said.verdict, len(said.results), said.notes) == (Verdict.HOLDS, 2, ())
+
+
+def test_a_rate_of_nothing_is_no_figure() -> None:
+    assert KNOWN["read.bw"].floor == KNOWN["read.lat_p99"].floor == 0
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_nothing_counts_as_less_than_whatever_can_be_told(name: str) -> None:
+    metric = KNOWN[name]
+    least = 10 ** -DECIMALS[BESIDE[name]]
+    assert f"{least:.{DECIMALS[BESIDE[name]]}f}".endswith("01")
+    assert 0 < metric.floor < least
+
+
+def test_less_waiting_is_better() -> None:
+    truth = {"single": 0.4, "raid0": 0.2}
+    best = guideline(best={"metric": "cpu.iowait", "along": "layout", "is": "raid0"})
+    assert verdict(best, run(PAIR, lambda axes: truth[axes["layout"]], column="iowait")).verdict is Verdict.HOLDS

@@ -1,0 +1,159 @@
+"""What was seen beside a trial, as its files and notes."""
+
+import csv
+from dataclasses import replace
+
+import pytest
+
+from matrix_runner.carry.trial import busy_host, host_limited
+from matrix_runner.language.workload import Workload
+from matrix_runner.records.counters import (
+    Bus,
+    Processors,
+    TrialUse,
+    buses,
+    count_cache_flushes,
+    in_flight,
+    notes,
+    observe_use,
+    split_counters,
+    transit_share,
+)
+from matrix_runner.records.fio_output import Figures
+from matrix_runner.records.record import HOST_LIMITED
+from matrix_runner.simdisks.clib import Report
+from matrix_runner.simdisks.disk import Disk, Link
+from matrix_runner.simdisks.server import lost_share
+from tests.support.counters import AFTER, BEFORE, READINGS
+
+WORK = Workload.model_validate({"rw": "read", "bs": "4KiB", "iodepth": 8, "numjobs": 2, "ramp": "1s"})
+FIGURES = Figures(None, None, runtime=1.0, cpu_usr=10.0, cpu_sys=20.0, errors=0)
+_, EARLY, LATE = split_counters(BEFORE + AFTER)
+NOTHING = Report(**dict.fromkeys(Report.__annotations__, 0))
+
+
+def test_files_are_tables_of_the_time_in_which_fio_was_at_work() -> None:
+    found = observe_use(EARLY, LATE, READINGS, FIGURES, WORK)
+    assert found
+    files = {name: list(csv.DictReader(text.splitlines())) for name, text in found.files().items()}
+    assert set(files) == {"devices.csv", "processors.csv", "memory.csv"}
+    disk, array = files["devices.csv"]
+    assert (disk["device"], disk["node"], disk["read_bytes"]) == ("disk0", "vda", "102400")
+    assert (disk["queue"], disk["utilisation"]) == ("1", "0.5")  # of two seconds: one of ramp, one that counts
+    assert (array["device"], array["await"]) == ("md", "0")
+    (row,) = files["processors.csv"]
+    assert (row["seconds"], row["context_switches"], row["iowait"]) == ("3.500", "30", "0.1111")
+    idle, busy = files["memory.csv"]
+    assert idle == {"when": "before", "available": "1536000000", "dirty": "0", "writeback": "0"}
+    assert busy == {"when": "after", "available": "1433600000", "dirty": "83886080", "writeback": "1048576"}
+
+
+def test_what_does_not_tell_of_memory_has_no_file_of_it() -> None:
+    told = "".join(line for line in (BEFORE + AFTER).splitlines(keepends=True) if not line.endswith("kB\n"))
+    _, early, late = split_counters(told)
+    found = observe_use(early, late, READINGS, FIGURES, WORK)
+    assert found
+    assert set(found.files()) == {"devices.csv", "processors.csv"}
+
+
+def test_a_trial_without_figures_was_at_work_all_the_time() -> None:
+    found = observe_use(EARLY, LATE, READINGS, None, WORK)
+    assert found
+    assert found.seconds == 3.5
+
+
+def test_without_counters_nothing_was_seen() -> None:
+    assert observe_use(None, LATE, READINGS, FIGURES, WORK) is None
+    assert observe_use(EARLY, None, READINGS, FIGURES, WORK) is None
+
+
+def test_notes_tell_what_limits_and_how_evenly_disks_were_used() -> None:
+    found = observe_use(EARLY, LATE, READINGS, FIGURES, WORK)
+    assert found
+    assert notes(found, FIGURES, WORK, 0, (), "") == {
+        "iowait": "0.1111",
+        "bottleneck": "queue depth: at most 16 under way, and the busiest disk was so for 50% of the time",
+    }
+    report = replace(NOTHING, busy=1.9)
+    assert notes(count_cache_flushes(found, [report]), FIGURES, WORK, 0, (), "")["bottleneck"] == (
+        "disks: each busy for at least 95% of the time"
+    )
+    (disk,) = found.disks
+    two = replace(found, devices=(disk, replace(disk, device="disk1", read_bytes=0, written_bytes=disk.moved // 2)))
+    assert notes(two, FIGURES, WORK, 0, (Bus("pci", 1e6, 1e6),), "") == {
+        "evenness": "0.500",
+        "iowait": "0.1111",
+        "bottleneck": "bus pci: 1 of 1 MB/s",
+    }
+
+
+def test_the_way_to_the_disks_is_what_the_kernel_waited_beyond_the_answers_of_the_disks() -> None:
+    found = observe_use(EARLY, LATE, READINGS, FIGURES, WORK)
+    assert found
+    found = replace(found, devices=(replace(found.devices[0], waited=10.0, busy=2.0),))  # in two seconds
+    assert transit_share(found, []) == 0  # a disk without a model
+    assert transit_share(found, [replace(NOTHING, owed=6.0, late=1.0)]) == pytest.approx(0.3)
+    assert transit_share(found, [replace(NOTHING, owed=11.0)]) == 0  # flushes, which the kernel counts elsewhere
+    assert transit_share(found, [replace(NOTHING, owed=6.0, occupied=1.9)]) == 0  # requests wait in queues, too
+    burst = replace(found, devices=(replace(found.devices[0], waited=20.0),))  # ten at a time while it is busy
+    assert transit_share(burst, [replace(NOTHING, owed=6.0)]) == 0
+
+
+def test_work_with_pauses_loses_the_time_on_the_way_and_other_work_that_of_idle_disks() -> None:
+    found = observe_use(EARLY, LATE, READINGS, FIGURES, WORK)
+    assert found
+    found = replace(found, devices=(replace(found.devices[0], waited=10.0, busy=2.0),))
+    done = [replace(NOTHING, owed=8.0, occupied=1.0, starved=1.0)]
+    paced = WORK.model_copy(update={"fio": {"rate_iops": 10}})
+    assert host_limited(done, WORK, 0.05, found)[HOST_LIMITED].startswith("50.0% (")
+    lost = host_limited(done, paced, 0.05, found)
+    assert lost[HOST_LIMITED] == "20.0% (answers late 0.0%, on the way to the disks and back 20.0%)"
+    assert HOST_LIMITED not in host_limited(done, paced, 0.25, found)
+    assert HOST_LIMITED not in host_limited(done, paced, 0.05)  # without counters
+
+
+def used(**shares: float) -> TrialUse:
+    """Two seconds of work on two processors."""
+    return TrialUse((), Processors(2.0, shares, 0, 0, ticks=400), 2.0)
+
+
+def test_a_host_that_is_busy_with_other_programs_marks_work_on_disks_without_a_model() -> None:
+    # fio: two jobs, each 10 % of a processor in user mode, so a tenth of both processors.
+    busy = used(user=0.4, nice=0.1, system=0.47, idle=0.02, iowait=0.01)
+    found = busy_host(FIGURES, WORK, 0.05, busy)
+    assert found == {
+        HOST_LIMITED: "40.0% (other programs 40.0%, other machines 0.0%)",
+        "host_limited_share": "0.4000",
+    }
+    assert lost_share(found[HOST_LIMITED]) == 0.4
+    stolen = used(user=0.1, system=0.6, steal=0.3, idle=0.0)
+    assert busy_host(FIGURES, WORK, 0.05, stolen)[HOST_LIMITED].startswith("30.0% (other programs 0.0%")
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        used(user=0.5, system=0.4, idle=0.1),  # a processor is left for fio
+        used(user=0.5, system=0.4, iowait=0.1),
+        used(user=0.1, system=0.9, idle=0.0),  # the kernel works for the stack
+        used(user=0.14, system=0.86, idle=0.0),  # below the bound
+        used(),  # a user's template does not print them
+        None,
+    ],
+)
+def test_a_busy_host_without_a_loss_leaves_no_mark(seen: TrialUse | None) -> None:
+    assert busy_host(FIGURES, WORK, 0.05, seen) == {}
+    assert busy_host(None, WORK, 0.05, used(user=1.0)) == {}
+
+
+def test_the_cache_decides_what_is_under_way_of_buffered_work() -> None:
+    assert in_flight(WORK) == 16
+    assert in_flight(WORK.model_copy(update={"direct": False})) is None
+
+
+def test_what_moves_over_a_link_is_what_its_disks_move() -> None:
+    pci, sas = Link("pci", 133e6), Link("sas", 1e9)
+    disks = [Disk(1, link=pci), Disk(1), Disk(1, link=sas), Disk(1, link=pci)]
+    done = [replace(NOTHING, read_bytes=10**6 * (at + 1), written_bytes=10**6) for at in range(4)]
+    assert buses(disks, done, 2.0) == (Bus("pci", 3.5e6, 133e6), Bus("sas", 2e6, 1e9))
+    assert buses(disks, (), 2.0) == ()

@@ -1,0 +1,219 @@
+"""Every way a journal can fail a user, done for real."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import orjson
+import pytest
+
+from matrix_runner.base.errors import BadInput, HarnessBroken, MatrixError
+from matrix_runner.records import journal as journal_module
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.journal_tables import LONGEST, cell_of, readings_of
+from matrix_runner.records.record import CellRow, Outcome, Trial
+from tests.support.small_disk import small_disk
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+root = os.geteuid() == 0
+CELL = CellRow("c1", "single/seqread", {})
+
+
+def trial(round_number: int, reason: str = "") -> Trial:
+    return Trial("c1", round_number, Outcome.BROKEN, reason=reason)
+
+
+def filled(path: Path, count: int = 3) -> None:
+    with Journal.open(path) as journal:
+        journal.add_cells([CELL])
+        for round_number in range(count):
+            journal.record(trial(round_number))
+
+
+def complete(problem: MatrixError, path: Path) -> bool:
+    """Whether an error tells a stranger what, where, on which evidence, and what to do."""
+    return str(path) in problem.brief and bool(problem.details) and bool(problem.resolution)
+
+
+def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    path.write_bytes(b"this is not a database, but it is long enough to look at" * 50)
+    with pytest.raises(BadInput, match="not a file that matrix wrote") as caught:
+        Journal.open(path)
+    assert complete(caught.value, path)
+    assert path.read_bytes().startswith(b"this is not")
+
+
+def test_a_database_of_something_else(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("create table bookmarks (url text)")
+    with pytest.raises(BadInput, match="not a journal of matrix"):
+        Journal.open(path)
+
+
+def test_an_empty_file_left_by_a_kill_becomes_a_journal(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    path.touch()
+    filled(path)
+    with Journal.open(path) as journal:
+        assert len(journal.recorded_identities()) == 3
+
+
+def test_a_journal_from_the_future(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    filled(path)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("update meta set value = '99' where key = 'schema'")
+    with pytest.raises(BadInput, match="newer version") as caught:
+        Journal.open(path)
+    assert "99" in caught.value.details
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("select count(*) from trials").fetchone() == (3,)
+
+
+def test_a_damaged_journal(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    filled(path, 200)
+    content = bytearray(path.read_bytes())
+    content[4096 * 2 : 4096 * 6] = b"\xa5" * (4096 * 4)
+    path.write_bytes(content)
+    with pytest.raises(HarnessBroken, match="damaged") as caught:
+        Journal.open(path)
+    assert complete(caught.value, path)
+
+
+def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
+    path = tmp_path / "nowhere" / "journal.sqlite"
+    with pytest.raises(BadInput, match="cannot be opened") as caught:
+        Journal.open(path)
+    assert complete(caught.value, path)
+
+
+def test_a_journal_that_another_program_keeps_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_module, "_BUSY_MS", 1)
+    path = tmp_path / "journal.sqlite"
+    filled(path)
+    with Journal.open(path) as journal, closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("begin immediate")
+        with pytest.raises(HarnessBroken, match="locked by another program") as caught:
+            journal.record(trial(7))
+        assert complete(caught.value, path)
+        assert len(journal.recorded_identities()) == 3, "reading goes on beside a writer"
+        other.execute("rollback")
+        journal.record(trial(7))
+        assert len(journal.recorded_identities()) == 4
+
+
+@pytest.mark.skipif(not root, reason="needs a small file system of its own, hence root")
+def test_a_full_disk_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "small", "512k") as disk:
+        path = disk / "journal.sqlite"
+        kept: set[tuple[str, int]] = set()
+        with Journal.open(path) as journal:
+            journal.add_cells([CELL])
+            with pytest.raises(HarnessBroken, match="is full") as caught:
+                record_until_it_fails(journal, kept)
+            assert complete(caught.value, disk)
+            assert caught.value.brief == f"the disk that holds {disk}/ is full"
+            assert journal.recorded_identities() == kept
+        with Journal.open(path) as journal:
+            assert len(kept) > 10
+            assert journal.recorded_identities() == kept
+
+
+@pytest.mark.skipif(not root, reason="needs a small file system of its own, hence root")
+def test_a_disk_without_room_for_the_shared_memory_of_a_reader_is_full(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "small", "512k") as disk:
+        path = disk / "journal.sqlite"
+        filled(path)
+        (disk / "filler").write_bytes(b"x" * shutil.disk_usage(disk).free)
+        with pytest.raises(HarnessBroken, match="is full") as caught:
+            Journal.existing(path)
+        assert complete(caught.value, disk)
+        assert "SQLITE_IOERR" in caught.value.details
+
+
+def record_until_it_fails(journal: Journal, kept: set[tuple[str, int]]) -> None:
+    for round_number in range(10_000):
+        journal.record(trial(round_number, "x" * 1000))
+        kept.add(("c1", round_number))
+
+
+_AS_NOBODY = """
+import os, sys
+from pathlib import Path
+# Everything is imported before the change of user: the packages need not be readable to everyone.
+import sqlalchemy.dialects.sqlite
+from matrix_runner.base.errors import BadInput
+from matrix_runner.records.journal import Journal
+Journal.open(Path(sys.argv[1]).parent.with_suffix(".warm")).close()
+if os.geteuid() == 0:
+    os.setgroups([]); os.setgid(65534); os.setuid(65534)
+try:
+    Journal.open(Path(sys.argv[1]))
+except BadInput as problem:
+    print(problem.brief, "|", problem.resolution)
+"""
+
+
+@pytest.mark.parametrize("existing", [False, True])
+def test_a_folder_one_may_not_write(tmp_path: Path, existing: bool) -> None:
+    path = tmp_path / "journal.sqlite"
+    if existing:
+        filled(path)
+        path.chmod(0o444)
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)
+    tmp_path.chmod(0o555)
+    try:
+        done = subprocess.run([sys.executable, "-c", _AS_NOBODY, path], capture_output=True, text=True, check=True)
+    finally:
+        tmp_path.chmod(0o755)
+    assert str(path) in done.stdout
+    assert "--results DIR" in done.stdout
+
+
+@pytest.mark.parametrize("row", [("d", b"{}"), ("d", b"[[1, 2, 3]]"), ("d", "{"), (7, "[]"), ("d", '[["a", "b"]]')])
+def test_damaged_readings_are_refused(row: tuple[object, object]) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - the kind that means damage
+        readings_of(row)
+
+
+_LONG = "x" * (LONGEST + 1)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        (7, "name", {}, 1),
+        ("c1", None, {}, 1),
+        ("c1", "name", {}, "first"),
+        ("c1", "name", None, 1),
+        ("c1", "name", ["md"], 1),
+        ("c1", "name", {"md.level": 5}, 1),
+        ("c1", "name", {"md.level": None}, 1),
+        ("c1", "name", {"md.level": ["5"]}, 1),
+        (_LONG, "name", {}, 1),
+        ("c1", _LONG, {}, 1),
+        ("c1", "name", {_LONG: "5"}, 1),
+        ("c1", "name", {"md.level": _LONG}, 1),
+    ],
+)
+def test_damaged_cells_are_refused(row: tuple[object, ...]) -> None:
+    with pytest.raises(ValueError, match="cell"):
+        cell_of(row)
+
+
+def test_equal_values_of_cells_are_one_object() -> None:
+    one, other = (cell_of((id_, "name", {"md.chunk": orjson.loads('"64KiB"')}, None)) for id_ in ("c1", "c2"))
+    assert one.axes == other.axes == {"md.chunk": "64KiB"}
+    assert one.axes["md.chunk"] is other.axes["md.chunk"]

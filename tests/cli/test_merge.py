@@ -12,6 +12,7 @@ import pytest
 
 from matrix_runner.records import run_folder
 from matrix_runner.records.cell_files import existing_files
+from matrix_runner.records.environment import Requested
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import HOST, CellRow, Trial
 from matrix_runner.records.run_folder import RunFolder, load
@@ -151,6 +152,13 @@ def test_missing_repeated_unfinished_and_unsharded_runs_are_refused(call: Call) 
     change(second, finished=True)
     merged(call, first, second)
     assert "exists already" in refusal(first, second)
+
+
+def test_the_merged_run_has_the_rules_of_its_shards(call: Call) -> None:
+    rules = ("--only", "rw=read", "--only", "chunk=16KiB|64KiB")
+    made = merged(call, *(ran(call, *rules, "--shard", f"{number}/2") for number in (1, 2)))
+    assert made.manifest.requested == Requested(only=("chunk=16KiB|64KiB", "rw=read"))
+    assert made.manifest.part == "only chunk=16KiB|64KiB, only rw=read"
 
 
 def test_a_merge_that_was_killed_leaves_no_run_and_is_repeated(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from junitparser import JUnitXml
 
+from matrix_runner.records.environment import Requested
 from matrix_runner.records.run_folder import load
 from tests.records import past
 from tests.support.matrices import SMALL
@@ -100,7 +101,7 @@ def names(call: Call, word: str) -> set[str]:
 def test_the_last_good_run_has_the_same_part_machine_and_host(call: Call, tmp_path: Path) -> None:
     results = tmp_path / "results"
     recorded(results, 1, exit=0)
-    recorded(results, 2, exit=0, part="shard 1/2")
+    recorded(results, 2, exit=0, requested=Requested(shard="1/2"))
     recorded(results, 3, exit=1)
     recorded(results, 4, exit=0, machine="local")
     recorded(results, 5, exit=0, finished=False)

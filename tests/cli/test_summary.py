@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.records.environment import Host, Revision
+from matrix_runner.records.environment import Host, Requested, Revision
 from matrix_runner.records.record import CellRow, Outcome, Trial
 from tests.records import past
 
@@ -122,7 +122,7 @@ def test_what_stayed_the_same_is_folded(call: Call, results: Path) -> None:
 
 
 def test_parts_of_a_matrix_have_no_fastest_stack(call: Call, results: Path) -> None:
-    two_stacks(results, part="1 of 2")
+    two_stacks(results, requested=Requested(shard="1/2"))
     assert "Fastest stack" not in call("summary", "latest").out
 
 
@@ -213,9 +213,9 @@ def test_a_night_without_an_earlier_run(call: Call, results: Path) -> None:
 def test_parts_of_a_night_are_compared_with_the_same_parts_before(call: Call, tmp_path: Path) -> None:
     results, other = tmp_path / "results", CellRow("c2", "raid5/chunk=16KiB/seq", {"layout": "raid5"})
     for number, rate in ((1, 2e8), (3, 1e8)):
-        past.recorded(results, trials(2e8), number, [CELL], exit=0, part="shard 1/2")
+        past.recorded(results, trials(2e8), number, [CELL], exit=0, requested=Requested(shard="1/2"))
         second = [past.measured("c2", round_number, rate * noise) for round_number, noise in enumerate(NOISE, start=1)]
-        past.recorded(results, second, number + 1, [other], exit=0, part="shard 2/2")
+        past.recorded(results, second, number + 1, [other], exit=0, requested=Requested(shard="2/2"))
     said = call("summary", "run-3,run-4")
     assert said.status == 1
     assert "B against A: 1 slower, 0 faster, 1 same" in said.out

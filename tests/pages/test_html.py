@@ -20,7 +20,7 @@ from matrix_runner.pages.run_data import RunData, Section
 from matrix_runner.pages.study import section as study_section
 from matrix_runner.pages.table import Grid
 from matrix_runner.records.disk_health import Health, Smart
-from matrix_runner.records.environment import DiskFacts
+from matrix_runner.records.environment import DiskFacts, Requested
 from matrix_runner.records.record import UNSETTLED, CellRow, Outcome, Trial
 from tests.answers.world import cells, guideline, run, verdict
 from tests.pages import samples
@@ -118,7 +118,7 @@ def test_it_begins_as_a_page_and_forbids_all_that_it_does_not_need() -> None:
 
 
 def test_the_page_begins_with_the_state_and_ends_with_the_facts_of_the_run() -> None:
-    root = tree(RUN, manifest(part="shard 1/2"))
+    root = tree(RUN, manifest(requested=Requested(shard="1/2")))
     head, facts = words(next(root.iter("header"))), words(section(root, "Run"))
     for part in (
         *("some cpu, 2 cores", "kernel under test 6.1.0", "started 2026-03-04T05:06:07+00:00"),
@@ -500,7 +500,9 @@ def test_names_that_would_break_out_stay_words() -> None:
         Trial(NASTY, 2, Outcome.BROKEN, NASTY, folder=NASTY),
     ]  # fmt: skip
     judgement = replace(ALL[1], guideline=ALL[1].guideline.model_copy(update={"id": NASTY, "claim": NASTY}))
-    about = manifest(id="1", command=(NASTY,), text=NASTY, part=NASTY, versions={NASTY: {NASTY: NASTY}})
+    about = manifest(
+        id="1", command=(NASTY,), text=NASTY, requested=Requested(only=(NASTY,)), versions={NASTY: {NASTY: NASTY}}
+    )
     content = RunData(NASTY, NASTY, False, [cell], trials, judgements=[judgement])
     root = tree(content, about)
     harmless(root)

@@ -63,15 +63,11 @@ def test_a_run_that_waits_names_the_host_and_no_time() -> None:
     assert status_document(found)["waiting"] == waiting
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [{"command": ("matrix", "run", "--cluster", "tls://lab:1")}, {"command": ("--cluster=a",)}, {"ends": NOW}],
-)
-def test_the_trials_under_way_on_a_cluster_are_not_known(changes: dict[str, object]) -> None:
+def test_the_trials_under_way_on_a_cluster_are_not_known() -> None:
     found = status(5, expected=100, elapsed=50)
     assert dict(status_lines(found))["now"].startswith("no trial: ")
     assert status_document(found)["now"] == []
-    found = replace(found, folder=RunFolder(found.folder.path, manifest(1, planned=20, **changes)))
+    found = replace(found, folder=RunFolder(found.folder.path, manifest(1, planned=20, on_cluster=True)))
     assert dict(status_lines(found))["now"] == "the terminal of `matrix run` shows the trials under way on the cluster"
     assert status_document(found)["now"] is None
     assert status_document(replace(found, state=State.INTERRUPTED))["now"] == []

@@ -42,6 +42,19 @@ class Digests(BaseModel, frozen=True, extra="forbid"):
     templates: str = ""
 
 
+class Requested(BaseModel, frozen=True, extra="forbid"):
+    """The part of a matrix that the command line asks for."""
+
+    only: tuple[str, ...] = Field(default=(), description="--only, sorted")
+    shard: str = Field(default="", description="--shard, such as 1/4")
+
+    def __str__(self) -> str:
+        return ", ".join([*(f"only {text}" for text in self.only), *([f"shard {self.shard}"] if self.shard else [])])
+
+
+WHOLE = Requested()
+
+
 def flatten_environment(
     host: Host,
     disks: Iterable[DiskFacts],

@@ -32,7 +32,7 @@ from matrix_runner.base.files import (
     write_whole,
 )
 from matrix_runner.records.disk_health import Health
-from matrix_runner.records.environment import Digests, DiskFacts, Host, Revision, flatten_environment
+from matrix_runner.records.environment import WHOLE, Digests, DiskFacts, Host, Requested, Revision, flatten_environment
 from matrix_runner.records.file_errors import recorded_file_errors
 from matrix_runner.records.names import CELLS, check_file_name, parts_of
 from matrix_runner.records.record import STEERED, check_rule
@@ -116,8 +116,9 @@ class Manifest(BaseModel, frozen=True, extra="forbid"):
     ends: AwareDatetime | None = Field(
         default=None, description="expected end of a run on a cluster, by the speed of its hosts so far"
     )
+    on_cluster: bool = False
     waiting: str = Field(default="", description="what a run on a cluster waits for; empty: for nothing")
-    part: str = Field(default="", description="the selected part: --only, --shard; empty: all")
+    requested: Requested = WHOLE
     archived: bool = Field(default=False, description="scripts and outputs are in cells.sqlite, not below cells/")
     finished: bool = False
     exit: int | None = Field(default=None, description="exit code at the end")
@@ -141,8 +142,8 @@ class Manifest(BaseModel, frozen=True, extra="forbid"):
         return self.id or blake2b("\0".join(map(str, named)).encode(), digest_size=8).hexdigest()
 
     @property
-    def on_cluster(self) -> bool:
-        return any(word.partition("=")[0] == "--cluster" for word in self.command) or self.ends is not None
+    def part(self) -> str:
+        return str(self.requested)
 
     @property
     def environment(self) -> dict[str, str]:

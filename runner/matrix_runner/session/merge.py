@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import re
 import shutil
 import sys
 from collections import Counter
@@ -19,6 +18,7 @@ from matrix_runner.base.errors import BadInput
 from matrix_runner.decide.plan import Plan
 from matrix_runner.pages.stored_guidelines import declared_by
 from matrix_runner.records.cell_files import MOST_IN_FOLDERS, existing_files, open_files
+from matrix_runner.records.environment import Requested
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.journal_tables import SIMPLE
 from matrix_runner.records.names import check_file_name
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from matrix_runner.records.record import Trial
     from matrix_runner.space.load import Declared
 
-_PART = re.compile(r"(?P<only>.*?)(?:, )?shard (?P<shard>\d+/\d+)")
 #: The parts that all shards have in common, as the user knows them.
 _COMMON = {
     "matrix": "name of the matrix",
@@ -52,17 +51,16 @@ class Part:
     """A run of one shard."""
 
     run: RunFolder
-    only: str
     shard: Shard
 
     @classmethod
     def of(cls, run: RunFolder) -> Self:
-        found = _PART.fullmatch(run.manifest.part)
-        if found is None:
+        shard = run.manifest.requested.shard
+        if not shard:
             raise BadInput(f"{run.path} is not a run of a shard", resolution="`matrix run --shard 1/4` measures one")
         if not run.manifest.finished:
             raise BadInput(f"{run.path} is not finished", resolution="continue it with the command that began it")
-        return cls(run, found["only"], Shard.parsed(found["shard"]))
+        return cls(run, Shard.parsed(shard))
 
     @property
     def manifest(self) -> Manifest:
@@ -74,7 +72,7 @@ class Part:
         found = {label: str(getattr(manifest, name)) for name, label in _COMMON.items()}
         found |= {label: digest([getattr(manifest, name)]).hex()[:8] for name, label in _TEXTS.items()}
         found |= {
-            "--only": self.only,
+            "--only": str(Requested(only=manifest.requested.only)),
             "number of shards": str(self.shard.of),
             "templates": manifest.digests.templates[:8],
             "version of matrix": manifest.host.versions.get("matrix", ""),
@@ -99,8 +97,7 @@ class Merger:
         for other in parts[1:]:
             _refuse_differences(parts[0], other, declared)
         _refuse_gaps(parts)
-        only = [text.removeprefix("only ") for text in re.split(r", (?=only )", parts[0].only) if text]
-        return cls(tuple(parts), declared, select(declared.space, only))
+        return cls(tuple(parts), declared, select(declared.space, parts[0].manifest.requested.only))
 
     def write(self, results: Path, name: str) -> RunFolder:
         """Write the run as results/NAME. A kill leaves a hidden folder, which the same command replaces."""
@@ -159,7 +156,7 @@ class Merger:
             "ended": max(one.ended for one in manifests),
             "planned": planned,
             "losses": {stack: count for one in manifests for stack, count in one.losses.items()},
-            "part": self.parts[0].only,
+            "requested": Requested(only=first.requested.only),
             "archived": planned > MOST_IN_FOLDERS,
             "exit": None,
         }

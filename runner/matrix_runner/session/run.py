@@ -148,8 +148,8 @@ def _notes(this: _Run, one_at_a_time: str, choice: str) -> Iterator[str]:
     for note in (*declared, explain_missing_fio(), one_at_a_time):
         if note:
             yield f"note: {note}"
-    if selected.part:
-        yield f"{selected.selection.count():,} of {selected.space.count():,} cells: {selected.part}"
+    if part := str(selected.requested):
+        yield f"{selected.selection.count():,} of {selected.space.count():,} cells: {part}"
     for run in () if this.folder.manifest.synthetic else runs(this.options.results):
         if run.path == this.folder.path or run.manifest.finished:
             continue
@@ -226,7 +226,9 @@ def _show_estimate(this: _Run) -> Pace:
     found = estimate(selected.plan, pace, _slots(this, synthetic=here.synthetic))
     left = max(0.0, 1 - observer.done / max(1, observer.planned))
     observer.show_estimate(found.seconds_least * left, found.seconds_most * left)
-    this.folder = this.folder.update_manifest(expected=found.seconds_most * left, ends=None, waiting="")
+    this.folder = this.folder.update_manifest(
+        expected=found.seconds_most * left, ends=None, waiting="", on_cluster=bool(this.options.cluster)
+    )
     return pace
 
 

@@ -103,7 +103,7 @@ class RunRequest:
             until=matrix.repeat.until,
             least=matrix.repeat.min,
             most=matrix.repeat.max,
-            part=readable(self.selected.part),
+            requested=self.selected.requested,
             finds={name: find.as_written() for name, find in matrix.finds.items()},
             slow=0 if matrix.chooses_slow else slow_of(matrix.every_disk()),
             losses={one.label: one.losses for one in self.selected.stacks() if one.losses is not None},

@@ -17,6 +17,7 @@ from matrix_runner.language.yaml_source import Flaw
 from matrix_runner.machines import machine
 from matrix_runner.machines.base import Machine, MachineOptions, RigSpec
 from matrix_runner.machines.requirements import describe
+from matrix_runner.records.environment import WHOLE, Requested
 from matrix_runner.records.record import CellRow
 from matrix_runner.scripts.cell import cell_scripts, explain_missing_fio, files_of, job, stack_scripts
 from matrix_runner.scripts.jinja import effective_templates, unused_templates
@@ -39,8 +40,7 @@ class SelectedMatrix:
     declared: Declared
     selection: Selection
     plan: Plan
-    #: The selection as text, from the options of the command line; empty for all cells.
-    part: str = ""
+    requested: Requested = WHOLE
 
     @property
     def space(self) -> Space:
@@ -89,8 +89,8 @@ def load_selected(
         )
     if shard is not None:
         selection = sharded(selection, shard)
-    part = ", ".join([*sorted(f"only {text}" for text in only), *([f"shard {shard}"] if shard else [])])
-    return SelectedMatrix(declared, selection, Plan(selection, matrix.repeat, matrix.seed), part)
+    requested = Requested(only=tuple(sorted(only)), shard=str(shard or ""))
+    return SelectedMatrix(declared, selection, Plan(selection, matrix.repeat, matrix.seed), requested)
 
 
 def _guideline_flaws(space: Space) -> Iterator[Flaw]:

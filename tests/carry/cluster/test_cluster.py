@@ -21,6 +21,7 @@ from matrix_runner.carry.coordinator import Coordinator
 from matrix_runner.carry.recorder import BatchDone, BatchStarted, Event, RigWasLost, RunContext, Waiting
 from matrix_runner.decide.scheduler import Scheduler
 from matrix_runner.machines.dry import Dry
+from matrix_runner.records.run_folder import runs
 from tests.support.batches import ORDER
 from tests.support.engine import Bench
 from tests.support.matrices import SMALL
@@ -347,6 +348,7 @@ def test_a_run_on_local_gives_the_same_results(call: Call, tmp_path: Path) -> No
     assert said.status == 0
     assert said.out.count(f", on {socket.gethostname()}\n") == 8
     assert call("run", "--on", "dry", "--fresh", "small.yaml").status == 0
+    assert [run.manifest.on_cluster for run in runs(tmp_path / "results")] == [True, False]
     cluster, plain = (rows_of(path) for path in sorted(tmp_path.glob("results/*/trials.csv")))
     assert cluster == plain
 

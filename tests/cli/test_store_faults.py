@@ -87,7 +87,7 @@ def test_a_store_from_the_future(call: Call, tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(SMALL)
     call("run", "--on", "dry", "small.yaml")
     with closing(sqlite3.connect(tmp_path / "results" / "store.db")) as connection, connection:
-        connection.execute("update store set value = '99'")
+        connection.execute("update meta set value = '99' where key = 'version'")
     said = call("run", "--on", "dry", "--fresh", "--quiet", "small.yaml")
     assert said.status == 0
     assert said.err.count("was written by a newer version of matrix") == 1

@@ -88,7 +88,6 @@ def recorded(
 
 
 def drop_views(connection: Connection | sa.Connection) -> None:
-    """As in databases of versions before 12, and 11 of the store: SQLite drops no column that a view uses."""
     for name in ("v_cells", "v_trials"):
         statement = f"drop view {name}"
         connection.execute(statement) if isinstance(connection, Connection) else connection.execute(sa.text(statement))

@@ -72,7 +72,7 @@ def test_a_journal_from_the_future(tmp_path: Path) -> None:
     path = tmp_path / "journal.sqlite"
     filled(path)
     with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("update meta set value = '99' where key = 'schema'")
+        connection.execute("update meta set value = '99' where key = 'version'")
     with pytest.raises(BadInput, match="newer version") as caught:
         Journal.open(path)
     assert "99" in caught.value.details

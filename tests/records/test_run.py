@@ -27,13 +27,6 @@ def test_a_new_run_has_a_readable_name_its_matrix_and_its_manifest(tmp_path: Pat
     assert load(run.path) == run == RunFolder(run.path, manifest())
 
 
-def test_a_manifest_with_older_names_is_read(tmp_path: Path) -> None:
-    run = create(tmp_path, manifest(synthetic=True))
-    path = run.path / "manifest.json"
-    path.write_text(path.read_text().replace('"synthetic"', '"made_up"'))
-    assert load(run.path) == run
-
-
 def test_a_name_of_its_own(tmp_path: Path) -> None:
     assert create(tmp_path, manifest(), "nightly").path.name == "nightly"
 

@@ -102,12 +102,3 @@ def test_the_store_names_run_machine_and_host(address: Address, tmp_path: Path) 
         assert [tuple(one.values()) for one in found] == [
             (f"run{at}", f"run-{at}", "sweep", "qemu", "lab1", count) for at in (1, 2)
         ]
-
-
-def test_an_older_journal_gets_the_views_when_it_is_opened(tmp_path: Path) -> None:
-    path = past.recorded(tmp_path, TRIALS).journal
-    with closing(sqlite3.connect(path)) as connection, connection:
-        past.drop_views(connection)
-        connection.execute("update meta set value = '11' where key = 'schema'")
-    Journal.existing(path).close()
-    assert len(of_journal(path, "select * from v_trials")) == len(TRIALS)

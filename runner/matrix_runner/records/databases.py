@@ -8,7 +8,7 @@ import os
 import shutil
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -361,24 +361,27 @@ def optional(**types: Any) -> list[sa.Column[Any]]:
 
 Step: TypeAlias = "Callable[[sa.Connection], None]"
 
+#: Databases from before version 1 are read by this commit and by those before it.
+LAST_COMMIT = "aad239b9"
 _PREPARING = 0x6D617472  # an arbitrary lock number, so that two processes do not create the tables at once
 
 
 @dataclass(frozen=True, slots=True)
 class Versioned:
-    what: str
+    """Tables of one version of a schema. `meta` says what a database is: its kind and its version."""
+
+    kind: str
     tables: sa.MetaData
     meta: sa.Table
     stranger: str  # remedy for a foreign database
     newer: str  # remedy for a newer database
-    older: str = ""  # remedy for a database that is older than `oldest`
-    oldest: int = 1  # the version from which the steps lead to the present one
-    steps: tuple[Step, ...] = ()
+    before: str  # remedy for a database from before version 1
+    steps: tuple[Step, ...] = ()  # to version 2 and so on
     views: Mapping[str, str] = field(default_factory=dict)  # each with its SQL; a new step makes them again
 
     @property
     def version(self) -> int:
-        return self.oldest + len(self.steps)
+        return 1 + len(self.steps)
 
     def prepare(self, connection: sa.Connection, name: Path | str) -> None:
         if connection.dialect.name == "postgresql":
@@ -386,26 +389,27 @@ class Versioned:
         if not sa.inspect(connection).get_table_names():
             self._refuse_views(connection, name)
             self.tables.create_all(connection)
-            connection.execute(sa.insert(self.meta), {"key": "schema", "value": str(self.version)})
+            rows = [{"key": "kind", "value": self.kind}, {"key": "version", "value": str(self.version)}]
+            connection.execute(sa.insert(self.meta), rows)
             self._make_views(connection)
             return
         found = self.understood(connection, name)
         if found < self.version:
             self._drop_views(connection)  # a step cannot rename what a view uses
-            for step in self.steps[found - self.oldest :]:
+            for step in self.steps[found - 1 :]:
                 step(connection)
             self._make_views(connection)
-            connection.execute(sa.update(self.meta).filter_by(key="schema").values(value=str(self.version)))
+            connection.execute(sa.update(self.meta).filter_by(key="version").values(value=str(self.version)))
 
     def _refuse_views(self, connection: sa.Connection, name: Path | str) -> None:
         """Refuse views of a stranger. SQLite keeps ours if a user drops all tables; PostgreSQL does not."""
         if connection.dialect.name == "postgresql":
             for view in set(self.views).intersection(sa.inspect(connection).get_view_names()):
-                raise BadInput(
-                    f"{name} is a database, but not a {self.what} of matrix",
-                    details=f"it has a view named {view}",
-                    resolution=self.stranger,
-                )
+                raise self._strange(name, f"it has a view named {view}")
+
+    def _strange(self, name: Path | str, details: str = "") -> BadInput:
+        brief = f"{name} is a database, but not a {self.kind} of matrix"
+        return BadInput(brief, details=details, resolution=self.stranger)
 
     def _make_views(self, connection: sa.Connection) -> None:
         self._drop_views(connection)
@@ -415,10 +419,16 @@ class Versioned:
         execute(*(f"DROP VIEW IF EXISTS {name}" for name in reversed(tuple(self.views))))(connection)
 
     def understood(self, connection: sa.Connection, name: Path | str) -> int:
-        """Return the version of a database. Raise if it is foreign, newer or too old."""
-        if not sa.inspect(connection).has_table(self.meta.name):
-            raise BadInput(f"{name} is a database, but not a {self.what} of matrix", resolution=self.stranger)
-        written = str(connection.scalar(sa.select(self.meta.c.value).filter_by(key="schema")))
+        """Return the version of a database. Raise if it is foreign, newer, or from before version 1."""
+        known = self._meta(connection)
+        if "schema" in known:
+            raise BadInput(
+                f"{name} is from before version 1 of the {self.kind}: the last commit that reads it is {LAST_COMMIT}",
+                resolution=self.before,
+            )
+        if known.get("kind") != self.kind:
+            raise self._strange(name)
+        written = known.get("version", "")
         version = int(written) if written.isdecimal() and len(written) < 9 else 0
         if version > self.version:
             raise BadInput(
@@ -427,18 +437,21 @@ class Versioned:
                 resolution=self.newer,
             )
         if version < 1:
-            raise BadInput(f"{name} is not a {self.what} of matrix", resolution=self.stranger)
-        if version < self.oldest:
-            raise BadInput(
-                f"{name} was written by an older version of matrix",
-                details=f"its schema is version {version}; this program reads versions from {self.oldest}",
-                resolution=self.older,
-            )
+            raise self._strange(name)
         return version
 
+    def _meta(self, connection: sa.Connection) -> dict[str, str]:
+        """Return the keys of a database, also of one from before version 1, whose store had another table."""
+        inspector, found = sa.inspect(connection), dict[str, str]()
+        for name in (self.meta.name, "store"):
+            if {column["name"] for column in _columns(inspector, name)} == {"key", "value"}:
+                table = sa.table(name, sa.column("key"), sa.column("value"))
+                found |= {str(key): str(value) for key, value in connection.execute(sa.select(table)).all()}
+        return found
 
-def no_change(_: sa.Connection) -> None:
-    """Migrate by making the views again."""
+
+def _columns(inspector: sa.Inspector, table: str) -> Sequence[Mapping[str, Any]]:
+    return inspector.get_columns(table) if inspector.has_table(table) else ()
 
 
 def execute(*statements: str) -> Step:

@@ -19,10 +19,8 @@ from matrix_runner.records.databases import (
     driver_errors,
     driver_sql,
     driver_transaction,
-    memory_engine,
     sqlite_engine,
     sqlite_reader,
-    translate_errors,
     upsert,
     upsert_of,
 )
@@ -98,20 +96,8 @@ class Journal(JournalReader):
         journal = cls(sqlite_reader(path, _NAMES) if fixed else _engine(path), path)
         with journal._closed_on_error():
             if journal._understood() < schema.JOURNAL.version:
-                if fixed:
-                    journal._copy_to_memory()
                 journal._prepare()
         return journal
-
-    def _copy_to_memory(self) -> None:
-        engine = memory_engine()
-        connection = engine.connect()
-        with translate_errors(self._name):
-            read, written = (cast("Any", one.connection.driver_connection) for one in (self._connection, connection))
-            read.backup(written)
-        connection.rollback()
-        self.close()
-        self._engine, self._connection = engine, connection
 
     @property
     def _driver(self) -> sqlite3.Connection:

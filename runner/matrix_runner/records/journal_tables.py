@@ -1,6 +1,6 @@
-"""The tables of a journal and their migrations, and the conversion between trials and rows.
+"""The tables of a journal, and the conversion between trials and rows.
 
-Over 400 lines: a column, its migration and its conversion change together.
+Over 400 lines: a column and its conversion change together.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
@@ -19,7 +19,6 @@ from sqlalchemy import (
     JSON,
     BigInteger,
     Column,
-    Connection,
     Float,
     ForeignKey,
     Integer,
@@ -33,17 +32,17 @@ from sqlalchemy import (
 
 from matrix_runner.base.text import shorten
 from matrix_runner.language.metrics import ALL_SIDES, FLUSH, OF_DIRECTION, OF_SIDE
-from matrix_runner.records.databases import Versioned, execute, keys, no_change, optional, required
-from matrix_runner.records.fio_output import PERCENTILES, Direction, Figures, Sync
+from matrix_runner.records.databases import Versioned, keys, optional, required
+from matrix_runner.records.fio_output import Direction, Figures, Sync
 from matrix_runner.records.record import CellRow, Outcome, Reading, Trial
 from matrix_runner.records.views import views_of_journal
-from matrix_runner.statistics.percentile import Histogram, needs
+from matrix_runner.statistics.percentile import Histogram
 
 #: The columns of one direction, in the order of the fields of `Direction`.
 DIRECTION: tuple[str, ...] = tuple(OF_DIRECTION)
 _COUNTS = {"bytes", "ios"}
 
-SYNTHETIC = "synthetic"  # the key in `meta` that marks synthetic figures. Older journals lack it.
+SYNTHETIC = "synthetic"  # the key in `meta` that marks synthetic figures
 
 tables = MetaData()
 
@@ -62,25 +61,6 @@ LATENCIES = tuple(f"{side}_latencies" for side in ALL_SIDES)
 
 def latency_columns() -> list[Column[Any]]:
     return optional(**dict.fromkeys(LATENCIES, LargeBinary))
-
-
-def with_trims(connection: Connection, *tables_: Table) -> None:
-    _with_columns(connection, "trim_", tables_)
-
-
-def with_syncs(connection: Connection, *tables_: Table) -> None:
-    _with_columns(connection, "sync_", tables_)
-
-
-def _with_columns(connection: Connection, prefix: str, tables_: Iterable[Table]) -> None:
-    """Add the columns with a prefix, which older databases lack."""
-    inspector = sa.inspect(connection)
-    for table in tables_:
-        known = {column["name"] for column in inspector.get_columns(table.name)}
-        for column in table.columns:
-            if column.name.startswith(prefix) and column.name not in known:
-                kind = column.type.compile(connection.dialect)
-                execute(f"ALTER TABLE {table.name} ADD COLUMN {column.name} {kind}")(connection)
 
 
 def sync_columns() -> list[Column[Any]]:
@@ -147,70 +127,18 @@ SIMPLE = {
 }
 
 
-def _with_retries_and_troubles(connection: Connection) -> None:
-    """Migrate to version 2. Some journals of version 1 already have `retried`."""
-    retried.create(connection, checkfirst=True)
-    troubles.create(connection)
-
-
-def _with_histograms(connection: Connection) -> None:
-    """Migrate to version 3. Older journals have only percentiles, which cannot be merged."""
-    for side in ("read", "write"):
-        execute(*(f"ALTER TABLE trials ADD COLUMN {side}_{name} FLOAT" for name in ("lat_p90", "lat_p95")))(connection)
-        for name in ("lat_p999", "lat_p9999"):
-            few = f"{side}_ios < {needs(PERCENTILES[name])}"
-            execute(f"UPDATE trials SET {side}_{name} = NULL WHERE {few}")(connection)  # noqa: S608 - names of ours
-    execute(*(f"ALTER TABLE trials ADD COLUMN {side}_latencies BLOB" for side in ("read", "write")))(connection)
-
-
-def _with_rounds(connection: Connection) -> None:
-    """Migrate to version 6. In older journals, `retried` is from the first step and has the new name."""
-    for table in ("trials", "attempts", "begun", "retried", "visits"):
-        if "block" in {column["name"] for column in sa.inspect(connection).get_columns(table)}:
-            execute(f"ALTER TABLE {table} RENAME COLUMN block TO round")(connection)
-
-
-def _with_readings_once(connection: Connection) -> None:
-    """Migrate to the version that keeps equal readings once."""
-    readings.create(connection, checkfirst=True)
-    lists = "SELECT DISTINCT CAST(readings AS TEXT) FROM trials WHERE readings LIKE '[%'"
-    for (text,) in connection.exec_driver_sql(lists).fetchall():
-        digest = _digest(text)
-        row = {"digest": digest, "text": text}
-        connection.execute(sa.text("INSERT OR IGNORE INTO readings (digest, content) VALUES (:digest, :text)"), row)
-        connection.execute(sa.text("UPDATE trials SET readings = :digest WHERE readings = :text"), row)
-
-
 def _digest(content: str) -> str:
-    # The letter: in a migrated journal, the column would turn digits into a number.
-    return f"r{blake2b(content.encode(), digest_size=8).hexdigest()}"
+    return blake2b(content.encode(), digest_size=8).hexdigest()
 
 
 JOURNAL = Versioned(
     "journal",
     tables,
     meta,
-    steps=(
-        _with_retries_and_troubles,
-        _with_histograms,
-        execute(f"UPDATE meta SET \"key\" = '{SYNTHETIC}' WHERE \"key\" = 'made_up'"),  # noqa: S608 - names of ours
-        # A quote inside a text has a backslash.
-        execute(
-            """UPDATE trials SET notes = replace(replace(notes, '"strained":', '"host_limited":'), """
-            """'"strain":', '"host_limited_share":')"""
-        ),
-        _with_rounds,
-        execute("ALTER TABLE visits RENAME TO batches"),
-        execute("ALTER TABLE batches RENAME COLUMN array TO stack"),
-        lambda connection: jobs.create(connection, checkfirst=True),
-        lambda connection: with_trims(connection, trials, jobs),
-        lambda connection: with_syncs(connection, trials),
-        no_change,  # the first with views
-        _with_readings_once,
-    ),
     views=views_of_journal(),
     stranger="name the folder of a run",
     newer="use the newer program, or start a new run with `--fresh`",
+    before="read it with that commit, or start a new run with `--fresh`",
 )
 
 

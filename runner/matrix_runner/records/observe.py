@@ -141,11 +141,9 @@ def read_progress(folder: RunFolder, since: datetime | None = None) -> Progress:
         names = dict(_rows(connection, sa.select(cells.c.id, _start(cells.c.name))))
         found = progress_by_cell(names, _rows(connection, _BY_CELL))
         now = since.isoformat(timespec="milliseconds") if since else ""
-        active = sa.select(begun.c.cell, _round(connection, begun), begun.c.attempt, begun.c.started)
+        active = sa.select(begun.c.cell, begun.c.round, begun.c.attempt, begun.c.started)
         active = active.where(begun.c.started >= now).order_by(begun.c.started)
-        last = sa.select(
-            trials.c.cell, _round(connection, trials), trials.c.outcome, trials.c.started, trials.c.seconds
-        )
+        last = sa.select(trials.c.cell, trials.c.round, trials.c.outcome, trials.c.started, trials.c.seconds)
         last = last.order_by(trials.c.id.desc())
         return replace(
             found,
@@ -171,23 +169,21 @@ _BY_CELL = sa.select(trials.c.cell, trials.c.outcome, sa.func.count(), sa.func.m
 
 @contextmanager
 def _reading(journal: Path) -> Iterator[sa.Connection | None]:
-    """Open a journal of any version while another process writes it. Yield None if it does not exist yet."""
+    """Open a journal while another process writes it. Yield None if it does not exist yet."""
     if not journal.exists():
         yield None
         return
     engine = sqlite_reader(journal, JOURNAL.tables.tables)
     try:
         with translate_errors(journal), engine.connect() as connection, connection.begin():
-            yield connection if sa.inspect(connection).has_table(trials.name) else None
+            if sa.inspect(connection).get_table_names():
+                JOURNAL.understood(connection, journal)
+                yield connection
+            else:
+                yield None
     finally:
         engine.dispose()
 
 
 def _rows(connection: sa.Connection, query: sa.Executable) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in connection.execute(query)]
-
-
-def _round(connection: sa.Connection, table: sa.Table) -> sa.ColumnElement[Any]:
-    """Return the column of the round. It has another name in a journal that was not migrated yet."""
-    columns = {column["name"] for column in sa.inspect(connection).get_columns(table.name)}
-    return table.c.round if table.c.round.name in columns else sa.column("block")

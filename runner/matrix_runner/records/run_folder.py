@@ -15,7 +15,7 @@ from hashlib import blake2b
 from itertools import count
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import AwareDatetime, BaseModel, Field, ValidationError, model_validator
 
@@ -74,7 +74,7 @@ class UnusableManifest(BadInput):
 
 
 class Manifest(BaseModel, frozen=True, extra="forbid"):
-    format: Literal[2, 3] = 3
+    format: Literal[3] = 3
     id: str = Field(default="", description="unique id of this run; see `identity`")
     matrix: str = Field(description="name of the matrix")
     fingerprint: str = Field(description="equal fingerprints: one run may continue the other")
@@ -123,13 +123,6 @@ class Manifest(BaseModel, frozen=True, extra="forbid"):
     finished: bool = False
     exit: int | None = Field(default=None, description="exit code at the end")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _rename(cls, content: Any) -> Any:
-        if isinstance(content, dict) and "made_up" in content:
-            return {"synthetic" if name == "made_up" else name: value for name, value in content.items()}
-        return content
-
     @model_validator(mode="after")
     def _check_rule(self) -> Manifest:
         check_rule(self.confidence, self.until, self.least, self.most)
@@ -137,7 +130,7 @@ class Manifest(BaseModel, frozen=True, extra="forbid"):
 
     @property
     def identity(self) -> str:
-        """Return its id in a store. Runs of format 2 have no id, so derive it from their content."""
+        """Return its id in a store. A manifest without an id has one of its content."""
         named = (self.matrix, self.machine, self.fingerprint, self.started, self.host.hostname, *self.command)
         return self.id or blake2b("\0".join(map(str, named)).encode(), digest_size=8).hexdigest()
 

@@ -17,7 +17,7 @@ import orjson
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateTable
 
-from matrix_runner.base.errors import HarnessBroken, MatrixError
+from matrix_runner.base.errors import Damaged, HarnessBroken
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.journal_tables import (
     JOB_COLUMNS,
@@ -70,7 +70,7 @@ def salvage(journal: Path) -> Salvaged:
         for suffix in ("", "-wal"):
             with suppress(FileNotFoundError, IsADirectoryError, shutil.SpecialFileError):
                 shutil.copyfile(f"{journal}{suffix}", f"{copy}{suffix}")
-        with suppress(MatrixError):  # migrate an older journal whose pages are whole
+        with suppress(Damaged, HarnessBroken):  # refuses a journal of another version
             Journal.existing(copy).close()
         try:
             with suppress(sqlite3.Error):  # the other tables may be readable
@@ -112,8 +112,6 @@ class _Known(dict[str, "tuple[Reading, ...]"]):
     missing = False
 
     def __missing__(self, digest: str) -> tuple[Reading, ...]:
-        if digest.startswith("["):  # an older journal, too damaged to be migrated
-            return readings_of(("", digest))[1]
         self.missing = True
         return ()
 
@@ -132,8 +130,7 @@ class _Reader:
         self._names = {bytes(name).decode(errors="replace") for (name,) in found}
         cells = {cell.id: cell for cell in self._read("cells", _CELL, _cell)}
         trials: dict[tuple[str, int], Trial] = {}
-        has_readings = "readings" in self._names  # older journals have not
-        known = _Known(self._read("readings", ("digest", "content"), readings_of) if has_readings else ())
+        known = _Known(self._read("readings", ("digest", "content"), readings_of))
         for trial in self._read("trials", TRIAL_COLUMNS, lambda row: trial_of(row, known)):
             if trial.cell in cells and (trial.cell, trial.round) not in trials:
                 trials[trial.cell, trial.round] = trial

@@ -135,22 +135,11 @@ class SharedStore(Database):
         )
         reader = sqlite_reader(address.file, _NAMES, OF_STORE) if address.file and fixed else None
         store = cls(reader or _engine(address), address, fixed=fixed)
-        version = tables.SHARED.version
+        if not fixed:
+            return store._prepared()
         with store._closed_on_error(), store._transaction() as connection:
-            if fixed or sa.inspect(connection).get_table_names():
-                version = tables.SHARED.understood(connection, str(address))
-        if fixed and version < tables.SHARED.version:
-            return store._in_memory()._prepared()
-        return store if fixed else store._prepared()
-
-    def _in_memory(self) -> Self:
-        """Return a copy that can be migrated, and close this one."""
-        copy = type(self)(memory_engine(), self.address, fixed=True)
-        with self._closed_on_error(), self._engine.connect() as read, copy._engine.connect() as written:
-            source, target = (cast("Any", one.connection.driver_connection) for one in (read, written))
-            source.backup(target)
-        self.close()
-        return copy
+            tables.SHARED.understood(connection, str(address))
+        return store
 
     def _prepared(self) -> Self:
         with self._closed_on_error(), self._transaction(immediate=True) as connection:

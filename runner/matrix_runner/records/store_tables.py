@@ -10,14 +10,8 @@ from sqlalchemy.exc import ArgumentError
 
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.text import without_passwords
-from matrix_runner.records.databases import Versioned, keys, no_change, optional, required
-from matrix_runner.records.journal_tables import (
-    direction_columns,
-    latency_columns,
-    sync_columns,
-    with_syncs,
-    with_trims,
-)
+from matrix_runner.records.databases import Versioned, keys, optional, required
+from matrix_runner.records.journal_tables import direction_columns, latency_columns, sync_columns
 from matrix_runner.records.views import views_of_store
 
 VARIABLE = "MATRIX_STORE"  # the option `--store` takes precedence
@@ -77,7 +71,7 @@ def _unusable(text: str, why: str) -> BadInput:
 
 tables = MetaData()
 
-meta = Table("store", tables, *keys(key=String), *required(value=Text))  # not `meta`, which identifies a journal
+meta = Table("meta", tables, *keys(key=String), *required(value=Text))
 
 runs = Table(
     "runs",
@@ -148,17 +142,9 @@ SHARED = Versioned(
     "shared store",
     tables,
     meta,
-    oldest=7,
-    steps=(
-        lambda connection: jobs.create(connection, checkfirst=True),
-        lambda connection: with_trims(connection, trials, latencies, jobs),
-        lambda connection: with_syncs(connection, trials),
-        no_change,  # the first with views
-        lambda connection: with_syncs(connection, trials, latencies, jobs),
-    ),
     views=views_of_store(),
     stranger="name another file or database with `--store`; an empty one becomes a store",
-    older="name another file or database with `--store`, or move the file away; the next command fills a new store "
-    "from the journals of the runs below `--results`",
+    before="move it away, or name another with `--store`; the next command fills a new store from the journals of the "
+    "runs below `--results`",
     newer="use the newer program, or name another store with `--store`; the journals of the runs have the same trials",
 )

@@ -17,6 +17,7 @@ from matrix_runner.language.metrics import DECIMALS
 from matrix_runner.language.pts import PtsWorkload
 from matrix_runner.language.replay import ReplayWorkload
 from matrix_runner.language.sync_workload import SyncWorkload
+from matrix_runner.language.workload import NO_MODEL_OF_TRIMS
 from matrix_runner.machines.base import Machine, Rig, RigLost, Step, StepResult
 from matrix_runner.records.counters import (
     FULL,
@@ -42,7 +43,6 @@ from matrix_runner.scripts.cell import (
 )
 from matrix_runner.scripts.replay import NAME as TRACE
 from matrix_runner.simdisks.server import overload_of
-from matrix_runner.space.size_checks import NO_MODEL_OF_TRIMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -8,15 +8,11 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from matrix_runner.decide.estimate import Pace, building_of, laid_out, most_bytes_of, resync_of, seconds_of
-from matrix_runner.language.pts import PtsWorkload
-from matrix_runner.language.sync_workload import SyncWorkload
-from matrix_runner.records.pts_output import WRITTEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from matrix_runner.hosts.disk_ledger import WriteBudget
-    from matrix_runner.records.fio_output import Figures
     from matrix_runner.records.record import Trial
     from matrix_runner.space.space import Cell, Stack
 
@@ -116,10 +112,9 @@ class Spending:
         if trial.figures is None:
             self._written += 0.0 if taken else self.of_cell(cell).written
             return
-        written = _written(trial.figures, cell)
-        if isinstance(cell.work, PtsWorkload):  # its figures are those of the last rounds
-            written = float(trial.notes.get(WRITTEN, 0)) + cell.work.moved(cell.span)
-        cost = Cost(trial.seconds, written)
+        counted = trial.figures.write.bytes if trial.figures.write else 0
+        recorded = cell.work.recorded_bytes(cell.span, counted, trial.figures.runtime, trial.notes)
+        cost = Cost(trial.seconds, recorded + laid_out(cell))
         if self._write_budget:
             self._write_budget.end_trial(cost.written)
         self._cell_costs[trial.cell] = cost  # shares the text of the id with other records
@@ -145,12 +140,3 @@ class Spending:
         if self._write_budget and not self._write_budget.can_afford(cost.written):
             return False
         return not self.is_limited or cost.within(self.left)
-
-
-def _written(figures: Figures, cell: Cell) -> float:
-    """Return the bytes of a trial, with the ramp, which fio excludes, the laid-out files and those of a sync."""
-    work = cell.work
-    counted = figures.write.bytes if figures.write else 0
-    ramp = 1 + work.ramp / figures.runtime if figures.runtime else 1.0
-    synced = work.synced if isinstance(work, SyncWorkload) else 0
-    return counted * ramp + laid_out(cell) + synced

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
 from matrix_runner.decide.costs import COSTS, EMULATED, Costs, flushed_write, likeness, mkfs_writes, rate, sequential
-from matrix_runner.language.sync_workload import SyncWorkload
 from matrix_runner.machines.base import ForecastsCost, Machine, Preparation, RigSpec
 from matrix_runner.simdisks.disk import slow_of
 from matrix_runner.space.layouts import levels
@@ -86,10 +85,12 @@ def seconds_of(cell: Cell, pace: Pace) -> float:
         overhead = costs.trial + (costs.files if cell.files else 0.0) + _draining(cell, pace)
     if not costs.waits:
         return overhead
-    if isinstance(work, SyncWorkload):
-        return overhead + work.seconds(_of_member(cell.stack, pace)) * pace.slow
     moved = work.moved(cell.span)
-    return overhead + (work.timed(cell.span) + (moved / _rate(cell.stack, work, pace) if moved else 0.0)) * pace.slow
+    return overhead + (_seconds(cell, pace) + (moved / _rate(cell.stack, work, pace) if moved else 0.0)) * pace.slow
+
+
+def _seconds(cell: Cell, pace: Pace) -> float:
+    return cell.work.seconds(cell.span, lambda: _of_member(cell.stack, pace))
 
 
 def _of_member(stack: Stack, pace: Pace) -> float:
@@ -129,8 +130,6 @@ def most_bytes_of(cell: Cell, pace: Pace) -> int:
     """Estimate the most bytes that one trial writes. Budgets must also hold on disks that are faster than expected."""
     work = cell.work
     most = _recorded_rate(work, pace) or _FAST
-    if isinstance(work, SyncWorkload):
-        return int(work.synced + work.longest * most * work.write_share)
     if not work.is_timed:
         return bytes_of(cell, pace)
     return int(work.time_limit(cell.span) * most * work.write_share + work.written(cell.span))
@@ -138,10 +137,7 @@ def most_bytes_of(cell: Cell, pace: Pace) -> int:
 
 def _written(cell: Cell, pace: Pace) -> float:
     work = cell.work
-    if isinstance(work, SyncWorkload):
-        seconds = work.seconds(_of_member(cell.stack, pace))
-        return work.synced + (seconds * _rate(cell.stack, work, pace) * work.write_share if work.write_share else 0.0)
-    timed = work.timed(cell.span) * _rate(cell.stack, work, pace) if work.is_timed else 0.0
+    timed = _seconds(cell, pace) * _rate(cell.stack, work, pace) if work.is_timed else 0.0
     return timed * work.write_share + work.written(cell.span)
 
 
@@ -209,7 +205,7 @@ def _batch(
         seconds = sum(times for _, times in sets) * pace.costs.lay_out + laid / _sequential(stack, pace) * pace.slow
     alike = likeness(stack, pace.costs)
     for cell, count in groups:  # tunables do not change the cost of a cell
-        own = cell.id if pace.cells else stack.key if isinstance(cell.workload.value, SyncWorkload) else ""
+        own = cell.id if pace.cells else stack.key if cell.workload.value.needs_array else ""
         key = (alike, cell.workload.digest, own)
         if (cost := known.get(key)) is None:
             cost = known[key] = seconds_of(cell, pace), bytes_of(cell, pace)

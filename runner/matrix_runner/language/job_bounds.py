@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Self, cast
 
 from matrix_runner.base.quantities import format_size
 from matrix_runner.language.fio_bounds import JobBound, Values, bound_of
@@ -11,7 +11,7 @@ from matrix_runner.language.fio_options import SYNCHRONOUS, FileSet
 from matrix_runner.language.fio_values import TRIMS, file_names
 from matrix_runner.language.job_file import Sections, effective, is_global, on_target, reported_names
 from matrix_runner.language.metrics import FLUSH, sides_of_kind
-from matrix_runner.language.workload import Workload
+from matrix_runner.language.workload import NO_MODEL_OF_TRIMS, Workload
 from matrix_runner.layers import Problem
 
 _MOST_JOBS = 4096
@@ -91,7 +91,7 @@ class JobWorkload(Workload):
         return {"": every, **{name: every if is_grouped else sides[name] for name in self.job_names}}
 
     @classmethod
-    def of(cls, sections: Sections, jobs: tuple[JobBound, ...], *, in_files: bool) -> JobWorkload:
+    def of(cls, sections: Sections, jobs: tuple[JobBound, ...], *, in_files: bool) -> Self:
         lines = on_target(sections, in_files=in_files)
         random = any(job.kind.startswith("rand") for job in jobs)
         share = max(job.write_share for job in jobs)
@@ -112,9 +112,8 @@ class JobWorkload(Workload):
             "direct": all(job.direct for job in jobs),
             "new": in_files,
         }
-        return cls.model_construct(
-            **values, sections=lines, in_files=in_files, jobs=jobs, reported=reported_names(sections)
-        )
+        own: dict[str, Any] = {"in_files": in_files, "jobs": jobs, "reported": reported_names(sections)}
+        return cast("Self", cls.model_construct(**values, sections=lines, **own))
 
     def content(self) -> Any:
         return self.sections
@@ -148,6 +147,9 @@ class JobWorkload(Workload):
     @property
     def trims(self) -> bool:
         return any("trim" in job.kind for job in self.jobs)
+
+    def trim_problem(self, why: str) -> Problem:
+        return Problem("job", why or NO_MODEL_OF_TRIMS)
 
     @property
     def pauses(self) -> bool:

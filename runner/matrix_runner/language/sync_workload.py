@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from matrix_runner.base.model import Model
 from matrix_runner.language.workload import Workload
-from matrix_runner.layers import Problem
-from matrix_runner.layers.redundancy import Action, SyncTarget
+from matrix_runner.layers import Layer, Problem
+from matrix_runner.layers.redundancy import Action, SyncTarget, sync_target, why_not
+
+if TYPE_CHECKING:
+    from matrix_runner.layers.geometry import Below
 
 #: Bytes per second that a sync has at least: the kernel's default of sync_speed_min is 1000 KiB/s.
 LEAST_RATE = 10**6
@@ -45,8 +48,17 @@ class SyncWorkload(Workload):
         values: dict[str, Any] = {"rw": "read"} if under is None else dict(under)
         return cls.model_construct(**values, sync_action=action, alone=under is None)
 
-    def onto(self, target: SyncTarget | None) -> SyncWorkload:
-        return self.model_copy(update={"target": target or SyncTarget(0, 0, 0)})
+    @property
+    def needs_array(self) -> bool:
+        return True
+
+    def onto(self, layers: Iterable[tuple[Layer, Below]]) -> Workload:
+        return self.model_copy(update={"target": sync_target(layers) or SyncTarget(0, 0, 0)})
+
+    def why_impossible(self, layers: tuple[Layer, ...], *, has_faults: bool) -> Problem | None:
+        faulty = f"a {self.sync_action} needs disks that do not fail; exclude `faults`" if has_faults else ""
+        why = faulty or why_not(layers, self.sync_action)
+        return Problem("sync_action", why) if why else None
 
     def content(self) -> Any:
         own = {"sync_action", "alone", "target"}
@@ -87,32 +99,40 @@ class SyncWorkload(Workload):
     def lays_out(self) -> bool:
         return not self.alone and super().lays_out
 
-    def moved(self, span: int) -> int:  # noqa: ARG002 - the end of the sync ends it
+    @property
+    def in_flight(self) -> int | None:
+        return None  # the array has requests of its own
+
+    @property
+    def is_timed(self) -> bool:
+        return True  # the end of the sync ends it
+
+    def moved(self, span: int) -> int:  # noqa: ARG002
         return 0
 
     def passed(self, span: int) -> int:  # noqa: ARG002
-        return int(self.target.walked) if self.target else 0
+        return 0
 
     def requests(self, span: int) -> float:  # noqa: ARG002
         return 0.0
 
-    @property
-    def synced(self) -> int:
+    def written(self, span: int) -> float:  # noqa: ARG002
         """Return the most bytes that the sync itself writes."""
-        return int(self.target.written(self.sync_action)) if self.target else 0
+        return float(self.target.written(self.sync_action)) if self.target else 0.0
 
-    def seconds(self, rate: float) -> float:
-        """Estimate how long it takes. `rate`: bytes per second of one member."""
-        member = self.target.member if self.target else 0
-        return member / (min(rate, MOST_RATE) * (1 if self.alone else _SHARED))
+    def recorded_bytes(self, span: int, counted: int, runtime: float, notes: Mapping[str, str]) -> float:
+        return super().recorded_bytes(span, counted, runtime, notes) + self.written(span)
 
-    @property
-    def longest(self) -> float:
-        return self.passed(0) / LEAST_RATE
+    def seconds(self, span: int, member: Callable[[], float]) -> float:  # noqa: ARG002
+        size = self.target.member if self.target else 0
+        return size / (min(member(), MOST_RATE) * (1 if self.alone else _SHARED))
+
+    def time_limit(self, span: int = 0) -> float:  # noqa: ARG002
+        return self.target.walked / LEAST_RATE if self.target else 0.0
 
     @property
     def patience(self) -> float:
-        return self.longest + _GRACE
+        return self.time_limit() + _GRACE
 
     def beside(self) -> Workload:
         """Return the workload that fio runs: longer than the sync, which ends it."""

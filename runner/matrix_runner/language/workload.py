@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import ceil, floor
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
@@ -18,7 +18,10 @@ from matrix_runner.language.fio_bounds import JobBound, Values, bound_of
 from matrix_runner.language.fio_options import DEFAULT_SIZE, SYNCHRONOUS, FileSet, OpenValue, Steady, refused
 from matrix_runner.language.fio_values import MIXED, TRIMS, Option, option_name, option_text
 from matrix_runner.language.metrics import FLUSH, sides_of_kind
-from matrix_runner.layers import Problem
+from matrix_runner.layers import Layer, Problem
+
+if TYPE_CHECKING:
+    from matrix_runner.layers.geometry import Below
 
 DEFAULT_RUNTIME = 10.0
 #: fio's engines that work on devices and on files.
@@ -59,6 +62,9 @@ def _engine(value: object) -> object:
     return value
 
 
+NO_MODEL_OF_TRIMS = (
+    "models of disks know no trims without `ageing:`, so the figures would be meaningless; remove `model:`"
+)
 POINTS = 100  # number of places of a profile over positions, evenly spaced
 MOST_LOGGED = 1_000_000  # a profile logs every request, in fio's memory
 #: Seconds over which a profile over time averages, and the value for work of less than ten times as long.
@@ -213,6 +219,10 @@ class Workload(Model):
     def verifies(self) -> bool:
         return self.bound.verifies
 
+    def trim_problem(self, why: str) -> Problem:
+        """Return why its trims are impossible; `why`: the reason of a layer, empty if a model of a disk knows none."""
+        return Problem("rw" if self.rw in TRIMS else "fio.trim_percentage", why or NO_MODEL_OF_TRIMS)
+
     def problems(self) -> Iterator[Problem]:
         if (problem := self.unaligned(512)) is not None:
             yield problem
@@ -268,6 +278,10 @@ class Workload(Model):
         """Return the seconds that do not depend on the speed of the disks."""
         return self.ramp + self.bound.delay + self.bound.seconds(self.touched(span))
 
+    def seconds(self, span: int, member: Callable[[], float]) -> float:  # noqa: ARG002
+        """Return the same seconds on a stack; `member`: bytes per second at which a member of its array is written."""
+        return self.timed(span)
+
     def time_limit(self, span: int) -> float:
         """Return the same seconds, for work of an unknown length at most."""
         return self.timed(span)
@@ -290,6 +304,10 @@ class Workload(Model):
         """Return the bytes that all jobs write; 0 if time ends them."""
         return self.bound.written(self.touched(span))
 
+    def recorded_bytes(self, span: int, counted: int, runtime: float, notes: Mapping[str, str]) -> float:  # noqa: ARG002
+        """Return the bytes that a trial wrote. fio counted some of them in `runtime`, without the ramp."""
+        return counted * (1 + self.ramp / runtime if runtime else 1.0)
+
     def passed(self, span: int) -> int:
         """Return the bytes that heads pass over, with those that are skipped."""
         once = self.touched(span)
@@ -307,6 +325,23 @@ class Workload(Model):
     def phases(self) -> Mapping[str, int]:
         """Return which jobs run one after another: the phase of each by its name. Without entries, there is one."""
         return {}
+
+    @property
+    def in_flight(self) -> int | None:
+        """Return the requests under way at a time; None if it is unknown."""
+        return self.iodepth * self.numjobs if self.direct else None
+
+    @property
+    def needs_array(self) -> bool:
+        """Return whether its size is that of an array of the stack."""
+        return False
+
+    def onto(self, layers: Iterable[tuple[Layer, Below]]) -> Workload:  # noqa: ARG002
+        """Return the work on a stack, whose layers come with what is below each."""
+        return self
+
+    def why_impossible(self, layers: tuple[Layer, ...], *, has_faults: bool) -> Problem | None:  # noqa: ARG002
+        return None
 
     @property
     def uses_files(self) -> bool:

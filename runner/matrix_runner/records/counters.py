@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from matrix_runner.base.text import lines_of
 from matrix_runner.language.metrics import DECIMALS
-from matrix_runner.language.sync_workload import SyncWorkload
 from matrix_runner.records.fio_output import Figures, csv_text
 
 if TYPE_CHECKING:
@@ -326,7 +325,7 @@ def notes(
             disks=beside.disks,
             processors=beside.processors,
             fio=(figures.cpu_usr + figures.cpu_sys) / 100,
-            in_flight=in_flight(work),
+            in_flight=work.in_flight,
             buses=buses,
             host_limited=host_limited,
         )
@@ -334,12 +333,6 @@ def notes(
     shares = {"evenness": evenness(beside.disks, spares), "iowait": beside.processors.shares.get("iowait", 0.0)}
     written = {name: f"{share:.{DECIMALS[name]}f}" for name, share in shares.items() if share is not None}
     return {**written, "bottleneck": found}
-
-
-def in_flight(work: Workload) -> int | None:
-    if isinstance(work, SyncWorkload):
-        return None  # the array has requests of its own
-    return work.iodepth * work.numjobs if work.direct else None
 
 
 def buses(declared: Sequence[Disk], done: Sequence[Report], seconds: float) -> tuple[Bus, ...]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from matrix_runner.base.text import lines_of
+from matrix_runner.language.pts import WRITTEN
 from matrix_runner.records.fio_output import Figures, FioFailed, csv_text, figures_of, jobs_of
 from matrix_runner.statistics.steady import WINDOW, Window, last_window
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from matrix_runner.language.pts import Figure, PtsWorkload
 
 ROUNDS = "rounds.csv"
-WRITTEN = "written_in_rounds"  # the note with the bytes of all rounds
 #: Columns of the table after round, job and whether the round is one of the last five.
 MEASURES = ("iops", "bw", "lat_mean", "lat_max")
 COLUMNS = ("round", "job", "in_window", *MEASURES)

@@ -9,14 +9,12 @@ from matrix_runner.language.axes import constructed
 from matrix_runner.language.slow import problems as slow_problems
 from matrix_runner.language.sync_workload import SyncWorkload
 from matrix_runner.language.workload import Workload
-from matrix_runner.layers.redundancy import why_not
 from matrix_runner.space.layouts import place_of
 from matrix_runner.space.variants import Coords, Variant, choices, digest, label_of, texts
 
 if TYPE_CHECKING:
     from matrix_runner.language.yaml_source import Path
     from matrix_runner.space.layouts import Findings
-    from matrix_runner.space.space import Stack
 
 _ACTION, _UNDER = "sync_action", "under."
 
@@ -66,9 +64,3 @@ class RebuildVariants:
             if not problems:
                 label = "/".join(filter(None, (self._name, label_of(coords, self._several))))
                 yield Variant(work, coords, label, digest(work.content()))
-
-
-def why_impossible(stack: Stack, work: SyncWorkload) -> str:
-    if stack.faults:
-        return f"a {work.sync_action} needs disks that do not fail; exclude `faults`"
-    return why_not(stack.layers.value, work.sync_action)

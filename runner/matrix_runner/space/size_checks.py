@@ -9,16 +9,11 @@ from typing import TYPE_CHECKING
 
 from matrix_runner.base.quantities import format_size, format_time
 from matrix_runner.language.axes import written
-from matrix_runner.language.fio_values import TRIMS
-from matrix_runner.language.job_bounds import JobWorkload
-from matrix_runner.language.pts import PtsWorkload
-from matrix_runner.language.sync_workload import SyncWorkload
 from matrix_runner.language.tune import split
 from matrix_runner.layers import Md, Problem
 from matrix_runner.layers.md import PARITY
 from matrix_runner.space.layouts import Findings, Layers, place_of, top_of
 from matrix_runner.space.notes import few
-from matrix_runner.space.rebuild_variants import why_impossible
 from matrix_runner.space.select import Ruled, values_of
 from matrix_runner.space.variants import Coords, Variant, choices
 
@@ -32,14 +27,6 @@ _PAGE = 4096
 _GIB = 2**30
 #: Memory for the kernel and the tools. Without it the machine runs into the OOM killer or a panic.
 _REST = 192 * 1024 * 1024
-
-
-NO_AGEING = "the model of the disk has no `ageing:`; use `model: ageing-ssd`, add `ageing:`, or remove `model:`"
-NO_MODEL_OF_TRIMS = (
-    "models of disks know no trims without `ageing:`, so the figures would be meaningless; remove `model:`"
-)
-
-_NO_PURGE = "a test of SNIA begins with a purge, which discards the device"
 
 
 def check_stripe_caches(space: Space, ruled: Ruled, findings: Findings) -> None:
@@ -73,7 +60,7 @@ def _count_cached_devices(stack: Layers) -> int:
 def find_flaws(space: Space, findings: Findings) -> list[Flaw]:
     ruled = Ruled.of(space.matrix, values_of(space))
     _check_fit(space, ruled, findings)
-    _check_syncs(space, ruled, findings)
+    _check_possible(space, ruled, findings)
     _check_faults(space, findings)
     check_stripe_caches(space, ruled, findings)
     flaws = [*findings.flaws, *(flaw for coords, flaw in findings.impossible if not ruled.out(coords))]
@@ -97,17 +84,14 @@ def _check_fit(space: Space, ruled: Ruled, findings: Findings) -> None:
         findings.flaw(("workloads", name, *field.split(".")), f"does not fit on {where}: {found[0][1]}")
 
 
-def _check_syncs(space: Space, ruled: Ruled, findings: Findings) -> None:
-    found: dict[tuple[str, str], list[str]] = {}
-    for stack, workload in itertools.chain.from_iterable(
-        ((stack, workload) for workload in stack.workloads) for stack in space.stacks
-    ):
-        work = workload.value
-        why = why_impossible(stack, work) if isinstance(work, SyncWorkload) else ""
+def _check_possible(space: Space, ruled: Ruled, findings: Findings) -> None:
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for stack, workload in ((where, one) for where in space.stacks for one in where.workloads):
+        why = workload.value.why_impossible(stack.layers.value, has_faults=bool(stack.faults))
         if why and not all(ruled.out(coords) for coords in spellings(stack, workload)):
-            found.setdefault((dict(workload.coords)["workload"], why), []).append(stack.label)
-    for (name, why), labels in found.items():
-        findings.flaw(("workloads", name, "sync_action"), f"impossible on {few(labels)}: {why}")
+            found.setdefault((dict(workload.coords)["workload"], why.field, why.message), []).append(stack.label)
+    for (name, field, message), labels in found.items():
+        findings.flaw(("workloads", name, field), f"impossible on {few(labels)}: {message}")
 
 
 def _trim_problem(work: Workload, stack: Stack, matrix: Matrix) -> Problem | None:
@@ -115,12 +99,9 @@ def _trim_problem(work: Workload, stack: Stack, matrix: Matrix) -> Problem | Non
     if not work.trims:
         return None
     why = next((why for layer in stack.layers.value if (why := layer.why_no_trims)), "")
-    if not why and not matrix.needs and any(disk.physics and not disk.physics.ages for disk in matrix.every_disk()):
-        why = NO_AGEING if isinstance(work, PtsWorkload) else NO_MODEL_OF_TRIMS
-    if isinstance(work, PtsWorkload):
-        return Problem("preset", f"{_NO_PURGE}: {why}") if why else None
-    field = "job" if isinstance(work, JobWorkload) else "rw" if work.rw in TRIMS else "fio.trim_percentage"
-    return Problem(field, why) if why else None
+    if why or (not matrix.needs and any(disk.physics and not disk.physics.ages for disk in matrix.every_disk())):
+        return work.trim_problem(why)
+    return None
 
 
 def _check_faults(space: Space, findings: Findings) -> None:

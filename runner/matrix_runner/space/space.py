@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from matrix_runner.language.axes import constructed, written
 from matrix_runner.language.disks import UNNAMED
-from matrix_runner.language.sync_workload import SyncWorkload
 from matrix_runner.language.tune import Tune, clashes, exclusive, impossible, meaningless, used
 from matrix_runner.language.yaml_source import Flaw, Path
 from matrix_runner.layers import Fs
 from matrix_runner.layers.geometry import Below, losses_of
-from matrix_runner.layers.redundancy import sync_target
 from matrix_runner.simdisks.disk import slow_of
 from matrix_runner.space.effects import idle_tunables
 from matrix_runner.space.layouts import (
@@ -95,10 +93,7 @@ class Cell:
     @property
     def work(self) -> Workload:
         """Return the workload on this stack. The sizes of a rebuild depend on the stack."""
-        work, stack = self.workload.value, self.stack
-        if not isinstance(work, SyncWorkload):
-            return work
-        return work.onto(sync_target(levels(stack.layers.value, stack.disks)))
+        return self.workload.value.onto(levels(self.stack.layers.value, self.stack.disks))
 
     @property
     def files(self) -> FileSet | None:

@@ -13,7 +13,6 @@ from matrix_runner.records.counters import (
     TrialUse,
     buses,
     count_cache_flushes,
-    in_flight,
     notes,
     observe_use,
     split_counters,
@@ -147,8 +146,8 @@ def test_a_busy_host_without_a_loss_leaves_no_mark(seen: TrialUse | None) -> Non
 
 
 def test_the_cache_decides_what_is_under_way_of_buffered_work() -> None:
-    assert in_flight(WORK) == 16
-    assert in_flight(WORK.model_copy(update={"direct": False})) is None
+    assert WORK.in_flight == 16
+    assert WORK.model_copy(update={"direct": False}).in_flight is None
 
 
 def test_what_moves_over_a_link_is_what_its_disks_move() -> None:

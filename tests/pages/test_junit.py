@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from junitparser import JUnitXml
 from lxml import etree
 
-from matrix_runner.pages.junit import junit, split_name, strip_illegal
+from matrix_runner.pages.junit import junit, strip_illegal
 from matrix_runner.records.record import Outcome
 from tests.pages import samples
 from tests.pages.samples import RUN, SYNTHETIC
@@ -45,19 +45,6 @@ def test_a_case_is_named_by_its_stack_and_its_work() -> None:
         ("sweep.single", "oltp trial 1", "1.235"),
     ]
     assert len(set(cases)) == 5
-
-
-@pytest.mark.parametrize(
-    ("name", "axes", "parts"),
-    [
-        ("striped/chunk=1/tuned/read/bs=4", {"workload": "read"}, ("striped/chunk=1/tuned", "read/bs=4")),
-        ("read/read", {"workload": "read"}, ("read", "read")),
-        ("striped/other/bs=4", {}, ("striped", "other/bs=4")),
-        ("single", {"workload": "x"}, ("single", "")),
-    ],
-)
-def test_a_name_is_parted_before_the_workload(name: str, axes: dict[str, str], parts: tuple[str, str]) -> None:
-    assert split_name(name, axes) == parts
 
 
 def test_properties_of_a_cell_are_its_id_its_axes_and_its_means() -> None:

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from matrix_runner.answers.knee import Knee
     from matrix_runner.answers.verdicts import Judgement
     from matrix_runner.records.fio_output import Direction, Figures
-    from matrix_runner.records.record import CellRow
 
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
@@ -90,34 +89,16 @@ def strip_illegal(text: str) -> str:
     return _ILLEGAL.sub("", _COLOURS.sub("", text))
 
 
-def split_name(name: str, axes: Mapping[str, str]) -> tuple[str, str]:
-    """Split a cell's name into its stack and its work: before the workload's part, else after the first part."""
-    parts = name.split("/")
-    workload = axes.get("workload")
-    at = parts.index(workload, 1) if workload in parts[1:] else 1
-    return "/".join(parts[:at]), "/".join(parts[at:])
-
-
-def place_of(cell: CellRow) -> tuple[str, str]:
-    """Return the names of its layout and workload."""
-    layout, workload = (cell.axes.get(name) for name in ("layout", "workload"))
-    if layout is None or workload is None:
-        where, what = split_name(cell.name, cell.axes)
-        return where if layout is None else layout, what if workload is None else workload
-    return layout, workload
-
-
 def _suite(recorded: RunData, summary: CellSummary, tails: Tails) -> TestSuite:
     cell, trials = summary.cell, recorded.by_cell[summary.cell.id]
     properties = Properties()  # type: ignore[no-untyped-call]
     pairs = _cell_properties(recorded, summary)
     put_below(properties, [Property(strip_illegal(name), strip_illegal(value)) for name, value in pairs])
-    where, what = split_name(cell.name, cell.axes)
     # Dots separate packages, so a value such as 0.5 must not have one.
-    classname = strip_illegal(".".join(part.replace(".", "_") for part in (recorded.matrix, *where.split("/"))))
+    classname = strip_illegal(".".join(part.replace(".", "_") for part in (recorded.matrix, *cell.setting.split("/"))))
     suite = _filled_suite(
         with_marks(recorded, f"{recorded.matrix} on {recorded.machine}: {cell.name}"),
-        [properties, *(_case(classname, what, trial, tails) for trial in trials)],
+        [properties, *(_case(classname, cell.work, trial, tails) for trial in trials)],
         tests=len(trials),
         failures=_count(trials, Outcome.CORRUPT),
         errors=_count(trials, Outcome.BROKEN),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from junitparser import Error, Failure, Properties, Property, Skipped, TestCase, TestSuite
 
-from matrix_runner.pages.junit import document, put_below, split_name, strip_illegal, with_marks
+from matrix_runner.pages.junit import document, put_below, strip_illegal, with_marks
 from matrix_runner.records.record import Outcome
 
 if TYPE_CHECKING:
@@ -21,11 +22,12 @@ if TYPE_CHECKING:
 #: With more trials, a test case is a cell.
 MOST_CASES = 10_000
 _SHOWN = 20  # reasons of one cell
+_setting = attrgetter("setting")
 
 
 def junit_of_cells(recorded: RunData) -> bytes:
     cells = [cell for cell in recorded.cells if recorded.by_cell[cell.id]]
-    cells.sort(key=_stack_of)
+    cells.sort(key=_setting)
     trials = recorded.trials
     counts = {
         "tests": len(cells) + len(recorded.judgements) + len(recorded.knees),
@@ -34,12 +36,8 @@ def junit_of_cells(recorded: RunData) -> bytes:
         "errors": len({one.cell for one in trials if one.outcome is Outcome.BROKEN}),
         "time": round(sum(one.seconds for one in trials), 3),
     }
-    suites = (_suite(recorded, stack, list(several)) for stack, several in groupby(cells, _stack_of))
+    suites = (_suite(recorded, stack, list(several)) for stack, several in groupby(cells, _setting))
     return document(recorded, counts, suites)
-
-
-def _stack_of(cell: CellRow) -> str:
-    return split_name(cell.name, cell.axes)[0]
 
 
 def _suite(recorded: RunData, stack: str, cells: Sequence[CellRow]) -> TestSuite:
@@ -65,7 +63,7 @@ def _cases(
 ) -> Iterator[TestCase]:
     for cell in cells:
         seconds = sum(trial.seconds for trial in recorded.by_cell[cell.id])
-        case = TestCase(strip_illegal(split_name(cell.name, cell.axes)[1]), classname, round(seconds, 3))
+        case = TestCase(strip_illegal(cell.work), classname, round(seconds, 3))
         if result := results[cell.id]:
             put_below(case, [result])
         yield case

@@ -7,7 +7,6 @@ from math import ceil, isfinite
 from typing import TYPE_CHECKING
 
 from matrix_runner.answers.ranking import EQUAL, Pace, RankedStack, Ranking, Standing
-from matrix_runner.pages.junit import split_name
 from matrix_runner.pages.terminal import percent as rounded_percent
 from matrix_runner.pages.terminal_text import digits, figure, times, times_between
 
@@ -85,7 +84,7 @@ def percent_at_most(share: float) -> str:
 
 
 def stack_name(cell: CellRow) -> str:
-    parts = split_name(cell.name, cell.axes)[0].split("/")
+    parts = cell.setting.split("/")
     return "/".join(part for part in parts if not part.startswith("faults="))
 
 
@@ -96,7 +95,7 @@ def layout_name(cell: CellRow) -> str:
 def workload_name(one: Ranking) -> str:
     cell = one.fastest.cell
     faults = f" under faults={cell.axes['faults']}" if "faults" in cell.axes else ""
-    return f"{split_name(cell.name, cell.axes)[1] or 'the workload'}{faults}"
+    return f"{cell.work or 'the workload'}{faults}"
 
 
 def join(parts: Iterable[str]) -> str:

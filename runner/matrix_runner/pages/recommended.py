@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from matrix_runner.pages.junit import split_name
 from matrix_runner.pages.table import Grid, Value, ratio_values
 from matrix_runner.pages.terminal import percent
 from matrix_runner.pages.terminal_text import figure, times, times_between
@@ -46,8 +45,7 @@ def recommendation_table(found: Recommendation, cells: Mapping[str, CellRow], mo
 
 
 def setting_name(setting: Setting, cells: Mapping[str, CellRow]) -> str:
-    cell = cells[setting.cells[0]]
-    return split_name(cell.name, cell.axes)[0]
+    return cells[setting.cells[0]].setting
 
 
 def _against(setting: Setting) -> tuple[str, str]:

@@ -24,7 +24,7 @@ from matrix_runner.pages.effects import Effects, effects
 from matrix_runner.pages.heat_maps import HeatMap, heat_maps
 from matrix_runner.pages.history import Sparkline, sparkline
 from matrix_runner.pages.jobs import job_grid
-from matrix_runner.pages.junit import place_of, strip_illegal
+from matrix_runner.pages.junit import strip_illegal
 from matrix_runner.pages.terminal import displayed_rate, marks_of, outcome
 from matrix_runner.pages.terminal_text import figure
 from matrix_runner.records.record import CellRow, Outcome
@@ -99,11 +99,11 @@ def sections(
 
 def _groups(summaries: Sequence[CellSummary]) -> Mapping[str, list[CellSummary]]:
     layouts = dict[str, set[str]]()
-    for layout, workload in (place_of(one.cell) for one in summaries):
-        layouts.setdefault(workload, set()).add(layout)
+    for one in summaries:
+        layouts.setdefault(one.cell.workload, set()).add(one.cell.layout)
     found: dict[str, list[CellSummary]] = {}
     for one in summaries:
-        layout, workload = place_of(one.cell)
+        layout, workload = one.cell.layout, one.cell.workload
         found.setdefault(workload if len(layouts[workload]) > 1 else f"{layout} · {workload}", []).append(one)
     return found
 

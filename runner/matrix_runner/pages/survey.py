@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from matrix_runner.base.files import replacing
 from matrix_runner.pages import csv_files
 from matrix_runner.pages.concerns import ConcernCounter
-from matrix_runner.pages.junit import place_of
 from matrix_runner.pages.plain_csv import (
     COLUMNS,
     Place,
@@ -180,7 +179,7 @@ class _Pass:
                 _write(self._jobs, csv_files.as_lines(job_rows))
 
     def _tally(self, cell: CellRow) -> Tally:
-        return self._tallies[place_of(cell)]
+        return self._tallies[cell.layout, cell.workload]
 
     def _of_plain_cell(self, cell: CellRow, place: Place, row: Row, figures: str) -> str:
         self._tally(cell).add_plain(row)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from matrix_runner.pages.axis_charts import MOST_SERIES, Plot, Point, Series
 from matrix_runner.pages.charts import Tick, spared, ticks
-from matrix_runner.pages.junit import split_name
 from matrix_runner.pages.marks import MARK
 from matrix_runner.pages.terminal_text import figure
 from matrix_runner.records.usage import SAMPLES, STACK
@@ -79,8 +78,7 @@ def _fastest(
     rates = {cell: fmean(map(_rate, of)) for cell, of in by_cell.items()}
     best: dict[tuple[str, str], CellRow] = {}
     for cell in sorted((cell for cell in cells if cell.id in rates), key=lambda cell: -rates[cell.id]):
-        stack, work = split_name(cell.name, cell.axes)
-        best.setdefault((cell.axes.get("workload", work), stack), cell)
+        best.setdefault((cell.workload, cell.setting), cell)
     return by_cell, best
 
 
@@ -90,8 +88,7 @@ def uses(recorded: RunData) -> list[Use]:
     for cell in recorded.cells:
         found = recorded.usage.get(cell.id)
         if found and max(map(len, _all_courses(found)), default=0) >= _LEAST_SAMPLES:
-            _, work = split_name(cell.name, cell.axes)
-            by_workload.setdefault(cell.axes.get("workload", work), []).append((cell, found))
+            by_workload.setdefault(cell.workload, []).append((cell, found))
     return [use for several in by_workload.values() for use in _of_workload(several)]
 
 

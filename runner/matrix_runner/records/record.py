@@ -61,6 +61,31 @@ class CellRow:
     axes: Mapping[str, str]
     position: int | None = field(default=None, compare=False)  # its position in the matrix; None in old records
 
+    @property
+    def setting(self) -> str:
+        """Return the part of its name that is of the stack and its tunables."""
+        return self._parts[0]
+
+    @property
+    def work(self) -> str:
+        return self._parts[1]
+
+    @property
+    def _parts(self) -> tuple[str, str]:
+        """Return its name, split before the part of the workload, else after the first part."""
+        parts = self.name.split("/")
+        workload = self.axes.get("workload")
+        at = parts.index(workload, 1) if workload in parts[1:] else 1
+        return "/".join(parts[:at]), "/".join(parts[at:])
+
+    @property
+    def layout(self) -> str:
+        return self.axes.get("layout") or self.setting
+
+    @property
+    def workload(self) -> str:
+        return self.axes.get("workload") or self.work
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:

@@ -119,8 +119,8 @@ PLACES: dict[str, Place] = {
     "VmAxes": _with({"tune": {"vm": {"dirty_ratio": 20}}}, "tune", "vm"),
     "Volume": _model({"kind": "volume", "iops": 80}),
     "Zone": _model({"kind": "hdd", "rpm": 7200, "zones": [{"to": "50%", "rate": "100MB/s"}, {"to": "100%", "rate": "60MB/s"}]}, "zones", 0),
-    "runner__language__axes__WorkloadAxes": _work(_READ),
-    "runner__language__presets__WorkloadAxes": _work({"rw": "randwrite", "bs": "4KiB", "runtime": "1s"}),
+    "WorkloadAxes": _work(_READ),
+    "AnyWorkload": _work({"rw": "randwrite", "bs": "4KiB", "runtime": "1s"}),
 }  # fmt: skip
 
 #: Of each kind of value. A model accepts few of them for each key; the others have to be refused.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matrix_runner.session.cluster import ClusterOptions
 
 RIG = "rig"  # the resource of which a batch takes one
-UNIT = Path(matrix_runner.__path__[0]) / "lab" / "matrix-worker.service"
+UNIT = Path(matrix_runner.__path__[0]) / "carry" / "cluster" / "matrix-worker.service"
 _EPILOG = """\b
 Examples:
   matrix worker --cluster tls://lab:8786 --certificates lab           join a cluster

@@ -198,7 +198,7 @@ if TYPE_CHECKING:
     WorkloadAxes = Searched
 else:
     WorkloadAxes = create_model(
-        "WorkloadAxes",
+        "AnyWorkload",
         # The fields of the last base come first, so `preset` and `job` are validated before `rw`.
         __base__=(
             Searched,

@@ -181,6 +181,8 @@ class _Reader:
                     yield row
         except sqlite3.Error:
             self._lost.add(table)
+            if not known:  # no range of numbers can be read
+                return
             for number, *row in self._by_number(query, self._last(table) or last + _GUESSED):
                 if hash((number, *row)) not in seen:
                     yield row

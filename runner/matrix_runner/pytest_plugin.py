@@ -161,22 +161,18 @@ class CellItem(_Item):
 
     def setup(self) -> None:
         """Measure, unless that is done. A broken cell fails here, so that pytest reports an error, not a failure."""
-        from matrix_runner.records.record import Outcome as What
-
         summary = self.outcome.summaries[self.cell.id]
         reasons = "; ".join(summary.reasons)
-        if summary.outcome is What.BROKEN:
+        if summary.outcome and summary.outcome.is_error:
             pytest.fail(f"{self.cell.name}: {reasons}\n{self.outcome.folder.path}", pytrace=False)
-        if summary.outcome not in {What.MEASURED, What.CORRUPT}:
+        if summary.outcome is None or summary.outcome.is_skipped:
             pytest.skip(reasons or "not measured")
-        if summary.unsettled and summary.unsettled == summary.counts[What.MEASURED]:
+        if summary.unsettled and summary.unsettled == summary.measured:
             pytest.skip(f"all {summary.unsettled} trials missed the wanted steady state")
 
     def runtest(self) -> None:
-        from matrix_runner.records.record import Outcome as What
-
         summary = self.outcome.summaries[self.cell.id]
-        if summary.outcome is What.CORRUPT:
+        if summary.outcome and summary.outcome.is_failure:
             pytest.fail(f"{self.cell.name}: {'; '.join(summary.reasons)}\n{self.outcome.folder.path}", pytrace=False)
         for name, estimate in self.outcome.summaries[self.cell.id].figures.items():
             self.user_properties.append((name, estimate.mean))

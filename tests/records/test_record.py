@@ -1,8 +1,85 @@
+"""The table of outcomes, where one more line is enough for an outcome; the parts of the name of a cell."""
+
 from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from matrix_runner.records.record import CellRow
+import matrix_runner
+from matrix_runner.records.record import COUNTED, UNMEASURED, WORST, CellRow, Kind, Outcome, outcome_of_cell
+
+ROOT = Path(__file__).parents[2]
+_LAST_LINE = '    SKIPPED = "skipped", _'
+_SCRIPT = """
+import csv, json
+from dataclasses import replace
+from click.testing import CliRunner
+from matrix_runner.cli.results import command
+from matrix_runner.pages.concerns import concerns
+from matrix_runner.pages.csv_files import SUMMARY, summary_csv
+from matrix_runner.pages.junit import junit
+from matrix_runner.pages.junit_of_cells import junit_of_cells
+from matrix_runner.pages.terminal import table
+from matrix_runner.records.record import Outcome, Trial
+from matrix_runner.records.views import views_of_journal
+from matrix_runner.session.finish import exit_code
+from tests.pages.samples import RUN
+
+run = replace(RUN, trials=[*RUN.trials, Trial("c3", 1, Outcome("stuck"), "why")])
+alone = replace(run, trials=[*RUN.trials[:3], run.trials[-1]])
+head, *rows = csv.reader(summary_csv(run))
+print(json.dumps({
+    "summary": dict(zip(head, rows[2], strict=True)),
+    "junit": [junit(run).decode().count("<error"), junit_of_cells(run).decode().count('type="stuck"')],
+    "errors": junit(alone).decode().split('errors="')[1].split('"')[0],
+    "exit": exit_code(alone),
+    "concerns": [one.title for one in concerns(run)],
+    "terminal": [row[-1] for row in table(run).rows],
+    "help": CliRunner().invoke(command, ["--help"]).output,
+    "views": sum("stuck" in text for text in views_of_journal().values()),
+    "again": Outcome("stuck").about.again,
+}))
+"""
+
+
+def test_each_place_knows_an_added_outcome(tmp_path: Path) -> None:
+    package = tmp_path / "matrix_runner"
+    shutil.copytree(Path(matrix_runner.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    record = package / "records/record.py"
+    before, after = record.read_text(encoding="utf-8").split(_LAST_LINE)
+    added = '    STUCK = "stuck", _About(kind=Kind.ERROR, rank=2, again=True, meaning="fio made no progress.")\n'
+    record.write_text(f"{before}{added}{_LAST_LINE}{after}", encoding="utf-8")
+    path = os.pathsep.join((str(tmp_path), str(ROOT)))
+    done = subprocess.run(
+        [sys.executable, "-c", _SCRIPT], env=os.environ | {"PYTHONPATH": path}, capture_output=True, check=True
+    )
+    found = json.loads(done.stdout)
+    summary = found["summary"]
+    assert [summary[one] for one in ("measured", "broken", "stuck", "skipped")] == ["0", "0", "1", "0"]
+    assert (summary["reason"], summary["machine"]) == ("why", "qemu")
+    assert (found["junit"], found["errors"], found["exit"]) == ([2, 1], "1", 3)
+    assert "Stuck" in found["concerns"]
+    assert "stuck: why" in found["terminal"]
+    assert "stuck" in found["help"]
+    assert found["views"] > 0
+    assert found["again"]
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_each_outcome_has_one_kind_and_a_rank_of_its_own(outcome: Outcome) -> None:
+    assert [outcome.counts, outcome.is_failure, outcome.is_error, outcome.is_skipped].count(True) == 1
+    assert (outcome in COUNTED) is not (outcome in UNMEASURED)
+    assert (outcome in WORST) is (outcome.kind in {Kind.FAILURE, Kind.ERROR})
+    assert (outcome.kind.exit != 0) is (outcome in WORST)
+    others = dict.fromkeys(Outcome, 1)
+    assert outcome_of_cell({outcome: 1}) is outcome
+    assert outcome_of_cell(others) is WORST[0]
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,16 @@ from matrix_runner.language.metrics import (
     split_column,
 )
 from matrix_runner.records.fio_output import PERCENTILES
-from matrix_runner.records.record import HOST, SPREAD, CellRow, Outcome, block_of, outcome_of_cell
+from matrix_runner.records.record import (
+    COUNTED,
+    HOST,
+    SPREAD,
+    WORST,
+    CellRow,
+    block_of,
+    count_measured,
+    outcome_of_cell,
+)
 from matrix_runner.records.store_columns import WORK, work_bit
 from matrix_runner.simdisks.server import lost_share
 from matrix_runner.statistics.percentile import Histogram, estimated_percentiles, merge, percentiles
@@ -156,7 +165,6 @@ _RUN, _CELL, _ROUND, _OUTCOME, _REASON, _KERNEL, _HOST_LIMITED, _UNSETTLED, _HOS
 _RATES_AT = {side: _HEAD.index(f"{side}_bw") for side in SIDES}
 _SYNC = _HEAD.index(f"{SYNC}_bw")
 Row = tuple[Any, ...]
-_MEASURED = Outcome.MEASURED.value
 _rule = lru_cache(Rule)  # one object for all cells of a run
 
 
@@ -186,11 +194,11 @@ class Samples:
     _rounds: dict[str, Mapping[int, float]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        found = [row for row in self.rows if row[_OUTCOME] == _MEASURED and not row[_UNSETTLED]]
+        found = [row for row in self.rows if row[_OUTCOME] in COUNTED and not row[_UNSETTLED]]
         if len(found) == len(self.rows) and not self.among:
             self._settled = self.rows
         else:  # a cell that read wrong data has no figures
-            self._settled = [] if (self.among or self).counts.get(Outcome.CORRUPT) else found
+            self._settled = [] if (self.among or self).has_failed else found
 
     @property
     def trials(self) -> list[Sample]:
@@ -226,6 +234,14 @@ class Samples:
         return _counts(tuple([row[_OUTCOME] for row in self.rows]))
 
     @property
+    def measured(self) -> int:
+        return count_measured(self.counts)
+
+    @property
+    def has_failed(self) -> bool:
+        return any(one.is_failure and one in self.counts for one in WORST)
+
+    @property
     def outcome(self) -> str:
         return outcome_of_cell(self.counts) or ""
 
@@ -252,12 +268,12 @@ class Samples:
 
     @property
     def unsettled(self) -> int:
-        return sum(bool(row[_UNSETTLED]) for row in self.rows if row[_OUTCOME] == _MEASURED)
+        return sum(bool(row[_UNSETTLED]) for row in self.rows if row[_OUTCOME] in COUNTED)
 
     @property
     def is_measured(self) -> bool:
         """Return whether there are figures. Trials without a steady state do not have any."""
-        return any(row[_OUTCOME] == _MEASURED and not row[_UNSETTLED] for row in self.rows)
+        return any(row[_OUTCOME] in COUNTED and not row[_UNSETTLED] for row in self.rows)
 
     @property
     def work(self) -> Work:
@@ -348,7 +364,7 @@ def samples_of(
     host_limited: bool,
 ) -> Samples:
     """Return samples of a figure that is computed from several trials. It also decides when to stop."""
-    fixed = {"run": run.id, "cell": cell.id, "outcome": _MEASURED, "host_limited": "yes" * host_limited, WORK: 0}
+    fixed = {"run": run.id, "cell": cell.id, "outcome": COUNTED[0], "host_limited": "yes" * host_limited, WORK: 0}
     blank = dict.fromkeys(("reason", "kernel", "unsettled"), "") | fixed
     by_round = (blank | {"round": at, metric: value, f"{SYNC}_bw": value} for at, value in values.items())
     return Samples(run, cell, metrics, [tuple(map(row.get, _columns(metrics))) for row in by_round])

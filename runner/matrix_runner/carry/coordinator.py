@@ -49,7 +49,7 @@ from matrix_runner.decide.forecast import Forecast
 from matrix_runner.decide.placement import OpenRound, RepeatsAlone, Work
 from matrix_runner.decide.scheduler import TRIES
 from matrix_runner.machines.base import RigLost
-from matrix_runner.records.record import HOST, HOST_LIMITED, SPREAD, Outcome, Trial
+from matrix_runner.records.record import HOST, HOST_LIMITED, SPREAD, Trial
 from matrix_runner.space.space import Cell
 
 if TYPE_CHECKING:
@@ -491,7 +491,7 @@ class Coordinator:
         trial: Trial = message[messages.RECORD]
         _refuse_if(trial.cell not in flight.left, "a trial that it was not given, or a second time")
         _refuse_if(trial.round != flight.round.number, f"a trial of round {trial.round}, not {flight.round.number}")
-        known = trial.outcome is not Outcome.MEASURED or trial.figures is not None
+        known = not trial.outcome.counts or trial.figures is not None
         _refuse_if(not known, "a measured trial without figures")
         cell = flight.left.pop(trial.cell)
         notes = {HOST: flight.worker.host, **({"beside": str(flight.beside)} if flight.beside else {})}

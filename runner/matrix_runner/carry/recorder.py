@@ -199,7 +199,7 @@ class Recorder:
             if trial := self._scheduler.conclusion(cell, round_number):
                 attempts = self._scheduler.records.attempts(cell.id, round_number)
                 logs = [self._keep_log(cell, attempt) for attempt in attempts]
-                self.record(cell, replace(trial, folder=logs[-1]) if trial.outcome is Outcome.BROKEN else trial)
+                self.record(cell, replace(trial, folder=logs[-1]) if trial.outcome.is_error else trial)
                 concluded.append(cell)
         return concluded
 

@@ -119,12 +119,8 @@ def command(
 
         write_output(html, page(done))
         echo(f"written to {html}", err=True)
-    if done.corrupt:
-        raise click.exceptions.Exit(Exit.CLAIM_FAILED)
-    if done.broken:
-        raise click.exceptions.Exit(Exit.BROKEN)
-    if done.slower:
-        raise click.exceptions.Exit(Exit.CLAIM_FAILED)
+    if done.exit:
+        raise click.exceptions.Exit(done.exit)
     if strict and not done.decided:
         raise click.exceptions.Exit(Exit.CANNOT_TELL)
 

@@ -165,7 +165,7 @@ class QuietView(View):
     def event(self, event: Event) -> None:
         if isinstance(event, RigWasLost):
             echo(format_loss(event), err=True)
-        elif isinstance(event, TrialDone) and event.trial.outcome is not Outcome.MEASURED:
+        elif isinstance(event, TrialDone) and not event.trial.outcome.counts:
             echo(f"{event.name}: {format_trial(event.trial)}", err=True)
 
     def trouble(self, text: str) -> None:
@@ -352,7 +352,7 @@ class LiveView(View):
         rig = event.trial.notes.get(HOST, ""), event.stack
         if rig in self._rigs:
             self._bar.advance(self._rigs[rig])
-        if event.trial.outcome is not Outcome.MEASURED:
+        if not event.trial.outcome.counts:
             self._end_step()
             self._print(f"{event.name}: {format_trial(event.trial)}", BAD)
 

@@ -12,6 +12,7 @@ from matrix_runner.cli.options import only, rows
 from matrix_runner.cli.screen import echo
 from matrix_runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
 from matrix_runner.language.metrics import RATES, SIDES, TOTAL, split_column
+from matrix_runner.records.record import Outcome
 from matrix_runner.space.notes import few
 
 if TYPE_CHECKING:
@@ -65,9 +66,7 @@ class ResultsRequest:
 @click.command("results", epilog=_EPILOG)
 @click.argument("runs", nargs=-1)
 @only
-@click.option(
-    "--outcome", type=click.Choice(["measured", "corrupt", "broken", "skipped"]), help="Only trials with this outcome."
-)
+@click.option("--outcome", type=click.Choice([one.value for one in Outcome]), help="Only trials with this outcome.")
 @click.option(
     "--pivot", metavar="AXIS", help="A column for each value of this axis, a row for each combination of the others."
 )

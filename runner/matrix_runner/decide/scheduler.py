@@ -42,7 +42,7 @@ class Records:
         figures = trial.counted
         self.trials[trial.cell, trial.round] = None if figures is None else figures.deciding_rate
         self.last_round = max(self.last_round, trial.round)
-        if trial.outcome is Outcome.BROKEN and len(self.attempts(trial.cell, trial.round)) >= TRIES:
+        if trial.outcome.is_error and len(self.attempts(trial.cell, trial.round)) >= TRIES:
             self.quarantined[trial.cell] = trial.reason
 
     def rates(self, cell: str) -> list[float]:

@@ -1,7 +1,7 @@
 """Comparison of two sides, cell by cell, with uncertainty and verdict. The statistical test: statistics/ratios.py."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from math import exp, log, sqrt
 from statistics import fmean
@@ -16,13 +16,13 @@ from matrix_runner.answers.stored_samples import (
     more_is_faster,
     rates_of,
 )
-from matrix_runner.base.errors import BadInput
+from matrix_runner.base.errors import BadInput, Exit
 from matrix_runner.language.metrics import is_paced
 from matrix_runner.pages.pairs import Pair, Pairs, Side, pairs_of
 from matrix_runner.pages.tables import warnings
 from matrix_runner.pages.terminal import percent
 from matrix_runner.pages.terminal_text import times_between
-from matrix_runner.records.record import Outcome
+from matrix_runner.records.record import WORST, Outcome
 from matrix_runner.space.notes import few
 from matrix_runner.statistics.mixing import Sides, mixture_shares
 from matrix_runner.statistics.ratios import (
@@ -104,12 +104,18 @@ class Comparison:
     lines: Sequence[Line]
     missing: Sequence[Missing]
     notes: tuple[str, ...]
-    broken: Sequence[str] = ()  # cells with figures in A and broken trials in B
-    corrupt: Sequence[str] = ()  # cells with corrupt trials in B
+    #: Cells with such trials in B, the worst first; for errors, only those with figures in A.
+    bad: Mapping[Outcome, Sequence[str]] = field(default_factory=dict)
 
     @property
     def slower(self) -> int:
         return sum(line.speed is Speed.SLOWER for line in self.lines)
+
+    @property
+    def exit(self) -> Exit:
+        if self.bad:
+            return next(iter(self.bad)).kind.exit
+        return Exit.CLAIM_FAILED if self.slower else Exit.ALL_MEASURED
 
     @property
     def decided(self) -> bool:
@@ -137,13 +143,8 @@ def compare_sides(
     ratios = _with_mixtures(figures, alone, 1 - confidence)
     incomplete = [pair for pair in matched.found if not all(one.is_complete for one in (*pair.left, *pair.right))]
     missing = _missing(incomplete, matched.alone)
-    broken = [
-        pair.name
-        for pair in incomplete
-        if any(one.counts.get(Outcome.BROKEN) for one in pair.right) and _measured(pair.left)
-    ]
-    corrupt = [pair.name for pair in incomplete if any(one.counts.get(Outcome.CORRUPT) for one in pair.right)]
-    if not figures and not broken and not corrupt:
+    bad = {one: names for one in WORST if (names := [pair.name for pair in incomplete if _is_bad(pair, one)])}
+    if not figures and not bad:
         raise _nothing_in_common(a, b, matched, missing)
     found = verdicts(ratios, within)
     lines = [
@@ -159,13 +160,14 @@ def compare_sides(
     if any(map(is_percentile, metrics)):
         notes.append("percentiles: of all requests of a side together; B / A and its doubt rest on each trial's own")
     notes += [*matched.notes, *shared, *_unfinished(a, b, recorded or {})]
-    if corrupt:
-        reasons = "`matrix results --outcome corrupt` shows the reasons"
-        notes.append(f"B read wrong data: {few(corrupt, 3)}; {reasons}")
-    if broken:
-        reasons = "`matrix results --outcome broken` shows the reasons"
-        notes.append(f"B has broken trials where A has figures: {few(broken, 3)}; {reasons}")
-    return Comparison(a, b, within, confidence, lines, missing, tuple(notes), broken, corrupt)
+    for one, names in bad.items():
+        what = one.about.against or f"has {one} trials{' where A has figures' * one.is_error}"
+        notes.append(f"B {what}: {few(names, 3)}; `matrix results --outcome {one}` shows the reasons")
+    return Comparison(a, b, within, confidence, lines, missing, tuple(notes), bad)
+
+
+def _is_bad(pair: Pair, outcome: Outcome) -> bool:
+    return any(one.counts.get(outcome) for one in pair.right) and (outcome.is_failure or _measured(pair.left))
 
 
 def _figures(

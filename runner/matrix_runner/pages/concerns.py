@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from matrix_runner.answers.samples import mean_lost_share
 from matrix_runner.pages.ranking_terms import percent
 from matrix_runner.pages.terminal_text import spaced
-from matrix_runner.records.record import HOST_LIMITED, SATURATED, UNSETTLED, Outcome, Trial, counted_trials
+from matrix_runner.records.record import HOST_LIMITED, SATURATED, UNMEASURED, UNSETTLED, Outcome, Trial, counted_trials
 from matrix_runner.simdisks.server import lost_share
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _ended(outcome: Outcome) -> _Why:
 
 
 def _noted(note: str) -> _Why:
-    return lambda trial: trial.notes.get(note) if trial.outcome is Outcome.MEASURED else None
+    return lambda trial: trial.notes.get(note) if trial.outcome.counts else None
 
 
 class _Kind(NamedTuple):
@@ -148,19 +148,7 @@ class _Kind(NamedTuple):
 
 
 _KINDS = (
-    _Kind(
-        "Corrupt",
-        "fio read other data than it had written. This is a result about the storage. These cells have no figures.",
-        _ended(Outcome.CORRUPT),
-        "fio read other data than it had written.",
-    ),
-    _Kind(
-        "Broken",
-        "Set-up, read-back or fio failed. This is not a result about speed.",
-        _ended(Outcome.BROKEN),
-        "Figures are from other trials.",
-    ),
-    _Kind("Skipped", "These trials did not run.", _ended(Outcome.SKIPPED), ""),
+    *(_Kind(one.capitalize(), one.about.meaning, _ended(one), one.about.doubt) for one in UNMEASURED),
     _Kind(
         "Host-limited",
         "The host could not keep up with its simulated disks, or was busy with other work. The figures depend on both. "

@@ -16,7 +16,7 @@ from matrix_runner.pages.knees import knee_values
 from matrix_runner.pages.run_data import LATENCIES, METRICS, CellSummary, RunData
 from matrix_runner.pages.table import BOOLS, estimate_values
 from matrix_runner.records.fio_output import PERCENTILES, Figures
-from matrix_runner.records.record import CellRow, Outcome, Trial
+from matrix_runner.records.record import UNMEASURED, CellRow, Outcome, Trial
 from matrix_runner.statistics.percentile import needs
 
 
@@ -49,6 +49,11 @@ _LATENCIES = (
 )
 
 
+def _one_of(names: Iterable[str]) -> str:
+    *several, last = names
+    return f"{', '.join(several)} or {last}"
+
+
 def _latencies(what: str, side: str = "") -> Iterable[Column]:
     return (
         Column(f"{side or what}_{name}", "ns", meaning.format(side=what))
@@ -62,10 +67,9 @@ TRIAL_HEAD = (
     Column(
         "outcome",
         "",
-        "`measured`, `corrupt` (fio read wrong data), `broken` (set-up, read-back or fio failed, or rigs were lost) "
-        "or `skipped`",
+        _one_of(f"`{one}`{f' ({one.about.brief})' if one.about.brief else ''}" for one in Outcome),
     ),
-    Column("reason", "", "why it is corrupt, broken or skipped"),
+    Column("reason", "", f"why it is {_one_of(UNMEASURED)}"),
     *_PLACE,
 )
 TRIAL_FIGURES = (
@@ -135,11 +139,11 @@ def _few(percent: float) -> str:
 
 SUMMARY_HEAD = (
     *IDENTITY,
-    Column("measured", "", "number of measured trials"),
-    Column("corrupt", "", "number of corrupt trials: fio read other data than it had written"),
-    Column("broken", "", "number of broken trials"),
-    Column("skipped", "", "number of skipped trials"),
-    Column("reason", "", "why trials are corrupt, broken or skipped, each reason once, joined by `; `"),
+    *(
+        Column(one, "", f"number of {one} trials{f': {one.about.counted}' if one.about.counted else ''}")
+        for one in Outcome
+    ),
+    Column("reason", "", f"why trials are {_one_of(UNMEASURED)}, each reason once, joined by `; `"),
     Column(
         "least_ios",
         "",

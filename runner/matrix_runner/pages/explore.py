@@ -34,7 +34,7 @@ from matrix_runner.language.metrics import (
 )
 from matrix_runner.pages.colours import colour_axis, in_size_order, independent
 from matrix_runner.pages.speed import without_gc
-from matrix_runner.records.record import HOST_LIMITED, UNSETTLED, Outcome
+from matrix_runner.records.record import COUNTED, HOST_LIMITED, UNSETTLED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -62,7 +62,6 @@ FIGURES: dict[str, str] = {
 COLUMNS = ("cell", "round", "outcome", "reason", HOST_LIMITED, UNSETTLED, *FIGURES)
 Row = tuple[Any, ...]
 _HEAD = COLUMNS.index(next(iter(FIGURES)))
-_MEASURED = Outcome.MEASURED.value
 _values_of, _NO_SIDE = attrgetter(*_OF_SIDE), (None,) * len(_OF_SIDE)
 _syncs_of, _NO_SYNCS = attrgetter(*_OF_SYNCS), (None,) * len(_OF_SYNCS)
 _FOLDER = Path(__file__).parent
@@ -213,8 +212,8 @@ def _axes(cells: Sequence[tuple[Explored, CellRow]], *, several: bool) -> tuple[
 
 
 def _state(row: Row) -> str:
-    if row[2] == _MEASURED:
-        return "unsettled" if row[5] else "host-limited" if row[4] else _MEASURED
+    if row[2] in COUNTED:
+        return "unsettled" if row[5] else "host-limited" if row[4] else str(row[2])
     return str(row[2])
 
 

@@ -22,7 +22,7 @@ from matrix_runner.language.metrics import FLUSH
 from matrix_runner.pages.knees import knee_values
 from matrix_runner.pages.run_data import LATENCIES, CellSummary, RunData
 from matrix_runner.pages.verdicts import explain_verdict, verdict_text
-from matrix_runner.records.record import Outcome, Trial
+from matrix_runner.records.record import Kind, Outcome, Trial
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,6 +36,11 @@ if TYPE_CHECKING:
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
+_RESULTS: Mapping[Kind, type[Failure | Error | Skipped]] = {
+    Kind.FAILURE: Failure,
+    Kind.ERROR: Error,
+    Kind.SKIPPED: Skipped,
+}
 Tails = dict[tuple[str, int], str]  # the last console output of lost rigs, by cell and round
 
 
@@ -43,8 +48,8 @@ def junit(recorded: RunData) -> bytes:
     tails = {(attempt.cell, attempt.round): attempt.tail for attempt in recorded.attempts}
     counts = {
         "tests": len(recorded.trials) + len(recorded.judgements) + len(recorded.knees),
-        "failures": sum(one.failed for one in recorded.judgements) + _count(recorded.trials, Outcome.CORRUPT),
-        "errors": _count(recorded.trials, Outcome.BROKEN),
+        "failures": sum(one.failed for one in recorded.judgements) + count_kind(recorded.trials, Kind.FAILURE),
+        "errors": count_kind(recorded.trials, Kind.ERROR),
         "time": _seconds(recorded.trials),
     }
     shown = (summary for summary in recorded.summaries if recorded.by_cell[summary.cell.id])
@@ -100,9 +105,9 @@ def _suite(recorded: RunData, summary: CellSummary, tails: Tails) -> TestSuite:
         with_marks(recorded, f"{recorded.matrix} on {recorded.machine}: {cell.name}"),
         [properties, *(_case(classname, cell.work, trial, tails) for trial in trials)],
         tests=len(trials),
-        failures=_count(trials, Outcome.CORRUPT),
-        errors=_count(trials, Outcome.BROKEN),
-        skipped=_count(trials, Outcome.SKIPPED),
+        failures=count_kind(trials, Kind.FAILURE),
+        errors=count_kind(trials, Kind.ERROR),
+        skipped=count_kind(trials, Kind.SKIPPED),
         time=_seconds(trials),
     )
     if trials[0].started:
@@ -208,17 +213,19 @@ def _case(classname: str, what: str, trial: Trial, tails: Tails) -> TestCase:
 
 
 def _result(trial: Trial, tails: Tails) -> Result | None:
-    if trial.outcome is Outcome.MEASURED:
+    tail = tails.get((trial.cell, trial.round), "") if trial.outcome.is_error else ""
+    return result_of(trial.outcome, trial.reason, None if trial.outcome.is_skipped else tail or trial.reason)
+
+
+def result_of(outcome: Outcome | None, message: str, text: str | None) -> Result | None:
+    """Return the result of a test case with this outcome; None if it passed."""
+    kind = outcome.kind if outcome else Kind.SKIPPED
+    if kind is Kind.PASSED:
         return None
-    if trial.outcome is Outcome.SKIPPED:
-        return Skipped(strip_illegal(trial.reason) or "skipped")
-    if trial.outcome is Outcome.CORRUPT:
-        failure = Failure(strip_illegal(trial.reason) or "corrupt", "corrupt")
-        failure.text = strip_illegal(trial.reason)
-        return failure
-    error = Error(strip_illegal(trial.reason) or "broken", "broken")
-    error.text = strip_illegal(tails.get((trial.cell, trial.round), "") or trial.reason)
-    return error
+    result = _RESULTS[kind](strip_illegal(message) or str(outcome), None if kind is Kind.SKIPPED else str(outcome))
+    if text is not None:
+        result.text = strip_illegal(text)
+    return result
 
 
 def _trial_lines(trial: Trial) -> Iterator[str]:
@@ -271,8 +278,8 @@ def _one_line(value: str) -> str:
     return value if value.isprintable() else " ".join(strip_illegal(value).split())
 
 
-def _count(trials: Iterable[Trial], outcome: Outcome) -> int:
-    return sum(trial.outcome is outcome for trial in trials)
+def count_kind(trials: Iterable[Trial], kind: Kind) -> int:
+    return sum(trial.outcome.kind is kind for trial in trials)
 
 
 def _seconds(trials: Iterable[Trial]) -> float:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from junitparser import Error, Failure, Properties, Property, Skipped, TestCase, TestSuite
 
-from matrix_runner.pages.junit import document, put_below, strip_illegal, with_marks
-from matrix_runner.records.record import Outcome
+from matrix_runner.pages.junit import document, put_below, result_of, strip_illegal, with_marks
+from matrix_runner.records.record import outcome_of_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,9 +32,9 @@ def junit_of_cells(recorded: RunData) -> bytes:
     trials = recorded.trials
     counts = {
         "tests": len(cells) + len(recorded.judgements) + len(recorded.knees),
-        "failures": len({one.cell for one in trials if one.outcome is Outcome.CORRUPT})
+        "failures": len({one.cell for one in trials if one.outcome.is_failure})
         + sum(one.failed for one in recorded.judgements),
-        "errors": len({one.cell for one in trials if one.outcome is Outcome.BROKEN}),
+        "errors": len({one.cell for one in trials if one.outcome.is_error}),
         "time": round(sum(one.seconds for one in trials), 3),
     }
     suites = (_suite(recorded, stack, list(several)) for stack, several in groupby(cells, _setting))
@@ -72,15 +73,7 @@ def _cases(
 def _result(trials: Sequence[Trial]) -> Result | None:
     """Return the worst outcome of a cell, with the reason of each trial that was not measured."""
     reasons = [f"trial {one.round}: {one.outcome}: {one.reason}" for one in trials if one.reason]
-    text = strip_illegal("\n".join(reasons[:_SHOWN]))
-    brief = strip_illegal(next((one.reason for one in trials if one.reason), ""))
-    outcomes = {one.outcome for one in trials}
-    result: Failure | Error
-    if Outcome.CORRUPT in outcomes:
-        result = Failure(brief or "corrupt", "corrupt")
-    elif Outcome.BROKEN in outcomes:
-        result = Error(brief or "broken", "broken")
-    else:
-        return None if Outcome.MEASURED in outcomes else Skipped(brief or "skipped")
-    result.text = text
-    return result
+    text = "\n".join(reasons[:_SHOWN])
+    brief = next((one.reason for one in trials if one.reason), "")
+    outcome = outcome_of_cell(Counter(one.outcome for one in trials))
+    return result_of(outcome, brief, None if outcome is None or outcome.is_skipped else text)

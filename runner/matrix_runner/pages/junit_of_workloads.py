@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from junitparser import Error, Failure, Properties, Property, Skipped, SystemOut, TestCase, TestSuite
 
-from matrix_runner.pages.junit import document, put_below, strip_illegal, with_marks
-from matrix_runner.records.record import Outcome
+from matrix_runner.pages.junit import document, put_below, result_of, strip_illegal, with_marks
+from matrix_runner.records.record import outcome_of_cell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,14 +69,5 @@ def _counted(tally: Tally) -> str:
 
 def _result(tally: Tally) -> Result | None:
     """Return the worst outcome of the cells, with the first reasons."""
-    result: Failure | Error | Skipped
-    if tally.cells[Outcome.CORRUPT]:
-        result = Failure(_counted(tally), "corrupt")
-    elif tally.cells[Outcome.BROKEN]:
-        result = Error(_counted(tally), "broken")
-    elif tally.cells[Outcome.MEASURED]:
-        return None
-    else:
-        result = Skipped(_counted(tally))
-    result.text = strip_illegal("\n".join(tally.reasons))
-    return result
+    outcome = outcome_of_cell({one: count for one, count in tally.cells.items() if one})
+    return result_of(outcome, _counted(tally), "\n".join(tally.reasons))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from matrix_runner.answers.ranking import rank_stacks
@@ -18,7 +19,7 @@ from matrix_runner.pages.table import Grid, as_markdown, escape_markdown
 from matrix_runner.pages.tables import display_table as results_shown
 from matrix_runner.pages.terminal_text import figure, times, times_within
 from matrix_runner.pages.verdicts import explain_verdict, verdict_table, verdict_text
-from matrix_runner.records.record import Outcome
+from matrix_runner.records.record import WORST, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -53,17 +54,14 @@ class Night:
     def compare_command(self) -> str:
         return self.command("compare", self.comparison.a.name, self.comparison.b.name) if self.comparison else ""
 
-    @property
-    def broken(self) -> list[Samples]:
-        return [one for one in self.found if one.counts.get(Outcome.BROKEN)]
-
-    @property
-    def corrupt(self) -> list[Samples]:
-        return [one for one in self.found if one.counts.get(Outcome.CORRUPT)]
+    @cached_property
+    def bad(self) -> Mapping[Outcome, Sequence[Samples]]:
+        """Return the cells with trials of the bad outcomes, the worst first."""
+        return {bad: [one for one in self.found if one.counts.get(bad)] for bad in WORST}
 
     @property
     def unmeasured(self) -> list[RunRow]:
-        measured = {one.run.id for one in self.found if one.counts.get(Outcome.MEASURED)}
+        measured = {one.run.id for one in self.found if one.measured}
         return [run for run in self.runs if run.finished and run.id not in measured]
 
     @property
@@ -80,9 +78,10 @@ class Night:
 
     @property
     def exit(self) -> Exit:
-        if self.corrupt:
-            return Exit.CLAIM_FAILED
-        if self.broken or self.unfinished or self.unmeasured:
+        worst = next((bad for bad, cells in self.bad.items() if cells), None)
+        if worst and worst.is_failure:
+            return worst.kind.exit
+        if worst or self.unfinished or self.unmeasured:
             return Exit.BROKEN
         # Only the run folder knows which guideline failed.
         ended = any(run.exit == Exit.CLAIM_FAILED for run in self.runs)
@@ -92,10 +91,10 @@ class Night:
     def title(self) -> str:
         matrices = ", ".join(dict.fromkeys(f"{run.matrix} on {run.machine}" for run in self.runs))
         counts = (
-            (len(self.corrupt), "cell corrupt", "cells corrupt"),
+            *((len(cells), f"cell {bad}", f"cells {bad}") for bad, cells in self.bad.items() if bad.is_failure),
             (len(self.unfinished), "run not finished", "runs not finished"),
             (len(self.unmeasured), "run measured nothing", "runs measured nothing"),
-            (len(self.broken), "cell broken", "cells broken"),
+            *((len(cells), f"cell {bad}", f"cells {bad}") for bad, cells in self.bad.items() if bad.is_error),
             (len(self.failing), "guideline fails", "guidelines fail"),
             (len(self.slower), "figure slower", "figures slower"),
         )
@@ -123,10 +122,7 @@ def _visible(night: Night, rows: int) -> Iterator[str]:
         yield (
             _table(_cut(verdict_table(night.judgements), rows)) if night.judgements else escape_markdown(night.unjudged)
         )
-    if night.corrupt:
-        yield from ("## Wrong data", _table(_of_cells(night.corrupt, Outcome.CORRUPT, rows)))
-    if night.broken:
-        yield from ("## What broke", _table(_of_cells(night.broken, Outcome.BROKEN, rows)))
+    yield from _of_bad(night, rows)
     yield "## Against the last run that ended well"
     compared = _of_changes(night, night.comparison, rows) if night.comparison else None
     yield _table(_cut(compared, rows)) if compared else escape_markdown(night.alone)
@@ -173,16 +169,13 @@ def issue(night: Night) -> str:
     if night.failing:
         claims = map(_describe_failure, night.failing)
         parts += ["## Guidelines that fail", *(f"- {escape_markdown(claim)}" for claim in claims)]
-    if night.corrupt:
-        parts += ["## Wrong data", _table(_of_cells(night.corrupt, Outcome.CORRUPT))]
-    if night.broken:
-        parts += ["## What broke", _table(_of_cells(night.broken, Outcome.BROKEN))]
+    parts += _of_bad(night)
     parts += ["## Other differences", _other_differences(night), "## How to repeat it", _repeat_commands(night)]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 
 def annotated(night: Night) -> Iterator[str]:
-    cells = [*(("corrupt", one) for one in night.corrupt), *(("broken", one) for one in night.broken)]
+    cells = [(bad, one) for bad, several in night.bad.items() for one in several]
     for outcome, one in cells[:_ANNOTATIONS]:
         yield _command("error", f"{outcome}: {one.cell.name}", "; ".join(one.reasons))
     for claim in night.failing[: max(0, _ANNOTATIONS - len(cells))]:
@@ -228,6 +221,13 @@ def _of_runs(night: Night) -> Grid:
         for run in night.runs
     ]
     return Grid(columns, rows)
+
+
+def _of_bad(night: Night, most: int = _ROWS) -> Iterator[str]:
+    for bad, cells in night.bad.items():
+        if cells:
+            yield f"## {bad.about.heading or bad.capitalize()}"
+            yield _table(_of_cells(cells, bad, most))
 
 
 def _of_cells(cells: Sequence[Samples], outcome: Outcome, most: int = _ROWS) -> Grid:

@@ -38,6 +38,8 @@ _SUMMARISED = (*_FIGURES, *_TOTALS, *_SYNCS)
 _summarised = itemgetter(*map(_SUMMARISED.index, METRICS))
 _NO_INTERVAL = "," * 3  # a mean without its bounds
 _SYNC_BW = _AT[f"{SYNC}_{next(iter(OF_SYNC))}"]
+#: The counts of a cell with a single trial that counts, by its outcome.
+_COUNTS = {one.value: ",".join("1" if other is one else "0" for other in Outcome) for one in Outcome if one.counts}
 _OPEN = frozenset((HOST_LIMITED, SATURATED, UNSETTLED, SLOW))  # notes that change or doubt the figures
 
 
@@ -59,7 +61,7 @@ def is_plain(row: Row) -> bool:
 
     Its percentiles are then those of the trial, which its longest latency limits, and those of a histogram are not.
     """
-    if row[2] != Outcome.MEASURED.value or row[3] or row[_RUNTIME] is None or not _noted(row[_NOTES]).is_plain:
+    if row[2] not in _COUNTS or row[3] or row[_RUNTIME] is None or not _noted(row[_NOTES]).is_plain:
         return False
     return all((bw is None) == (iops is None) for bw, iops in zip(_bws_of(row), _iops_of(row), strict=True))
 
@@ -98,7 +100,7 @@ class PlainLines:
         means = _summarised((*figures.split(","), *totals, *_syncs_of(row).split(",")))
         figures = f"{_NO_INTERVAL},".join(means)
         stop = self._stop[self.reaches(row)]
-        counts = f"1,0,0,0,,{least_ios},0,0,{stop},"  # one trial is measured; no reason, no states
+        counts = f"{_COUNTS[row[2]]},,{least_ios},0,0,{stop},"  # no reason, no states
         return f"{place.identity},{counts},{place.axes},{self._confidence},{figures}{_NO_INTERVAL}\n"
 
     def reaches(self, row: Row) -> bool | None:
@@ -122,6 +124,10 @@ def _syncs_of(row: Row) -> str:
 def _total(rates: Sequence[float | None]) -> str:
     known = _known(rates)
     return str(sum(known)) if known else ""
+
+
+def outcome_of(row: Row) -> Outcome:
+    return Outcome(row[2])
 
 
 def seconds_of(row: Row) -> float:

@@ -16,7 +16,7 @@ from matrix_runner.pages.table import Grid, Sheet, Value, as_sheet
 from matrix_runner.pages.terminal_text import figure
 from matrix_runner.records.fio_output import csv_text
 from matrix_runner.records.pts_output import COLUMNS, MEASURES, RoundRow, parse_rounds
-from matrix_runner.records.record import UNSETTLED, Outcome
+from matrix_runner.records.record import UNSETTLED
 from matrix_runner.statistics.steady import MOST_RANGE, MOST_SLOPE, last_window
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def pts_reports(recorded: RunData) -> Iterator[PtsReport]:
     for cell in recorded.cells:
         tables = [parse_rounds(one) for one in recorded.rounds.get(cell.id, {}).values()]
         if tables and (test := TESTS.get(cell.axes.get(PRESET, ""))):
-            trials = [one for one in recorded.by_cell[cell.id] if one.outcome is Outcome.MEASURED]
+            trials = [one for one in recorded.by_cell[cell.id] if one.outcome.counts]
             yield _report(cell.name, test, tables, trials)
 
 

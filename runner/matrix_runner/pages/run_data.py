@@ -26,6 +26,7 @@ from matrix_runner.records.record import (
     CellRow,
     Outcome,
     Trial,
+    count_measured,
     counted_trials,
     outcome_of_cell,
 )
@@ -73,6 +74,10 @@ class CellSummary:
     jobs: Mapping[str, Mapping[str, Estimate]] = field(default_factory=dict)  # the figures of each job by its name
 
     @property
+    def measured(self) -> int:
+        return count_measured(self.counts)
+
+    @property
     def outcome(self) -> Outcome | None:
         return outcome_of_cell(self.counts)
 
@@ -115,9 +120,9 @@ def summarize_cell(cell: CellRow, trials: Sequence[Trial], rule: Rule, *, search
         reasons=tuple(dict.fromkeys(trial.reason for trial in trials if trial.reason)),
         figures=_estimates(measured, values, rule, how),
         jobs={name: _estimates(several, _values(several), rule, how) for name, several in by_job.items()} or NO_FIGURES,
-        host_limited=sum(HOST_LIMITED in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
-        saturated=sum(SATURATED in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
-        unsettled=sum(UNSETTLED in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
+        host_limited=sum(HOST_LIMITED in trial.notes for trial in trials if trial.outcome.counts),
+        saturated=sum(SATURATED in trial.notes for trial in trials if trial.outcome.counts),
+        unsettled=sum(UNSETTLED in trial.notes for trial in trials if trial.outcome.counts),
         stopped=how,
         searched=searched,
         states=_states(measured, values) or NO_FIGURES,

@@ -13,7 +13,7 @@ from matrix_runner.language.suggestions import few_names
 from matrix_runner.pages.table import Grid
 from matrix_runner.pages.terminal_text import digits, duration
 from matrix_runner.records.observe import ActiveTrial, Holder, LastTrial, Progress, State
-from matrix_runner.records.record import Outcome
+from matrix_runner.records.record import WORST, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -68,8 +68,7 @@ def _count_cells_and_trials(one: ListedRun) -> tuple[str, str]:
     if progress is None:
         return "?", "?"
     measured = "" if progress.measured == progress.cells else f"{progress.measured:,} of "
-    kinds = ((progress.corrupt, "corrupt"), (progress.broken, "broken"))
-    bad = "".join(f", {len(cells):,} {kind}" for cells, kind in kinds if cells)
+    bad = "".join(f", {len(cells):,} {kind}" for kind, cells in progress.bad.items() if cells)
     planned = "" if one.run.finished else f" of {one.run.planned:,}"
     return f"{measured}{progress.cells:,}{bad}", f"{progress.trials:,}{planned}"
 
@@ -90,8 +89,7 @@ def run_document(one: ListedRun) -> dict[str, Any]:
         "trials": dict(progress.outcomes) if progress else None,
         "cells": progress.cells if progress else None,
         "cells_measured": progress.measured if progress else None,
-        "cells_corrupt": len(progress.corrupt) if progress else None,
-        "cells_broken": len(progress.broken) if progress else None,
+        **{f"cells_{bad}": len(progress.bad.get(bad, ())) if progress else None for bad in WORST},
         "verdicts": dict(one.verdicts),
         "folder": one.folder or None,
     }
@@ -171,10 +169,10 @@ def status_lines(status: RunStatus) -> Iterator[tuple[str, str]]:
     outcomes = ", ".join(f"{count:,} {one}" for one in Outcome if (count := progress.outcomes.get(one, 0)))
     yield "trials", f"{progress.trials:,} of {at_most}{manifest.planned:,}{f': {outcomes}' if outcomes else ''}"
     yield "cells", f"{progress.measured:,} of {progress.cells:,} have a measured trial"
-    for kind, bad in (("corrupt", progress.corrupt), ("broken", progress.broken)):
-        yield from ((kind, f"{name}: {why}") for name, why in list(bad.items())[:_FEW])
+    for kind, bad in progress.bad.items():
+        yield from ((kind.value, f"{name}: {why}") for name, why in list(bad.items())[:_FEW])
         if len(bad) > _FEW:
-            yield kind, f"{len(bad) - _FEW:,} more cells"
+            yield kind.value, f"{len(bad) - _FEW:,} more cells"
     if progress.lost:
         yield "lost machines", f"{progress.lost:,}"
     if status.running:
@@ -224,8 +222,7 @@ def status_document(status: RunStatus) -> dict[str, Any]:
         "trials": dict(progress.outcomes),
         "cells": progress.cells,
         "cells_measured": progress.measured,
-        "cells_corrupt": dict(progress.corrupt),
-        "cells_broken": dict(progress.broken),
+        **{f"cells_{bad}": dict(progress.bad.get(bad, {})) for bad in WORST},
         "lost_machines": progress.lost,
         "waiting": status.waiting or None,
         "now": underway if status.knows_underway else None,

@@ -27,7 +27,7 @@ from matrix_runner.pages.jobs import job_grid
 from matrix_runner.pages.junit import strip_illegal
 from matrix_runner.pages.terminal import displayed_rate, marks_of, outcome
 from matrix_runner.pages.terminal_text import figure
-from matrix_runner.records.record import CellRow, Outcome
+from matrix_runner.records.record import WORST, CellRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -207,11 +207,11 @@ def _row(recorded: RunData, label: str, summary: CellSummary, columns: Sequence[
         label,
         summary.cell.name,
         tuple(text for column in columns for text in _texts(summary, column)),
-        summary.counts.get(Outcome.MEASURED, 0),
+        summary.measured,
         outcome(summary),
         f"cells/{strip_illegal(summary.cell.name)}/" if has_folder else "",
         held_back_by(trials),
-        summary.outcome in {Outcome.CORRUPT, Outcome.BROKEN},
+        summary.outcome in WORST,
         bool(marks_of(summary)),
         _history(recorded, summary),
     )

@@ -13,7 +13,6 @@ from matrix_runner.answers.verdicts import SHARE, UNWATCHED, Judgement, judge_gu
 from matrix_runner.base.errors import BadInput
 from matrix_runner.language.metrics import FOUND
 from matrix_runner.pages.searches import read_searches
-from matrix_runner.records.record import Outcome
 from matrix_runner.space.load import Declared, parse
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def as_measured(samples: Samples) -> Measured:
         {column: samples.rounds(column) for column in samples.metrics},
         rule,
         samples.stopped_by(rule),
-        samples.counts.get(Outcome.MEASURED, 0),
+        samples.measured,
         samples.host_limited,
         samples.lost_share,
     )

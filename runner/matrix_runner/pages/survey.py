@@ -20,6 +20,7 @@ from matrix_runner.pages.plain_csv import (
     figures_of,
     host_of,
     is_plain,
+    outcome_of,
     seconds_of,
     start_of,
 )
@@ -63,8 +64,9 @@ class Tally:
         self.reasons += islice(reasons, _REASONS - len(self.reasons))
 
     def add_plain(self, row: Row) -> None:
-        self.trials[Outcome.MEASURED] += 1
-        self.cells[Outcome.MEASURED] += 1
+        outcome = outcome_of(row)
+        self.trials[outcome] += 1
+        self.cells[outcome] += 1
         self.seconds += seconds_of(row)
         self._start(start_of(row))
 

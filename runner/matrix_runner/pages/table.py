@@ -18,7 +18,7 @@ from matrix_runner.base.text import printable, printable_json, without_formula
 from matrix_runner.pages.terminal_text import wrap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
@@ -140,7 +140,7 @@ class Sheet:
     groups: Sequence[str] = ()  # by row: the part of its first cell that becomes the heading of rows that share it
     spare: tuple[str, ...] = ()  # columns to leave out first
     remark: str = ""  # a column that may move below its row
-    usual: str = ""  # the remark that is left out there
+    usual: Collection[str] = ()  # the remarks that are left out there
     styles: Sequence[str] = ()  # by row: the style of its remark
 
     def __post_init__(self) -> None:
@@ -318,7 +318,7 @@ def _without_side_lines(sheet: Sheet) -> Sheet:
 
 
 def _remark(sheet: Sheet, number: int, width: int) -> Iterator[Text]:
-    if not sheet.remark or (text := sheet.column(sheet.remark)[number]) in {"", sheet.usual}:
+    if not sheet.remark or (text := sheet.column(sheet.remark)[number]) in {"", *sheet.usual}:
         return
     style = sheet.styles[number] if sheet.styles else ""
     indent = 2 * _INDENT

@@ -85,7 +85,7 @@ def display_table(
     rows: list[tuple[Value, ...]] = []
     for one in cut:
         name = (one.run.name, one.cell.name) if several else (one.cell.name,)
-        measured = one.counts.get("measured", 0)
+        measured = one.measured
         reason = f": {'; '.join(one.reasons)}" if one.reasons else ""
         outcome = f"{one.outcome}{host_limited_mark(one.host_limited)}{unsettled_mark(one.unsettled, measured)}{reason}"
         rows.append((*name, *(_usual(one, sides) if usual else _asked(one, metrics)), str(measured), outcome))

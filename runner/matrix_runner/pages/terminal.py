@@ -8,7 +8,7 @@ from matrix_runner.language.metrics import FLUSH, LARGE, OF_SYNC, SIDES, SYNC, T
 from matrix_runner.pages.marks import host_limited_mark
 from matrix_runner.pages.table import Sheet
 from matrix_runner.pages.terminal_text import BAD, DOUBT, GOOD, digits, figure
-from matrix_runner.records.record import HOST, CellRow, Outcome
+from matrix_runner.records.record import COUNTED, HOST, WORST, CellRow, Kind, Outcome
 from matrix_runner.statistics.hosts import host_ratios
 
 if TYPE_CHECKING:
@@ -19,10 +19,9 @@ if TYPE_CHECKING:
     from matrix_runner.statistics.changes import Drift
     from matrix_runner.statistics.stopping import Estimate
 
-_WORST = (Outcome.CORRUPT, Outcome.BROKEN)
 _SYNC_P99 = f"{FLUSH} p99"
 _FEW = 10  # figures of fewer requests are marked
-_STYLES = {Outcome.MEASURED: GOOD, Outcome.CORRUPT: BAD, Outcome.BROKEN: BAD, Outcome.SKIPPED: DOUBT, None: ""}
+_STYLES = {Kind.PASSED: GOOD, Kind.FAILURE: BAD, Kind.ERROR: BAD, Kind.SKIPPED: DOUBT}
 
 
 def table(recorded: RunData, *, rows: int = 50) -> Sheet:
@@ -47,7 +46,7 @@ def table(recorded: RunData, *, rows: int = 50) -> Sheet:
             (
                 *(one.cell.name, *((sync_text(one),) if syncs else ()), *_numbers(one, sides)),
                 *((_tail(one, (FLUSH,)),) if flushes else ()),
-                *(str(one.counts.get(Outcome.MEASURED, 0)), outcome(one)),
+                *(str(one.measured), outcome(one)),
             )
             for one in shown
         ],
@@ -56,8 +55,8 @@ def table(recorded: RunData, *, rows: int = 50) -> Sheet:
         groups=[_stack(one.cell) for one in shown],
         spare=("trials", "p99"),
         remark="outcome",
-        usual=str(Outcome.MEASURED),
-        styles=[_STYLES[one.outcome] for one in shown],
+        usual=COUNTED,
+        styles=[_STYLES[one.outcome.kind] if one.outcome else "" for one in shown],
     )
 
 
@@ -68,7 +67,7 @@ def sync_text(summary: CellSummary) -> str:
 
 def shown_cells(recorded: RunData, rows: int = 50) -> list[CellSummary]:
     def rank(summary: CellSummary) -> int:
-        return _WORST.index(summary.outcome) if summary.outcome in _WORST else len(_WORST)
+        return WORST.index(summary.outcome) if summary.outcome in WORST else len(WORST)
 
     return sorted((one for one in recorded.summaries if one.is_needed), key=rank)[:rows]
 
@@ -93,7 +92,7 @@ def caption(recorded: RunData, *, rows: int = 50, pointer: str = "summary.csv") 
         text += f" {_SYNC_P99}: of fsync and fdatasync."
     if any(_rate(one, side) for one in shown for side in SIDES):
         text += f" MB/s where requests have {LARGE // 1024} KiB and more, IOPS where they are smaller."
-    worst = [one for one in _WORST if any(summary.outcome is one for summary in shown)]
+    worst = [one for one in WORST if any(summary.outcome is one for summary in shown)]
     return text + (f" {' and '.join(worst).capitalize()} cells come first." if reordered else "")
 
 
@@ -162,7 +161,7 @@ def marks_of(summary: CellSummary) -> str:
         f" (!) on {ios} request{'s' if ios != 1 else ''} only" if ios is not None and ios < _FEW else "",
         host_limited_mark(summary.host_limited),
         f" (!) {summary.saturated} saturated" if summary.saturated else "",
-        unsettled_mark(summary.unsettled, summary.counts.get(Outcome.MEASURED, 0)),
+        unsettled_mark(summary.unsettled, summary.measured),
         " (!) two states" if summary.states else "",
     )
     return "".join(marks)

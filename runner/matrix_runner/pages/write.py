@@ -24,7 +24,7 @@ from matrix_runner.pages.use import choose_trials
 from matrix_runner.pages.verdicts import verdict_rows
 from matrix_runner.records.cell_files import existing_files
 from matrix_runner.records.pts_output import ROUNDS
-from matrix_runner.records.record import HOST_LIMITED, SLOW, Outcome
+from matrix_runner.records.record import HOST_LIMITED, SLOW
 from matrix_runner.records.usage import OF_FIO, SAMPLES, SIMULATED, usage
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _usage(files: _Outputs, cells: Sequence[CellRow], trials: Sequence[Trial]) -
 def _rounds(files: _Outputs, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, dict[int, str]]:
     found: dict[str, dict[int, str]] = {cell.id: {} for cell in cells if cell.axes.get(PRESET) in TESTS}
     for trial in trials if found else ():
-        measured = trial.cell in found and trial.outcome is Outcome.MEASURED
+        measured = trial.cell in found and trial.outcome.counts
         if measured and (text := files.read(f"{trial.folder}/{ROUNDS}")):
             found[trial.cell][trial.round] = text.decode()
     return found

@@ -167,9 +167,9 @@ class Journal(JournalReader):
     def take_back(self) -> list[Trial]:
         """Remove broken and skipped trials, so that the run repeats them. Keep their outcomes beside."""
         table, kept = schema.trials, schema.retried.c
-        unmeasured = table.c.outcome.in_([Outcome.BROKEN.value, Outcome.SKIPPED.value])
-        # A skipped trial has no attempt.
-        tries = sa.case((table.c.outcome == Outcome.SKIPPED.value, 0), else_=table.c.attempts)
+        unmeasured = table.c.outcome.in_([one.value for one in Outcome if one.about.again])
+        skipped = table.c.outcome.in_([one.value for one in Outcome if one.is_skipped])  # without an attempt
+        tries = sa.case((skipped, 0), else_=table.c.attempts)
         columns = (kept.cell, kept.round, kept.attempts, kept.outcome, kept.reason, kept.started)
         values = (table.c.cell, table.c.round, tries, table.c.outcome, table.c.reason, table.c.started)
         with self._transaction(immediate=True) as connection:

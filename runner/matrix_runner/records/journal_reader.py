@@ -26,7 +26,7 @@ from matrix_runner.records.journal_tables import (
     trials_of,
     with_jobs,
 )
-from matrix_runner.records.record import SLOW, Attempt, CellRow, Outcome, Reading, Trial
+from matrix_runner.records.record import COUNTED, SLOW, Attempt, CellRow, Reading, Trial
 
 if TYPE_CHECKING:
     import sqlite3
@@ -204,7 +204,7 @@ class JournalReader(Database):
 
     def mean_times(self) -> MeanTimes:
         trials, batches = schema.trials.c, schema.batches.c
-        measured = trials.outcome == Outcome.MEASURED.value
+        measured = trials.outcome.in_(COUNTED)
         slow = sa.func.coalesce(sa.cast(trials.notes[SLOW].as_string(), sa.Float), 1.0)
         means = sa.select(sa.func.avg(trials.seconds - trials.runtime * slow), sa.func.avg(trials.write_bw))
         self._check_numbers(trials.seconds, trials.runtime, *(trials[f"{side}_bw"] for side in SIDES))
@@ -227,7 +227,7 @@ class JournalReader(Database):
         trials = schema.trials.c
         rate = reduce(add, (sa.func.coalesce(trials[f"{side}_bw"], 0.0) for side in SIDES))
         moments = sa.select(sa.func.count(), sa.func.avg(rate), sa.func.avg(rate * rate))
-        measured = moments.where(trials.outcome == Outcome.MEASURED.value).group_by(trials.cell)
+        measured = moments.where(trials.outcome.in_(COUNTED)).group_by(trials.cell)
         for count, mean, of_squares in self._rows(measured):
             if count > 1 and mean:
                 yield sqrt(max(0.0, of_squares - mean * mean) * count / (count - 1)) / mean

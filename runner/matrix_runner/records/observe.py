@@ -17,7 +17,7 @@ from matrix_runner.base.errors import Exit, MatrixError
 from matrix_runner.base.files import open_lock_file, read_signature, try_lock
 from matrix_runner.records.databases import sqlite_reader, translate_errors
 from matrix_runner.records.journal_tables import JOURNAL, attempts, begun, cells, trials
-from matrix_runner.records.record import Outcome
+from matrix_runner.records.record import COUNTED, WORST, Outcome
 from matrix_runner.records.run_folder import MANIFEST, RunFolder, load, run_folders
 from matrix_runner.records.standing import LOCK
 
@@ -58,8 +58,7 @@ class LastTrial:
 class Progress:
     cells: int = 0
     measured: int = 0  # cells with a measured trial
-    broken: Mapping[str, str] = field(default_factory=dict)  # broken cells by name, with reasons
-    corrupt: Mapping[str, str] = field(default_factory=dict)  # cells that read wrong data by name, with reasons
+    bad: Mapping[Outcome, Mapping[str, str]] = field(default_factory=dict)  # reasons by outcome and name of the cell
     outcomes: Mapping[str, int] = field(default_factory=dict)  # trials by outcome
     recent: int = 0  # trials that the current process recorded
     lost: int = 0  # attempts that lost their rig
@@ -84,15 +83,10 @@ def progress_by_cell(names: Mapping[str, str], by_cell: Sequence[tuple[Any, ...]
         outcomes[outcome] += count
     return Progress(
         cells=len(names),
-        measured=sum(outcome == Outcome.MEASURED.value for _, outcome, _, _ in by_cell),
-        broken=_cells_with(Outcome.BROKEN, names, by_cell),
-        corrupt=_cells_with(Outcome.CORRUPT, names, by_cell),
+        measured=sum(outcome in COUNTED for _, outcome, _, _ in by_cell),
+        bad={bad: {names[cell]: why for cell, outcome, _, why in by_cell if outcome == bad} for bad in WORST},
         outcomes=outcomes,
     )
-
-
-def _cells_with(ended: Outcome, names: Mapping[str, str], by_cell: Sequence[tuple[Any, ...]]) -> dict[str, str]:
-    return {names[cell]: why for cell, outcome, _, why in by_cell if outcome == ended.value}
 
 
 def find_holder(folder: Path) -> Holder | None:
@@ -128,7 +122,7 @@ def readable_runs(results: Path) -> tuple[list[RunFolder], dict[str, str]]:
 
 
 def has_results(folder: RunFolder) -> bool:
-    measured = sa.select(trials.c.id).where(trials.c.outcome == Outcome.MEASURED.value).limit(1)
+    measured = sa.select(trials.c.id).where(trials.c.outcome.in_(COUNTED)).limit(1)
     with suppress(MatrixError), _reading(folder.journal) as connection:
         return connection is not None and bool(_rows(connection, measured))
     return False

@@ -1,12 +1,14 @@
-"""The record of a trial (cell, outcome, figures, readings, attempts), and the outcome of a cell over its trials."""
+"""The table of outcomes; the record of a trial; the outcome of a cell over its trials."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Enum, StrEnum
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 from zlib import crc32
+
+from matrix_runner.base.errors import Exit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,13 +25,92 @@ SPREAD = "spread"  # the note of a trial of a cluster whose figures do not depen
 STEERED = "until-decided"  # the environment key of a run that chose its trials by open guidelines
 
 
-class Outcome(StrEnum):
-    """The outcome of a trial. `broken` means the harness or the set-up, never low speed or wrong data."""
+class Kind(Enum):
+    """What an outcome is for all who know only these four: JUnit, pytest, exit codes and colours."""
 
-    MEASURED = "measured"
-    CORRUPT = "corrupt"  # fio read other data than it had written
-    BROKEN = "broken"
-    SKIPPED = "skipped"
+    PASSED = "passed", Exit.ALL_MEASURED
+    FAILURE = "failure", Exit.CLAIM_FAILED  # a result about the storage
+    ERROR = "error", Exit.BROKEN  # the harness or the set-up
+    SKIPPED = "skipped", Exit.ALL_MEASURED
+
+    def __init__(self, _: str, exit_code: Exit) -> None:
+        self.exit = exit_code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _About:
+    kind: Kind
+    rank: int  # the outcome of a cell is that of its trials with the smallest rank
+    again: bool = False  # `--retry-broken` repeats such trials
+    brief: str = ""  # for the columns of CSV files
+    counted: str = ""  # the same for the column that counts such trials
+    meaning: str = ""  # for the list of doubts
+    doubt: str = ""  # the sentence there on the figures; empty: only cells without figures change the reading
+    heading: str = ""  # of the list of such cells in a summary
+    against: str = ""  # of side B in a comparison
+
+
+class Outcome(StrEnum):
+    """The outcomes of a trial, in the order of columns. Reports, views, exit codes and options derive from this table.
+
+    Ask for a property. Only code that makes a trial names a member.
+    """
+
+    about: _About
+    counts: bool  # figures of such trials count
+    is_failure: bool  # a result about the storage; no figure of the cell counts then
+    is_error: bool  # the harness or the set-up, never low speed or wrong data
+    is_skipped: bool  # no attempt was made
+
+    MEASURED = "measured", _About(kind=Kind.PASSED, rank=3)
+    CORRUPT = (
+        "corrupt",
+        _About(
+            kind=Kind.FAILURE,
+            rank=1,
+            brief="fio read wrong data",
+            counted="fio read other data than it had written",
+            meaning="fio read other data than it had written. This is a result about the storage. "
+            "These cells have no figures.",
+            doubt="fio read other data than it had written.",
+            heading="Wrong data",
+            against="read wrong data",
+        ),
+    )
+    BROKEN = (
+        "broken",
+        _About(
+            kind=Kind.ERROR,
+            rank=2,
+            again=True,
+            brief="set-up, read-back or fio failed, or rigs were lost",
+            meaning="Set-up, read-back or fio failed. This is not a result about speed.",
+            doubt="Figures are from other trials.",
+            heading="What broke",
+        ),
+    )
+    SKIPPED = "skipped", _About(kind=Kind.SKIPPED, rank=4, again=True, meaning="These trials did not run.")
+
+    def __new__(cls, name: str, about: _About = _About(kind=Kind.ERROR, rank=0)) -> Self:
+        one = str.__new__(cls, name)
+        one._value_, one.about = name, about
+        one.counts, one.is_skipped = about.kind is Kind.PASSED, about.kind is Kind.SKIPPED
+        one.is_failure, one.is_error = about.kind is Kind.FAILURE, about.kind is Kind.ERROR
+        return one
+
+    @property
+    def kind(self) -> Kind:
+        return self.about.kind
+
+
+BY_RANK = tuple(sorted(Outcome, key=lambda one: one.about.rank))
+COUNTED = tuple(one.value for one in Outcome if one.counts)
+UNMEASURED = tuple(one for one in BY_RANK if not one.counts)
+WORST = tuple(one for one in UNMEASURED if one.is_failure or one.is_error)
+
+
+def count_measured(counts: Mapping[Outcome, int] | Mapping[str, int]) -> int:
+    return sum(count for one, count in counts.items() if one in COUNTED)
 
 
 def check_rule(confidence: float, until: float | None, least: int, most: int | None) -> None:
@@ -44,8 +125,7 @@ def check_rule(confidence: float, until: float | None, least: int, most: int | N
 
 def outcome_of_cell(counts: Mapping[Outcome, int] | Mapping[str, int]) -> Outcome | None:
     """Return the outcome of a cell from those of its trials: one corrupt or broken trial makes it so."""
-    order = (Outcome.CORRUPT, Outcome.BROKEN, Outcome.MEASURED, Outcome.SKIPPED)
-    return next((outcome for outcome in order if counts.get(outcome)), None)
+    return next((outcome for outcome in BY_RANK if counts.get(outcome)), None)
 
 
 def block_of(round_number: int, host: str | None, spread: str | None) -> int:
@@ -117,12 +197,12 @@ class Trial:
 
     @property
     def counted(self) -> Figures | None:
-        return self.figures if self.outcome is Outcome.MEASURED and UNSETTLED not in self.notes else None
+        return self.figures if self.outcome.counts and UNSETTLED not in self.notes else None
 
 
 def counted_trials(trials: Sequence[Trial]) -> list[tuple[Trial, Figures]]:
     """Return the trials whose figures count. A cell that read wrong data has no such trials."""
-    if any(trial.outcome is Outcome.CORRUPT for trial in trials):
+    if any(trial.outcome.is_failure for trial in trials):
         return []
     return [(trial, figures) for trial in trials if (figures := trial.counted)]
 

@@ -29,7 +29,7 @@ from matrix_runner.records.databases import (
 from matrix_runner.records.file_errors import DAMAGED
 from matrix_runner.records.journal_tables import LATENCIES, cell_of, content_of, job_rows_of, latencies_of, row_of
 from matrix_runner.records.observe import Progress, progress_by_cell
-from matrix_runner.records.record import HOST_LIMITED, STEERED, UNSETTLED, CellRow, Outcome, Trial
+from matrix_runner.records.record import COUNTED, HOST_LIMITED, STEERED, UNSETTLED, CellRow, Trial
 from matrix_runner.records.run_folder import RunFolder, state_of
 from matrix_runner.records.store_check import check_latencies, check_run, check_trials
 from matrix_runner.records.store_columns import column_of
@@ -95,9 +95,7 @@ _FROM_MANIFEST = (
     *("confidence", "until", "least", "most", "part", "exit"),
 )
 T = TypeVar("T")
-_MEASURED = sa.exists().where(
-    tables.trials.c.run == tables.runs.c.id, tables.trials.c.outcome == Outcome.MEASURED.value
-)
+_MEASURED = sa.exists().where(tables.trials.c.run == tables.runs.c.id, tables.trials.c.outcome.in_(COUNTED))
 _RUN_NAMES = tuple(RunRow.__dataclass_fields__)
 _NAME, _STARTED = _RUN_NAMES.index("name"), _RUN_NAMES.index("started")
 _RUN_ROW = (

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from matrix_runner.language.metrics import FLUSH, OF_DIRECTION, OF_SIDE, RATES, SIDES, TOTAL
-from matrix_runner.records.record import HOST_LIMITED, UNSETTLED, Outcome
+from matrix_runner.records.record import COUNTED, HOST_LIMITED, UNSETTLED, Outcome
 
 _SYNTHETIC = "((SELECT value FROM meta WHERE meta.\"key\" = 'synthetic') = 'true') AS synthetic"
 _RUN = ("matrix", "machine", "host", "part", "revision", "synthetic")
@@ -92,4 +92,5 @@ def _count(condition: str) -> str:
 
 
 def _counted(column: str) -> str:
-    return f"CASE WHEN outcome = '{Outcome.MEASURED.value}' AND {UNSETTLED} = '' THEN {column} END"
+    measured = " OR ".join(f"outcome = '{one}'" for one in COUNTED)
+    return f"CASE WHEN ({measured}) AND {UNSETTLED} = '' THEN {column} END"

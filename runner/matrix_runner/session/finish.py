@@ -21,7 +21,7 @@ from matrix_runner.pages.terminal import drift_note, host_note, outcome, precisi
 from matrix_runner.pages.write import load_run_data, write_reports
 from matrix_runner.records.file_errors import histogram_errors
 from matrix_runner.records.names import ARCHIVE
-from matrix_runner.records.record import Outcome
+from matrix_runner.records.record import Outcome, count_measured, outcome_of_cell
 from matrix_runner.session.history import earlier_figures
 from matrix_runner.space.studies import PUBLISHED, Study
 
@@ -56,7 +56,7 @@ class Ending:
 
     @property
     def failure(self) -> str:
-        if not self.finished or self.outcomes[Outcome.MEASURED]:
+        if not self.finished or count_measured(self.outcomes):
             return ""
         reasons = "; ".join(self.content.reasons)
         return f"no trial was measured{f': {reasons}' if reasons else ''}"
@@ -92,16 +92,14 @@ class Ending:
         return f"{self.path}/: report.html, explore.html, {files}, and every script and raw output {cells}"
 
 
-def is_corrupt(content: RunData) -> bool:
-    return Outcome.CORRUPT in content.counts
-
-
-def exit_code(content: RunData) -> Exit:
-    outcomes = content.counts.keys()
-    if is_corrupt(content):  # a result about the storage, and worse than the others
-        return Exit.CLAIM_FAILED
-    if Outcome.BROKEN in outcomes or Outcome.MEASURED not in outcomes:
+def exit_code(content: RunData, *, short: bool = False) -> Exit:
+    worst = outcome_of_cell(content.counts)
+    if worst and worst.is_failure:  # a result about the storage, and worse than the others
+        return worst.kind.exit
+    if short or not count_measured(content.counts):
         return Exit.BROKEN
+    if worst and worst.kind.exit:
+        return worst.kind.exit
     return Exit.CLAIM_FAILED if any(one.failed for one in content.judgements) else Exit.ALL_MEASURED
 
 
@@ -162,9 +160,5 @@ def _report(
     headlines = {one.cell.id: one.headline for one in summaries if one.headline}
     content = replace(content, history=earlier_figures(store, folder, headlines))
     files = write_reports(folder, content)
-    end = exit_code(content)
-    if interrupted:
-        end = Exit.INTERRUPTED
-    elif short and not is_corrupt(content):
-        end = Exit.BROKEN
+    end = Exit.INTERRUPTED if interrupted else exit_code(content, short=bool(short))
     return Ending(folder.path, content, tuple(files), folder.manifest.planned, end, over, comparisons)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.sides import require_difference
-from matrix_runner.carry.recorder import Event
+from matrix_runner.carry.events import Event
 from matrix_runner.carry.rigs import rig_spec
 from matrix_runner.carry.trial import StackOnRig
 from matrix_runner.decide.plan import Plan

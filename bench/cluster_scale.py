@@ -29,7 +29,8 @@ from matrix_runner.carry.cluster.members import Membership, scheduler, worker
 from matrix_runner.carry.cluster.relayed import RelayedCluster
 from matrix_runner.carry.cluster.seats import Seats
 from matrix_runner.carry.coordinator import Coordinator
-from matrix_runner.carry.recorder import Event, RunContext, TrialDone
+from matrix_runner.carry.events import Event, TrialDone
+from matrix_runner.carry.recorder import RunContext
 from matrix_runner.decide.plan import Plan
 from matrix_runner.decide.scheduler import Scheduler
 from matrix_runner.machines.dry import Dry

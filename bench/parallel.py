@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.sides import require_difference
-from matrix_runner.carry.recorder import Event, TrialHostLimited
+from matrix_runner.carry.events import Event, TrialHostLimited
 from matrix_runner.carry.rigs import rig_spec
 from matrix_runner.decide.concurrency import Level
 from matrix_runner.decide.plan import Plan

@@ -19,7 +19,8 @@ from matrix_runner.carry import members
 from matrix_runner.carry.batch_messages import POOL, Outbox
 from matrix_runner.carry.cluster_interface import BatchLost, SchedulerLost, Worker, WorkerLost
 from matrix_runner.carry.coordinator import Coordinator
-from matrix_runner.carry.recorder import BatchDone, BatchStarted, Event, PoolUsed, RigWasLost, RunContext, Waiting
+from matrix_runner.carry.events import BatchDone, BatchStarted, Event, PoolUsed, RigWasLost, Waiting
+from matrix_runner.carry.recorder import RunContext
 from matrix_runner.decide.budget import Cost, Spending
 from matrix_runner.decide.placement import OpenRound, RepeatsAlone
 from matrix_runner.decide.scheduler import Scheduler

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from matrix_runner.carry.events import BatchDone
 from matrix_runner.carry.inbox import Inbox
-from matrix_runner.carry.recorder import BatchDone
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import Attempt, CellRow, Outcome, Trial
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matrix_runner.carry.batch_messages import Message
-    from matrix_runner.carry.recorder import Event
+    from matrix_runner.carry.events import Event
 
 
 @pytest.fixture

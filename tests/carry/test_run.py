@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from matrix_runner.carry.recorder import Event, RigWasLost, TrialDone, TrialStarted
+from matrix_runner.carry.events import Event, RigWasLost, TrialDone, TrialStarted
 from matrix_runner.decide.scheduler import Records
 from matrix_runner.machines.base import RigLost, RigSpec, Step, StepResult
 from matrix_runner.machines.dry import Dry, DryRig, plausible

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matrix_runner.carry.recorder import BatchDone, BatchStarted, Event, RigUp, RigWasLost, TrialDone, TrialHostLimited
+from matrix_runner.carry.events import BatchDone, BatchStarted, Event, RigUp, RigWasLost, TrialDone, TrialHostLimited
 from matrix_runner.decide.concurrency import Level
 from matrix_runner.machines.base import RigLost, RigSpec, Step, StepResult
 from matrix_runner.machines.dry import DryRig, plausible

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import pytest
 
 from matrix_runner.base.errors import HarnessBroken
-from matrix_runner.carry.recorder import RigWasLost
+from matrix_runner.carry.events import RigWasLost
 from matrix_runner.decide.plan import Plan
 from matrix_runner.machines.base import RigLost, RigSpec, Step, StepResult
 from matrix_runner.machines.dry import Dry, DryRig, plausible
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
 
-    from matrix_runner.carry.recorder import Event, Listener
+    from matrix_runner.carry.events import Event, Listener
     from matrix_runner.records.record import Trial
 
 MATRIX = """\

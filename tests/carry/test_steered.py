@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from matrix_runner.answers.verdicts import Steering
-from matrix_runner.carry.recorder import RoundAdded
+from matrix_runner.carry.events import RoundAdded
 from matrix_runner.decide.budget import Cost, Spending
 from matrix_runner.machines.dry import Dry, plausible
 from matrix_runner.records.record import CellRow

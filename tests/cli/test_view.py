@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from matrix_runner.carry.recorder import (
+from matrix_runner.carry.events import (
     BatchDone,
     BatchStarted,
     Event,

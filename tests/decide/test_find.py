@@ -13,7 +13,7 @@ import pytest
 
 from matrix_runner.answers.knee import Found, find_knee, searches_of
 from matrix_runner.answers.verdicts import Steering
-from matrix_runner.carry.recorder import BatchStarted
+from matrix_runner.carry.events import BatchStarted
 from matrix_runner.decide.budget import Cost, Spending
 from matrix_runner.decide.estimate import Pace, estimate
 from matrix_runner.machines.dry import Dry, plausible

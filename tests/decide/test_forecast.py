@@ -13,7 +13,8 @@ from matrix_runner.answers.samples import Verdict, measured_cells
 from matrix_runner.answers.verdicts import judge_guidelines
 from matrix_runner.carry.cluster_interface import SchedulerLost
 from matrix_runner.carry.coordinator import Coordinator
-from matrix_runner.carry.recorder import Event, RunContext, TimeLeft
+from matrix_runner.carry.events import Event, TimeLeft
+from matrix_runner.carry.recorder import RunContext
 from matrix_runner.decide.estimate import Pace, seconds_of
 from matrix_runner.decide.forecast import Forecast
 from matrix_runner.decide.placement import OpenRound

@@ -17,7 +17,7 @@ from tests.support.stops import AtOnce, ToTheEnd
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from matrix_runner.carry.recorder import Event
+    from matrix_runner.carry.events import Event
     from matrix_runner.session.finish import Ending
     from matrix_runner.session.run_request import RunRequest
     from tests.support.command import Call

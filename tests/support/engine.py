@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from matrix_runner.carry.events import Event, Listener
 from matrix_runner.carry.executor import ONE, Executor
-from matrix_runner.carry.recorder import Event, Listener
 from matrix_runner.decide.concurrency import Level
 from matrix_runner.decide.plan import Plan
 from matrix_runner.machines.base import RigLost, Step, StepResult

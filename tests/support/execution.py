@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matrix_runner.answers.verdicts import Steering
-    from matrix_runner.carry.recorder import Listener, Shelf
+    from matrix_runner.carry.events import Listener
+    from matrix_runner.carry.recorder import Shelf
     from matrix_runner.decide.budget import Spending
     from matrix_runner.decide.concurrency import Level
     from matrix_runner.decide.plan import Plan

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from matrix_runner.carry.recorder import BatchDone, BatchStarted, Event, TrialDone, TrialHostLimited
+from matrix_runner.carry.events import BatchDone, BatchStarted, Event, TrialDone, TrialHostLimited
 from matrix_runner.decide.concurrency import Level
 from matrix_runner.decide.plan import Plan
 from matrix_runner.machines.qemu import Qemu

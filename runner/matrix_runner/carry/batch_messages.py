@@ -9,13 +9,13 @@ import re
 from dataclasses import asdict, fields
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import orjson
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, create_model
 
 from matrix_runner.carry.cluster_interface import BadAnswer
-from matrix_runner.carry.recorder import Event, PoolUsed, RigUp, RigWasLost, TrialStarted
+from matrix_runner.carry.events import EVENTS, Event, Name, PoolUsed, Text
 from matrix_runner.records.disk_health import Health
 from matrix_runner.records.environment import DiskFacts
 from matrix_runner.records.names import is_file_of_trial
@@ -64,7 +64,6 @@ class BatchRequest(_Message):
 END, FILES, TRIAL, LOST, REFUSED, NOTICE, CHECKED, POOL = (
     *("end", "files", "trial", "attempt", "refused", "notice", "checked", "pool"),
 )
-RIG_UP, RIG_LOST, STARTED = "rig-up", "rig-lost", "started"
 Message = dict[str, Any]
 
 
@@ -83,8 +82,8 @@ class Outbox:
 
     def send_event(self, event: Event) -> None:
         """Send an event that the coordinator cannot derive from a record."""
-        if kind := _KINDS.get(type(event)):
-            self.send(kind, **{one.name: getattr(event, one.name) for one in fields(event)})
+        if event.from_host:
+            self.send(event.word, **{one.name: getattr(event, one.name) for one in fields(event)})
 
     def send_trial(self, trial: Trial) -> None:
         self.send(TRIAL, **encode_trial(trial))
@@ -93,12 +92,7 @@ class Outbox:
         self.send(LOST, **asdict(attempt))
 
 
-_KINDS: dict[type[object], str] = {RigUp: RIG_UP, RigWasLost: RIG_LOST, TrialStarted: STARTED}
-_EVENTS: dict[str, type[RigUp | RigWasLost | TrialStarted]] = {
-    RIG_UP: RigUp,
-    RIG_LOST: RigWasLost,
-    STARTED: TrialStarted,
-}
+FROM_HOSTS = {one.word: one for one in EVENTS if one.from_host}
 _ENVELOPE = frozenset({"event", "token", "line"})
 
 
@@ -119,10 +113,7 @@ def _file_name(name: str) -> str:
     return name
 
 
-Name = Annotated[str, Field(max_length=4096)]
-Text = Annotated[str, Field(max_length=1 << 20)]
 Date = Annotated[str, Field(max_length=64), AfterValidator(_date)]
-Seconds = Annotated[float, Field(ge=0, le=1e9)]
 Files = Annotated[dict[Annotated[str, AfterValidator(_file_name)], str], Field(max_length=200)]
 
 
@@ -169,24 +160,11 @@ class _Pool(_Event):
     unreturned: Annotated[list[Text], Field(max_length=1024)]
 
 
-class _RigUp(_Event):
-    stack: Name
-    seconds: Seconds
-    facts: Annotated[dict[Name, Text], Field(max_length=200)]
-
-
-class _RigLost(_Event):
-    name: Name
-    reason: Text
-    next: Text
-    stack: Name
-
-
-class _Started(_Event):
-    name: Name
-    round: int
-    stack: Name
-    host: Name
+def _model_of(event: type[Event]) -> type[_Event]:
+    """Return the model of the message of an event: its fields, all required."""
+    types = get_type_hints(event, include_extras=True)
+    required: dict[str, Any] = {one.name: (types[one.name], ...) for one in fields(event)}
+    return create_model(event.__name__, __base__=_Event, **required)
 
 
 _MODELS: dict[str, type[_Event]] = {
@@ -196,10 +174,8 @@ _MODELS: dict[str, type[_Event]] = {
     NOTICE: _Notice,
     CHECKED: _Checked,
     POOL: _Pool,
-    RIG_UP: _RigUp,
-    RIG_LOST: _RigLost,
-    STARTED: _Started,
     END: _Event,
+    **{word: _model_of(event) for word, event in FROM_HOSTS.items()},
 }
 RECORD = "record"  # the key of the trial in a message that is read
 #: A line of more bytes must be text for the most part: a value takes much more memory than its few bytes.
@@ -235,7 +211,7 @@ def parsed(line: bytes) -> Message:
 
 
 def event_of(message: Message) -> Event:
-    return _EVENTS[message["event"]](**content_of(message))
+    return FROM_HOSTS[message["event"]](**content_of(message))
 
 
 def pool_from(message: Message, host: str) -> PoolUsed:

@@ -31,20 +31,20 @@ from matrix_runner.carry.cluster_interface import (
     Worker,
     WorkerLost,
 )
+from matrix_runner.carry.events import (
+    BatchDone,
+    BatchStarted,
+    RigUp,
+    RigWasLost,
+    TimeLeft,
+    TrialHostLimited,
+    TrialStarted,
+    Waiting,
+)
 from matrix_runner.carry.flight import Flight, Flights
 from matrix_runner.carry.inbox import Inbox
 from matrix_runner.carry.members import Members
-from matrix_runner.carry.recorder import (
-    BatchDone,
-    BatchStarted,
-    Recorder,
-    RigWasLost,
-    RunContext,
-    TimeLeft,
-    TrialHostLimited,
-    Waiting,
-    now,
-)
+from matrix_runner.carry.recorder import Recorder, RunContext, now
 from matrix_runner.decide.forecast import Forecast
 from matrix_runner.decide.placement import OpenRound, RepeatsAlone, Work
 from matrix_runner.decide.scheduler import TRIES
@@ -427,12 +427,12 @@ class Coordinator:
     @cached_property
     def _takers(self) -> Mapping[str, Callable[[Flight, Message], None]]:
         return {
-            messages.STARTED: self._begin,
+            **dict.fromkeys(messages.FROM_HOSTS, self._pass_on),
+            TrialStarted.word: self._begin,
             messages.FILES: self._keep,
             messages.TRIAL: self._record,
             messages.LOST: self._lose_attempt,
-            messages.RIG_UP: self._set_up,
-            messages.RIG_LOST: self._note_lost_rig,
+            RigUp.word: self._set_up,
             messages.CHECKED: lambda *_: _refuse_if(True, "an answer to another question"),
             messages.NOTICE: self._show_notice,
             messages.POOL: self._note_pool,
@@ -467,8 +467,8 @@ class Coordinator:
     def _end(self, flight: Flight, _message: Message) -> None:
         flight.ended = flight.refused is None
 
-    def _note_lost_rig(self, flight: Flight, message: Message) -> None:
-        _count(flight, "lost rigs", _most_rigs(flight))
+    def _pass_on(self, flight: Flight, message: Message) -> None:
+        _count(flight, f"{message['event']} events", _most_rigs(flight))
         self._context.listen(messages.event_of({**message, "stack": flight.batch.stack.label}))
 
     def _begin(self, flight: Flight, message: Message) -> None:

@@ -14,17 +14,8 @@ from typing import TYPE_CHECKING
 
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.base.process import run_to_end
-from matrix_runner.carry.recorder import (
-    BatchDone,
-    BatchStarted,
-    Recorder,
-    RigUp,
-    RigWasLost,
-    RunContext,
-    TrialHostLimited,
-    TrialStarted,
-    now,
-)
+from matrix_runner.carry.events import BatchDone, BatchStarted, RigUp, RigWasLost, TrialHostLimited, TrialStarted
+from matrix_runner.carry.recorder import Recorder, RunContext, now
 from matrix_runner.carry.rigs import Teardowns, opened_exclusively, rig_spec
 from matrix_runner.carry.trial import LostInSetUp, Measured, NotOnThisKernel, SetUpFailed, StackOnRig
 from matrix_runner.decide.concurrency import Level, Turn, Turns

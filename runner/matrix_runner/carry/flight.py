@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from matrix_runner.carry.batch_messages import Message
     from matrix_runner.carry.cluster_interface import BadAnswer, Worker
-    from matrix_runner.carry.recorder import PoolUsed
+    from matrix_runner.carry.events import PoolUsed
     from matrix_runner.decide.placement import OpenRound
     from matrix_runner.decide.plan import Batch
     from matrix_runner.space.space import Cell

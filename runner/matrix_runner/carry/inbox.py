@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from matrix_runner.carry.batch_messages import Message
-    from matrix_runner.carry.recorder import Event, Listener, TrialLog
+    from matrix_runner.carry.events import Event, Listener
+    from matrix_runner.carry.recorder import TrialLog
 
 GROUP = 0.01  # seconds
 _MOST, _EACH = 32 << 20, 2048  # bytes of messages that wait, and of each beside its text

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
+from matrix_runner.carry.events import Listener, RoundAdded, TrialDone
 from matrix_runner.decide.scheduler import Scheduler, join_reasons
 from matrix_runner.machines.base import Machine, RigLost
 from matrix_runner.records.record import Attempt, CellRow, Outcome, Trial
@@ -18,116 +19,8 @@ if TYPE_CHECKING:
 
     from matrix_runner.base.errors import HarnessBroken
     from matrix_runner.hosts.exclusive import LeasedDisk
-    from matrix_runner.records.disk_health import Health
-    from matrix_runner.records.environment import DiskFacts
     from matrix_runner.records.journal_reader import UnendedAttempt
     from matrix_runner.space.space import Cell
-
-
-@dataclass(frozen=True, slots=True)
-class RoundAdded:
-    """A round beyond the minimum, because guidelines are not decided."""
-
-    round: int
-    trials: int
-
-
-@dataclass(frozen=True, slots=True)
-class BatchStarted:
-    round: int
-    stack: str
-    cells: int
-    host: str = ""  # of a cluster
-
-
-@dataclass(frozen=True, slots=True)
-class BatchDone:
-    round: int
-    stack: str
-    host: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class RigUp:
-    stack: str
-    seconds: float
-    facts: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class TrialStarted:
-    name: str
-    round: int
-    stack: str
-    host: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class TrialHostLimited:
-    """The host could not keep up with a trial beside others; it is repeated alone."""
-
-    name: str
-    round: int
-    stack: str
-    overload: str
-    beside: int
-
-
-@dataclass(frozen=True, slots=True)
-class TrialDone:
-    name: str
-    trial: Trial
-    stack: str
-
-
-@dataclass(frozen=True, slots=True)
-class RigWasLost:
-    """A rig died or hung; `next` is the consequence."""
-
-    name: str
-    reason: str
-    next: str
-    stack: str
-
-
-@dataclass(frozen=True, slots=True)
-class TimeLeft:
-    """How long a run on a cluster still takes, by the speed of its hosts."""
-
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """What a run on a cluster waits for; empty: it goes on."""
-
-    what: str
-
-
-@dataclass(frozen=True, slots=True)
-class PoolUsed:
-    """Physical disks of a host of a cluster that a batch leased or returned, and why some were not returned."""
-
-    host: str
-    disks: tuple[DiskFacts, ...]
-    health: tuple[Health, ...] = ()
-    unreturned: tuple[str, ...] = ()
-
-
-Event = (
-    PoolUsed
-    | TimeLeft
-    | Waiting
-    | RoundAdded
-    | BatchStarted
-    | BatchDone
-    | RigUp
-    | TrialStarted
-    | TrialHostLimited
-    | TrialDone
-    | RigWasLost
-)
-Listener = Callable[[Event], None]
 
 
 class TrialLog(Protocol):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TextIO, cast
 
 from rich.console import Console
@@ -17,37 +17,30 @@ from rich.theme import Theme
 
 from matrix_runner.answers.published import tally
 from matrix_runner.base.text import printable
-from matrix_runner.carry.recorder import (
+from matrix_runner.carry.events import (
     BatchDone,
     BatchStarted,
     Event,
-    RigUp,
-    RigWasLost,
-    RoundAdded,
     TimeLeft,
     TrialDone,
-    TrialHostLimited,
-    TrialStarted,
     Waiting,
 )
 from matrix_runner.cli.screen import WIDTH, RunOutput, columns_of, echo, json_text, print_sheet
 from matrix_runner.decide.estimate import count_down, remaining_seconds
-from matrix_runner.language.metrics import RATES
 from matrix_runner.pages.answer import as_objects
 from matrix_runner.pages.jobs import job_sheet
 from matrix_runner.pages.knees import knee_values
 from matrix_runner.pages.pts import has_tables, pts_sheets
 from matrix_runner.pages.table import as_sheet
 from matrix_runner.pages.terminal import caption, shown_cells, table
-from matrix_runner.pages.terminal_text import BAD, DOUBT, GOOD, about, spaced
+from matrix_runner.pages.terminal_text import GOOD, about
 from matrix_runner.pages.verdicts import explain_verdict, verdict_table
-from matrix_runner.records.record import HOST, Outcome, Trial
+from matrix_runner.records.record import HOST, Outcome
 from matrix_runner.session.run import Observer
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from matrix_runner.records.fio_output import Figures
     from matrix_runner.session.finish import Ending
 
 
@@ -133,40 +126,14 @@ class View(Observer):
         for line in end.lines(columns_of(self.stream) or WIDTH):
             self.print_line(line)
 
-    def _add_round(self, added: RoundAdded) -> None:
-        self.planned = max(self.planned, self.done + added.trials)
-        trials = f"{added.trials:,} trial{'s' if added.trials > 1 else ''}"
-        self.notice(f"guidelines are not decided yet: round {added.round} adds {trials}")
-
-    def _count(self) -> None:
-        self.done += 1
-        self.planned = max(self.planned, self.done)
-
-
-def format_trial(trial: Trial) -> str:
-    if trial.figures is None:
-        return f"{trial.outcome}: {trial.reason}"
-    sync = trial.figures.rebuild
-    found = [f"sync {sync.bw / 1e6:,.1f} MB/s in {sync.seconds:,.1f} s"] if sync else []
-    sides = trial.figures.sides.items()
-    found += [f"{name} {side.bw / 1e6:,.1f} MB/s {side.iops:,.0f} IOPS" for name, side in sides]
-    return ", ".join((*found, *_host_of(trial)))
-
-
-def _host_of(trial: Trial) -> list[str]:
-    return [f"on {trial.notes[HOST]}"] if HOST in trial.notes else []
-
-
-def format_loss(event: RigWasLost) -> str:
-    return f"{event.name}: {event.reason}; {event.next}"
+    def event(self, event: Event) -> None:
+        self.done, self.planned = event.advance(self.done, self.planned)
 
 
 class QuietView(View):
     def event(self, event: Event) -> None:
-        if isinstance(event, RigWasLost):
-            echo(format_loss(event), err=True)
-        elif isinstance(event, TrialDone) and not event.trial.outcome.counts:
-            echo(f"{event.name}: {format_trial(event.trial)}", err=True)
+        if event.style:
+            echo(event.text, err=True)
 
     def trouble(self, text: str) -> None:
         echo(text, err=True)
@@ -175,19 +142,6 @@ class QuietView(View):
         if end.failure:
             echo(end.failure, err=True)
         self.print_line(end.location)
-
-
-def _rates(figures: Figures) -> dict[str, float]:
-    return {f"{name}_{rate}": getattr(side, rate) for name, side in figures.sides.items() for rate in RATES}
-
-
-_JSON_EVENTS: dict[type, str] = {
-    RigUp: "rig-up",
-    BatchStarted: "batch",
-    BatchDone: "batch-done",
-    TimeLeft: "time-left",
-    Waiting: "waiting",
-}
 
 
 class JsonView(View):
@@ -222,33 +176,13 @@ class JsonView(View):
         self._print(event="estimate", seconds_least=least, seconds_most=most)
 
     def event(self, event: Event) -> None:
-        if isinstance(event, TrialDone):
-            self._count()
-            trial, figures = event.trial, event.trial.figures
-            row: dict[str, Any] = {
-                "cell": trial.cell,
-                "round": trial.round,
-                "outcome": trial.outcome.value,
-                "reason": trial.reason,
-            }
-            row |= _rates(figures) if figures else {}
-            if figures and figures.jobs:
-                row["jobs"] = {name: _rates(one) for name, one in figures.jobs.items()}
-            if sync := figures and figures.rebuild:
-                row |= {"sync_bw": sync.bw, "sync_seconds": sync.seconds}
-            row |= {"host": trial.notes[HOST]} if HOST in trial.notes else {}
-            count = {"done": self.done, "planned": self.planned}
-            self._print(event="trial", name=event.name, stack=event.stack, **count, **row)
-        elif isinstance(event, RigWasLost):
-            self._print(event="rig-lost", name=event.name, stack=event.stack, reason=event.reason, next=event.next)
-        elif isinstance(event, TrialHostLimited):
-            beside = {"host_limited": event.overload, "beside": event.beside}
-            self._print(event="host-limited", name=event.name, stack=event.stack, round=event.round, **beside)
-        elif isinstance(event, RoundAdded):
-            self._add_round(event)
-        elif kind := _JSON_EVENTS.get(type(event)):
-            found = asdict(event)
-            self._print(event=kind, **{name: value for name, value in found.items() if (name, value) != ("host", "")})
+        super().event(event)
+        if event.word and event.in_json:
+            values = event.values
+            if event.is_trial:
+                first = {name: values.pop(name) for name in ("name", "stack")}
+                values = {**first, "done": self.done, "planned": self.planned, **values}
+            self._print(event=event.word, **values)
 
     def notice(self, text: str) -> None:
         self._print(event="notice", text=text)
@@ -266,17 +200,9 @@ class PlainView(View):
         self._last_brief = ""
 
     def event(self, event: Event) -> None:
-        if isinstance(event, TrialDone):
-            self._count()
-            self.print_line(f"[{self.done}/{self.planned}] {event.name}: {format_trial(event.trial)}")
-        elif isinstance(event, RigWasLost):
-            self.print_line(format_loss(event))
-        elif isinstance(event, TrialHostLimited):
-            others = f"{event.beside} other{'s' if event.beside > 1 else ''}"
-            why = f"host-limited beside {others}, {spaced(event.overload)}"
-            self.print_line(f"{event.name}: {why}; it is measured again alone")
-        elif isinstance(event, RoundAdded):
-            self._add_round(event)
+        super().event(event)
+        if event.text:
+            self.print_line(f"{f'[{self.done}/{self.planned}] ' * event.is_trial}{event.text}")
 
     def notice(self, text: str) -> None:
         self.print_line(text)
@@ -312,26 +238,25 @@ class LiveView(View):
         self._bar.stop()
 
     def event(self, event: Event) -> None:
-        if isinstance(event, TrialStarted):
-            self._now((event.host, event.stack), f"{event.name} round {event.round}")
-        elif isinstance(event, TrialHostLimited):
-            rig = next((one for one in self._rigs if one[1] == event.stack), ("", event.stack))
-            self._now(rig, f"{event.name} round {event.round}, again alone")
-        elif isinstance(event, TrialDone):
+        known = self.done, self.planned
+        super().event(event)
+        if event.activity:
+            self._now(self._rig_of(event), event.activity)
+        if known != (self.done, self.planned):
+            self._bar.update(self._trials, completed=self.done, total=self.planned)
+            self._estimate_rest()
+        if isinstance(event, TrialDone):
             self._end_trial(event)
-        elif isinstance(event, RigWasLost):
-            self._end_step()
-            self._print(format_loss(event), DOUBT)
         elif isinstance(event, BatchStarted):
             self._begin((event.host, event.stack), event.cells)
         elif isinstance(event, BatchDone):
             self._end((event.host, event.stack))
-        elif isinstance(event, RoundAdded):
-            self._add_round(event)
-            self._bar.update(self._trials, total=self.planned)
-            self._estimate_rest()
         elif isinstance(event, TimeLeft | Waiting):
             self._show_cluster(event)
+        if event.style:
+            self._end_step()
+        if event.style is not None:
+            self._print(event.text, event.style or None)
 
     def _show_cluster(self, event: TimeLeft | Waiting) -> None:
         if isinstance(event, TimeLeft):
@@ -345,16 +270,16 @@ class LiveView(View):
             self._end_step()
 
     def _end_trial(self, event: TrialDone) -> None:
-        self._count()
-        last = f"last: {format_trial(event.trial)}"
-        self._bar.update(self._trials, completed=self.done, total=self.planned, last=last)
-        self._estimate_rest()
+        self._bar.update(self._trials, last=f"last: {event.result}")
         rig = event.trial.notes.get(HOST, ""), event.stack
         if rig in self._rigs:
             self._bar.advance(self._rigs[rig])
-        if not event.trial.outcome.counts:
-            self._end_step()
-            self._print(f"{event.name}: {format_trial(event.trial)}", BAD)
+
+    def _rig_of(self, event: Event) -> _Rig:
+        """Return the rig of its stack: that of its host, if it names one."""
+        stack, host = getattr(event, "stack", ""), getattr(event, "host", None)
+        found = (one for one in self._rigs if one[1] == stack)
+        return next(found, ("", stack)) if host is None else (host, stack)
 
     def _begin(self, rig: _Rig, cells: int) -> None:
         self._batches[rig] += 1

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from matrix_runner.carry.cluster.address import Address, Certificates
     from matrix_runner.carry.cluster_interface import Cluster
-    from matrix_runner.carry.recorder import PoolUsed
+    from matrix_runner.carry.events import PoolUsed
     from matrix_runner.machines.base import Machine
     from matrix_runner.records.run_folder import RunFolder
     from matrix_runner.session.prepare import RunOptions

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from matrix_runner.base.errors import Exit, MatrixError
 from matrix_runner.base.files import write_output
 from matrix_runner.carry.coordinator import Coordinator
+from matrix_runner.carry.events import Event, PoolUsed, RigUp, TimeLeft, TrialDone, Waiting
 from matrix_runner.carry.executor import Executor
 from matrix_runner.carry.past_timings import pace_of
-from matrix_runner.carry.recorder import Event, PoolUsed, RigUp, RunContext, TimeLeft, TrialDone, Waiting
+from matrix_runner.carry.recorder import RunContext
 from matrix_runner.decide.budget import ENDLESS, Cost, Spending
 from matrix_runner.decide.estimate import QUIET, Load, Pace, Slots, estimate
 from matrix_runner.decide.scheduler import Scheduler

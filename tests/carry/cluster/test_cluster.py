@@ -18,7 +18,8 @@ import pytest
 from matrix_runner.base.errors import BadInput
 from matrix_runner.carry.batch_messages import BatchRequest
 from matrix_runner.carry.coordinator import Coordinator
-from matrix_runner.carry.recorder import BatchDone, BatchStarted, Event, RigWasLost, RunContext, Waiting
+from matrix_runner.carry.events import BatchDone, BatchStarted, Event, RigWasLost, Waiting
+from matrix_runner.carry.recorder import RunContext
 from matrix_runner.decide.scheduler import Scheduler
 from matrix_runner.machines.dry import Dry
 from matrix_runner.records.run_folder import runs

@@ -13,9 +13,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from bench.fuzz_parsers import fio_output_of
-from matrix_runner.records import fio_output
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import CellRow, Outcome, Trial
+from matrix_runner.work.fio import output as fio_output
 
 _MIB = 1 << 20
 _HEAD = "name: m\ndisks: {count: 4, size: 1TiB}\n"

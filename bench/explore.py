@@ -20,8 +20,8 @@ from bench.reports import seconds
 from docs.pictures import screenshots
 from matrix_runner.pages.explore import explored, page
 from matrix_runner.pages.run_data import RunData
-from matrix_runner.records.fio_output import Direction, Figures
 from matrix_runner.records.record import CellRow, Outcome, Trial
+from matrix_runner.work.fio.output import Direction, Figures
 from tests.support.chromium import Browser, browser
 from tests.support.explored import Explorer
 

@@ -18,19 +18,20 @@ from matrix_runner.base.errors import MatrixError
 from matrix_runner.carry.trial_result import mismatch, notes_of, readings_of, split_other_settings
 from matrix_runner.hosts.inventory import parse_census
 from matrix_runner.language.hosts import Needs
-from matrix_runner.language.replay import ReplayWorkload
 from matrix_runner.language.yaml_source import Source
-from matrix_runner.records import disk_health, fio_output, run_folder
+from matrix_runner.records import disk_health, run_folder
 from matrix_runner.records.counters import observe_use, split_counters
-from matrix_runner.records.fio_output import table_by_position, table_by_sample, table_by_time
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import Attempt, CellRow, Outcome, Reading, Trial
 from matrix_runner.records.salvage import salvage
-from matrix_runner.scripts.replay import trace_text
 from matrix_runner.space.declared_files import load_guidelines, matched, parse_lab
 from matrix_runner.space.load import check, parse
 from matrix_runner.space.select import select
 from matrix_runner.space.studies import parse_published
+from matrix_runner.work.fio import output as fio_output
+from matrix_runner.work.fio.output import table_by_position, table_by_sample, table_by_time
+from matrix_runner.work.replay.requests import trace_text
+from matrix_runner.work.replay.workload import ReplayWorkload
 
 if TYPE_CHECKING:
     import random

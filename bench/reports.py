@@ -32,12 +32,12 @@ from matrix_runner.pages.speed import without_gc
 from matrix_runner.pages.write import load_run_data, rendered
 from matrix_runner.records import journal_tables as schema
 from matrix_runner.records.environment import Host
-from matrix_runner.records.fio_output import Direction, Figures
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.journal_tables import latencies_of, readings_row, row_of
 from matrix_runner.records.record import CellRow, Outcome, Reading, Trial
 from matrix_runner.records.run_folder import Manifest, RunFolder
 from matrix_runner.statistics.percentile import Histogram
+from matrix_runner.work.fio.output import Direction, Figures
 
 if TYPE_CHECKING:
     from collections.abc import Callable

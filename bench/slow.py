@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 from bench.sides import require_difference
 from matrix_runner.carry.rigs import rig_spec
 from matrix_runner.carry.trial import StackOnRig
-from matrix_runner.language.slow import FACTORS
 from matrix_runner.machines.qemu import Qemu
 from matrix_runner.records.record import HOST_LIMITED
 from matrix_runner.space.load import parse
 from matrix_runner.space.select import select
+from matrix_runner.work.slow import FACTORS
 
 if TYPE_CHECKING:
     from matrix_runner.carry.trial import Measured

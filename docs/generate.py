@@ -16,12 +16,12 @@ import matrix_runner
 from docs.meanings import DEFAULTS, EXAMPLES, FORMS, MEANINGS
 from matrix_runner.cli import cli
 from matrix_runner.cli.schema import schema_text
-from matrix_runner.language.fio_options import Steady
-from matrix_runner.language.sync_workload import ENDS
-from matrix_runner.language.workload import Workload
 from matrix_runner.layers import LAYERS
 from matrix_runner.machines.qemu.kernel_config import OPTIONS, Option
 from matrix_runner.pages import csv_files
+from matrix_runner.work.fio.options import Steady
+from matrix_runner.work.fio.workload import Workload
+from matrix_runner.work.sync.workload import ENDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -365,7 +365,7 @@ def _epilog(text: str) -> str:
 
 #: Rooms of the code by the subject of their messages, in the order of the page.
 SUBJECTS: Mapping[str, tuple[str, ...]] = {
-    "The matrix": ("language", "layers", "space"),
+    "The matrix": ("language", "work", "layers", "space"),
     "The command line": ("cli", "base", "pytest_plugin.py"),
     "Runs and clusters": ("session", "carry", "decide", "scripts"),
     "Machines": ("machines", "simdisks"),

@@ -10,8 +10,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from matrix_runner.pages.run_data import RunData
-from matrix_runner.records.fio_output import Direction, Figures
 from matrix_runner.records.record import CellRow, Outcome, Trial
+from matrix_runner.work.fio.output import Direction, Figures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,7 +11,7 @@ from matrix_runner.answers.fio_import import Group, parse_groups
 from matrix_runner.base.errors import BadInput
 
 if TYPE_CHECKING:
-    from matrix_runner.records.fio_output import Direction
+    from matrix_runner.work.fio.output import Direction
 
 #: 1,000 requests of 4 KiB in 2 s, with a mean latency of 2 ms, of which 0.5 ms are submission.
 _PERCENTILES = {"50.000000": 1400, "99.000000": 3000, "99.900000": 9000, "0.00": 0}

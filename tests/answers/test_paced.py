@@ -12,8 +12,8 @@ from matrix_runner.answers.ranking import Ranking, Standing
 from matrix_runner.pages.answer import full_answer, summarize_rankings
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.pages.squares import heat_map_of_squares
-from matrix_runner.records.fio_output import Direction, Figures
 from matrix_runner.records.record import CellRow, Outcome, Trial
+from matrix_runner.work.fio.output import Direction, Figures
 
 if TYPE_CHECKING:
     from pathlib import Path

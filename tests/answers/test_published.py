@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from matrix_runner.answers.published import MARGIN, ComparedFigure, RatioVerdict, columns_of, compare_published, tally
 from matrix_runner.answers.samples import Verdict, measured_cell
-from matrix_runner.language.metrics import BESIDE, DECIMALS, KNOWN
 from matrix_runner.pages.study import display_table
 from matrix_runner.statistics.stopping import Rule
+from matrix_runner.work.metrics import BESIDE, DECIMALS, KNOWN
 from tests.answers.world import cells, guideline, row, run, verdict
 from tests.records import past
 from tests.support.studies import PAIR, published, times

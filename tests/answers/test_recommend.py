@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from matrix_runner.answers.ranking import recommend_settings
 from matrix_runner.base.errors import BadInput
-from matrix_runner.language.metrics import KNOWN
 from matrix_runner.records.record import CellRow
+from matrix_runner.work.metrics import KNOWN
 from tests.answers.world import cells, measured_as, run
 
 FIELD = cells(md_chunk=["64KiB", "256KiB", "1MiB"], workload=["oltp"], workload_bs=["4KiB", "16KiB"])

@@ -13,8 +13,8 @@ from bench.guidelines import drawn
 from bench.stated import RATIO, decides_at_the_edge
 from matrix_runner.answers.verdicts import MOST, Judgement, Steering, judge_guidelines, looks
 from matrix_runner.language.guidelines import Guideline
-from matrix_runner.records.fio_output import Direction, Figures
 from matrix_runner.records.record import CellRow, Outcome, Trial
+from matrix_runner.work.fio.output import Direction, Figures
 from tests.answers.world import cells, guideline
 
 FIELD = cells(layout=["raid0", "far", "single"])

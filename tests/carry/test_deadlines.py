@@ -1,8 +1,8 @@
 from matrix_runner.decide.costs import GRACE, deadline, expected, flush_seconds, set_up, slowest_request
 from matrix_runner.language.disks import Volume
-from matrix_runner.language.workload import Workload
 from matrix_runner.simdisks.disk import Disk
 from matrix_runner.space.load import disk_model
+from matrix_runner.work.fio.workload import Workload
 from tests.support.matrices import space
 
 

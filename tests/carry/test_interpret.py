@@ -1,8 +1,8 @@
 """What the steps of a trial said, told apart."""
 
 from matrix_runner.carry.trial_result import split_outputs
-from matrix_runner.language.workload import Workload
 from matrix_runner.machines.base import StepResult
+from matrix_runner.work.fio.workload import Workload
 from tests.support.counters import AFTER, BEFORE
 
 POSITIONS = Workload.model_validate({"rw": "read", "bs": "4KiB", "profile": "position"})

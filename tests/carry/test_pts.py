@@ -17,16 +17,16 @@ from matrix_runner.carry.trial_result import Finding, finding
 from matrix_runner.decide.budget import Cost, Spending
 from matrix_runner.decide.costs import deadline
 from matrix_runner.decide.estimate import Pace, bytes_of, most_bytes_of, seconds_of
-from matrix_runner.language.pts import TESTS, WRITTEN, PtsWorkload
 from matrix_runner.machines.base import Step, StepResult
 from matrix_runner.machines.dry import Dry, plausible
 from matrix_runner.pages.csv_files import jobs_csv, trials_csv
 from matrix_runner.pages.junit import junit
 from matrix_runner.pages.pts import pts_reports, rounds_csv
 from matrix_runner.pages.run_data import RunData
-from matrix_runner.records.pts_output import documents, parse_rounds
 from matrix_runner.records.record import UNSETTLED, CellRow, Outcome, Trial
 from matrix_runner.scripts.cell import cell_scripts, find_error, job, stack_scripts
+from matrix_runner.work.pts.output import documents, parse_rounds
+from matrix_runner.work.pts.workload import TESTS, WRITTEN, PtsWorkload
 from tests.support.engine import Bench
 from tests.support.matrices import space
 from tests.support.shell import complaints

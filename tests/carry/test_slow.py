@@ -13,9 +13,6 @@ from matrix_runner.base.errors import BadInput
 from matrix_runner.carry.trial_result import split_outputs
 from matrix_runner.decide.costs import COSTS
 from matrix_runner.decide.estimate import Pace, seconds_of
-from matrix_runner.language.job_bounds import JobWorkload
-from matrix_runner.language.slow import slowed
-from matrix_runner.language.workload import Workload
 from matrix_runner.machines.base import StepResult
 from matrix_runner.pages.csv_files import trials_csv
 from matrix_runner.pages.junit import junit
@@ -25,6 +22,9 @@ from matrix_runner.records.record import SLOW, CellRow
 from matrix_runner.scripts.cell import job, stack_scripts
 from matrix_runner.space.load import parse
 from matrix_runner.statistics.percentile import Histogram
+from matrix_runner.work.fio.workload import Workload
+from matrix_runner.work.jobs.workload import JobWorkload
+from matrix_runner.work.slow import slowed
 from tests.support.counters import AFTER, BEFORE, READINGS
 from tests.support.engine import Bench
 from tests.support.matrices import space

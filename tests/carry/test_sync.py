@@ -16,8 +16,6 @@ from matrix_runner.carry.trial_result import finding, split_outputs
 from matrix_runner.decide.costs import COSTS, GRACE, deadline
 from matrix_runner.decide.estimate import Pace, bytes_of, most_bytes_of, seconds_of
 from matrix_runner.language.guidelines import Bound
-from matrix_runner.language.metrics import KNOWN
-from matrix_runner.language.sync_workload import SyncWorkload
 from matrix_runner.layers.redundancy import Action, SyncTarget, sync_target
 from matrix_runner.machines.base import StepResult
 from matrix_runner.pages.csv_files import summary_csv, trials_csv
@@ -26,11 +24,13 @@ from matrix_runner.pages.junit import junit
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.pages.sections import sections
 from matrix_runner.pages.terminal import table
-from matrix_runner.records.fio_output import Sync
 from matrix_runner.records.record import CellRow, Outcome
 from matrix_runner.scripts.cell import cell_scripts, job, stack_scripts
 from matrix_runner.space.layouts import levels
 from matrix_runner.statistics.stopping import Rule
+from matrix_runner.work.fio.output import Sync
+from matrix_runner.work.metrics import KNOWN
+from matrix_runner.work.sync.workload import SyncWorkload
 from tests.support.engine import Bench
 from tests.support.matrices import space
 

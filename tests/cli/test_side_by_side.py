@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.records.fio_output import Figures
 from matrix_runner.records.record import CellRow, Trial
+from matrix_runner.work.fio.output import Figures
 from tests.records import past
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from matrix_runner.base.errors import BadInput
-from matrix_runner.language.workload import POINTS, Workload
 from matrix_runner.scripts.cell import cell_scripts, files_of, job, stack_scripts
 from matrix_runner.space.load import parse
+from matrix_runner.work.fio.workload import POINTS, Workload
 from tests.support.matrices import space
 
 MATRIX = """\

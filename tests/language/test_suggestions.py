@@ -2,8 +2,8 @@
 
 import pytest
 
-from matrix_runner.language.metrics import KNOWN
 from matrix_runner.language.suggestions import did_you_mean
+from matrix_runner.work.metrics import KNOWN
 
 
 def test_a_list_of_known_names_has_a_bounded_length() -> None:

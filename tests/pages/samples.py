@@ -7,9 +7,9 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from matrix_runner.pages.run_data import RunData
-from matrix_runner.records.fio_output import Direction, Figures
 from matrix_runner.records.record import Attempt, CellRow, Outcome, Reading, Trial
 from matrix_runner.statistics.percentile import Histogram
+from matrix_runner.work.fio.output import Direction, Figures
 from tests.records import strategies
 
 SEQ = CellRow(

@@ -8,10 +8,10 @@ import pytest
 from matrix_runner.pages.charts import curves
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.pages.write import load_run_data
-from matrix_runner.records.fio_output import Piece, parse_pieces, table_by_position, table_by_time
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import HOST_LIMITED, CellRow
 from matrix_runner.records.run_folder import create
+from matrix_runner.work.fio.output import Piece, parse_pieces, table_by_position, table_by_time
 from tests.pages.samples import direction, measured
 from tests.support.begun_runs import manifest
 from tests.support.report_files import tree

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from matrix_runner.records.environment import Host
-from matrix_runner.records.fio_output import Direction, Figures
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import CellRow, Outcome, Reading, Trial
 from matrix_runner.records.run_folder import Manifest, RunFolder, create
 from matrix_runner.statistics.percentile import Histogram
+from matrix_runner.work.fio.output import Direction, Figures
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from matrix_runner.records.fio_output import Direction, Figures, Sync
 from matrix_runner.records.record import CellRow, Outcome, Reading, Trial
 from matrix_runner.statistics.percentile import Histogram
+from matrix_runner.work.fio.output import Direction, Figures, Sync
 
 #: Anything a console may have said, NUL and other control characters included; never lone surrogates.
 texts = st.text(max_size=20)

@@ -16,16 +16,16 @@ import pytest
 
 from matrix_runner.pages.csv_files import JOBS, jobs_csv
 from matrix_runner.pages.run_data import RunData
-from matrix_runner.records.fio_output import PERCENTILES, figures_of, merge_histograms, parse
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import CellRow, Outcome, Trial
 from matrix_runner.records.salvage import salvage
 from matrix_runner.statistics.percentile import Histogram, percentiles
+from matrix_runner.work.fio.output import PERCENTILES, figures_of, merge_histograms, parse
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from matrix_runner.records.fio_output import Figures
+    from matrix_runner.work.fio.output import Figures
 
 CELL = CellRow("c1", "raw/db", {"layout": "raw"}, position=1)
 _JOB = """[global]

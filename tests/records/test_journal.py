@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from matrix_runner.base.errors import BadInput, HarnessBroken
-from matrix_runner.records.fio_output import Direction, Figures
 from matrix_runner.records.journal import AlreadyRecorded, Journal
 from matrix_runner.records.journal_reader import MeanTimes, UnendedAttempt
 from matrix_runner.records.record import Attempt, CellRow, Outcome, Reading, Trial
+from matrix_runner.work.fio.output import Direction, Figures
 from tests.records import strategies
 
 if TYPE_CHECKING:

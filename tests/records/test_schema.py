@@ -9,10 +9,10 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
-from matrix_runner.language.metrics import SIDES
 from matrix_runner.records import journal_tables as schema
-from matrix_runner.records.fio_output import Direction
 from matrix_runner.records.journal_tables import COLUMNS
+from matrix_runner.work.fio.output import Direction
+from matrix_runner.work.metrics import SIDES
 
 POSTGRESQL = postgresql.dialect()  # type: ignore[no-untyped-call]
 

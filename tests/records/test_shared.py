@@ -19,7 +19,6 @@ from matrix_runner.base.errors import BadInput, HarnessBroken
 from matrix_runner.records import store_tables as shared_tables
 from matrix_runner.records.databases import _connection_cause
 from matrix_runner.records.environment import Host
-from matrix_runner.records.fio_output import Figures, Sync
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import CellRow, Outcome, Trial
 from matrix_runner.records.run_folder import load
@@ -27,6 +26,7 @@ from matrix_runner.records.store import SharedStore
 from matrix_runner.records.store_columns import WORK, work_bit
 from matrix_runner.records.store_sync import bring_up_to_date
 from matrix_runner.records.store_tables import Address, address_of
+from matrix_runner.work.fio.output import Figures, Sync
 from tests.records import past, strategies
 
 if TYPE_CHECKING:

@@ -16,20 +16,20 @@ from matrix_runner.pages.explore import FIGURES, explored
 from matrix_runner.pages.html import page
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.pages.terminal import caption, table
-from matrix_runner.records.fio_output import FioFailed, parse
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import CellRow, Outcome, Trial
 from matrix_runner.records.store import SharedStore
 from matrix_runner.records.store_sync import bring_up_to_date
 from matrix_runner.records.store_tables import Address
 from matrix_runner.records.trial_message import decode_trial, encode_trial
+from matrix_runner.work.fio.output import FioFailed, parse
 from tests.records import past
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from matrix_runner.records.fio_output import Direction
+    from matrix_runner.work.fio.output import Direction
     from tests.support.command import Call
 
 CELL = CellRow("c1", "ext4/log", {"layout": "ext4", "workload": "log"}, position=1)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from matrix_runner.records.fio_output import parse as parse_figures
 from matrix_runner.scripts.cell import Files, Place, workload_job
 from matrix_runner.space.load import parse
 from matrix_runner.space.starter import matrix_of_job
+from matrix_runner.work.fio.output import parse as parse_figures
 from tests.hosts.loops import attach, detach, why_not
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from matrix_runner.base.errors import BadInput
-from matrix_runner.language.workload import Workload
-from matrix_runner.records.fio_output import parse
+from matrix_runner.base.variants import Variant
 from matrix_runner.scripts.cell import (
     Place,
     cell_scripts,
@@ -23,7 +22,8 @@ from matrix_runner.scripts.cell import (
 )
 from matrix_runner.scripts.jinja import SHIPPED, fio_value, render, shell_words
 from matrix_runner.space.space import Cell
-from matrix_runner.space.variants import Variant
+from matrix_runner.work.fio.output import parse
+from matrix_runner.work.fio.workload import Workload
 from tests.support.amounts import TIMES
 from tests.support.matrices import SWEEP, space
 from tests.support.scripts import DISKS, EVERYTHING, _Text, rendered

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from matrix_runner.base.errors import BadInput
 from matrix_runner.decide.estimate import Pace, building_of, bytes_of, estimate, laid_out, resync_of
 from matrix_runner.decide.plan import Plan
-from matrix_runner.language.workload import Workload
 from matrix_runner.space.select import select
 from matrix_runner.space.space import Cell
+from matrix_runner.work.fio.workload import Workload
 from tests.support.costs import free
 from tests.support.matrices import space
 

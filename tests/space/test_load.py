@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from matrix_runner.base.errors import BadInput
+from matrix_runner.base.findings import Flaw
 from matrix_runner.language.matrix import Matrix
-from matrix_runner.language.yaml_source import Flaw, UnreadableError, read
+from matrix_runner.language.yaml_source import UnreadableError, read
 from matrix_runner.space.includes import validated
 from matrix_runner.space.load import BadMatrix, parse
 from matrix_runner.space.select import values_of

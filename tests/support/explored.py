@@ -8,8 +8,8 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from matrix_runner.pages.run_data import RunData
-from matrix_runner.records.fio_output import Direction, Figures
 from matrix_runner.records.record import HOST_LIMITED, UNSETTLED, CellRow, Outcome, Trial
+from matrix_runner.work.fio.output import Direction, Figures
 
 if TYPE_CHECKING:
     from tests.support.chromium import Browser

@@ -8,10 +8,10 @@ from itertools import product
 from matrix_runner.pages.history import Past
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.pages.study import section
-from matrix_runner.records.fio_output import table_by_position
 from matrix_runner.records.record import HOST_LIMITED, CellRow, Outcome, Trial
 from matrix_runner.records.usage import Usage
 from matrix_runner.statistics.percentile import Histogram
+from matrix_runner.work.fio.output import table_by_position
 from tests.pages.samples import direction, measured
 from tests.support.studies import MISSED
 from tests.support.verdicts import ALL

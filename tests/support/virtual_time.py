@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import orjson
 
 from matrix_runner.carry.cluster_interface import Worker
-from matrix_runner.records.fio_output import Direction, Figures
 from matrix_runner.records.record import Outcome, Trial
 from matrix_runner.records.trial_message import encode_trial
+from matrix_runner.work.fio.output import Direction, Figures
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Mapping

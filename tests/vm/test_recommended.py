@@ -17,10 +17,10 @@ from matrix_runner.carry.disk_samples import sample_disks
 from matrix_runner.carry.rigs import rig_spec
 from matrix_runner.machines.base import MachineOptions, Rig
 from matrix_runner.machines.qemu import Qemu
-from matrix_runner.records.fio_output import parse
 from matrix_runner.scripts.cell import job
 from matrix_runner.scripts.stack import view_stack
 from matrix_runner.simdisks.server import overload_of
+from matrix_runner.work.fio.output import parse
 from tests.support.matrices import space
 from tests.support.reboot import reboot
 from tests.support.recommended import LOOK, RUN, STABLE, TOP, WANTED, Advice, advice, done, matrix, tried

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from matrix_runner.decide.plan import Plan
-from matrix_runner.language.sync_workload import SyncWorkload
 from matrix_runner.machines.qemu import Qemu
-from matrix_runner.records.fio_output import Sync
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import Outcome, Trial
 from matrix_runner.space.select import select
 from matrix_runner.space.space import Cell
+from matrix_runner.work.fio.output import Sync
+from matrix_runner.work.sync.workload import SyncWorkload
 from tests.support.engine import Shelf
 from tests.support.execution import executor
 from tests.support.matrices import space

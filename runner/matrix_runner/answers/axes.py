@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Generic, TypeAlias, TypeVar
 
+from matrix_runner.base.findings import few
 from matrix_runner.base.quantities import parse_size, parse_time
-from matrix_runner.space.notes import few
 
 T = TypeVar("T")
 K = TypeVar("K", bound="Hashable")

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from matrix_runner.answers.claims import Case, mean_case
 from matrix_runner.answers.samples import Measured, Verdict
-from matrix_runner.language.metrics import BESIDE
 from matrix_runner.statistics.correlation import (
     clear_correlation,
     correlated_t_factor,
@@ -25,11 +24,12 @@ from matrix_runner.statistics.correlation import (
 )
 from matrix_runner.statistics.ratios import bounded_exp
 from matrix_runner.statistics.stopping import StopReason
+from matrix_runner.work.metrics import BESIDE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from matrix_runner.language.metrics import Metric
+    from matrix_runner.work.metrics import Metric
 
 MOST = 10_000  # the limit for a useful number of trials. A case that needs more is at the edge.
 _USUAL = 8  # early looks use more of the error rate, so that few trials decide clear cases. By simulation.

@@ -17,9 +17,9 @@ from matrix_runner.base.errors import BadInput
 from matrix_runner.base.files import MIB
 from matrix_runner.base.quantities import format_size
 from matrix_runner.base.text import shorten
-from matrix_runner.records import fio_output
-from matrix_runner.records.fio_output import Figures, FioFailed
 from matrix_runner.records.journal_tables import DIRECTION, LONGEST
+from matrix_runner.work.fio import output as fio_output
+from matrix_runner.work.fio.output import Figures, FioFailed
 
 _SIZE = re.compile(r"([0-9]{1,18})([kmgt]?)(i?b)?", re.IGNORECASE)
 _LONGEST_LINE = 120

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from matrix_runner.language.metrics import FLUSH, SIDES
+from matrix_runner.work.metrics import FLUSH, SIDES
 
 _ALL = "All clients"  # the entry of fio's client that sums up those of its servers
 _OF_COMPLETIONS = "of completions"  # a key of latencies with percentiles of `clat`

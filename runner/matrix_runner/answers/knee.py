@@ -18,15 +18,15 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from matrix_runner.answers.samples import SEARCH, Measured, figure_of
-from matrix_runner.language.metrics import FOUND
 from matrix_runner.records.record import HOST_LIMITED, CellRow
 from matrix_runner.statistics.stopping import Estimate, Rule, estimate_mean, is_precise, stop_reason
+from matrix_runner.work.metrics import FOUND
 
 if TYPE_CHECKING:
     from matrix_runner.language.find import Find
-    from matrix_runner.language.metrics import Metric
-    from matrix_runner.records.fio_output import Figures
     from matrix_runner.records.record import Trial
+    from matrix_runner.work.fio.output import Figures
+    from matrix_runner.work.metrics import Metric
 
 
 @dataclass(frozen=True, slots=True)

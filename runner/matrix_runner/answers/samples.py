@@ -8,7 +8,10 @@ from functools import cache
 from itertools import combinations, product
 from typing import TYPE_CHECKING, NamedTuple
 
-from matrix_runner.language.metrics import (
+from matrix_runner.records.record import HOST_LIMITED, CellRow, Trial, counted_trials
+from matrix_runner.simdisks.server import lost_share
+from matrix_runner.statistics.stopping import Rule, StopReason, stop_reason
+from matrix_runner.work.metrics import (
     ALL_SIDES,
     BESIDE,
     FOUND,
@@ -19,14 +22,11 @@ from matrix_runner.language.metrics import (
     sides_of_kind,
     split_column,
 )
-from matrix_runner.records.record import HOST_LIMITED, CellRow, Trial, counted_trials
-from matrix_runner.simdisks.server import lost_share
-from matrix_runner.statistics.stopping import Rule, StopReason, stop_reason
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from matrix_runner.records.fio_output import Direction, Figures, Sync
+    from matrix_runner.work.fio.output import Direction, Figures, Sync
 
 
 class Verdict(StrEnum):

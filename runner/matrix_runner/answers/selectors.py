@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from matrix_runner.answers.axes import with_aliases
 from matrix_runner.base.errors import BadInput
+from matrix_runner.base.findings import few
 from matrix_runner.language.suggestions import hint
-from matrix_runner.space.notes import few
 from matrix_runner.space.rules import BadRule, parse_only, rule_of
 
 if TYPE_CHECKING:

@@ -15,22 +15,6 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from matrix_runner.answers.axes import grouped, name_key
-from matrix_runner.language.metrics import (
-    BESIDE,
-    FLUSH,
-    FOUND,
-    KNOWN,
-    OF_DIRECTION,
-    OF_FLUSH,
-    OF_SYNC,
-    RATES,
-    SIDES,
-    SYNC,
-    TOTAL,
-    is_large,
-    split_column,
-)
-from matrix_runner.records.fio_output import PERCENTILES
 from matrix_runner.records.record import (
     COUNTED,
     HOST,
@@ -45,6 +29,22 @@ from matrix_runner.records.store_columns import WORK, work_bit
 from matrix_runner.simdisks.server import lost_share
 from matrix_runner.statistics.percentile import Histogram, estimated_percentiles, merge, percentiles
 from matrix_runner.statistics.stopping import Estimate, Rule, StopReason, estimate_mean, stop_reason
+from matrix_runner.work.fio.output import PERCENTILES
+from matrix_runner.work.metrics import (
+    BESIDE,
+    FLUSH,
+    FOUND,
+    KNOWN,
+    OF_DIRECTION,
+    OF_FLUSH,
+    OF_SYNC,
+    RATES,
+    SIDES,
+    SYNC,
+    TOTAL,
+    is_large,
+    split_column,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

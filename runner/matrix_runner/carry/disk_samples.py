@@ -9,9 +9,9 @@ from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from matrix_runner.records.fio_output import csv_text
 from matrix_runner.simdisks.clib import Report
 from matrix_runner.simdisks.server import counters_between
+from matrix_runner.work.fio.output import csv_text
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

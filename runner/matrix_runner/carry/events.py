@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from matrix_runner.language.metrics import RATES
 from matrix_runner.pages.terminal_text import BAD, DOUBT, spaced
 from matrix_runner.records.record import HOST, Trial
+from matrix_runner.work.metrics import RATES
 
 if TYPE_CHECKING:
     from matrix_runner.records.disk_health import Health
     from matrix_runner.records.environment import DiskFacts
-    from matrix_runner.records.fio_output import Figures
+    from matrix_runner.work.fio.output import Figures
 
 # No honest worker reaches these limits of a message.
 Name = Annotated[str, Field(max_length=4096)]

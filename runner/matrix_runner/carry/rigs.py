@@ -6,15 +6,15 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from matrix_runner.base.axes import written
 from matrix_runner.base.process import run_to_end
+from matrix_runner.base.variants import digest
 from matrix_runner.carry.trial import SetUpFailed, tear_down_remains
 from matrix_runner.hosts.agent.client import AgentLost
 from matrix_runner.hosts.exclusive import DisksRefused, LeasedDisk
-from matrix_runner.language.axes import written
 from matrix_runner.language.tune import target_kind
 from matrix_runner.machines.base import Rig, RigLost, RigSpec
 from matrix_runner.records.environment import DiskFacts
-from matrix_runner.space.variants import digest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence

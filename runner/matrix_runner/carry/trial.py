@@ -13,11 +13,6 @@ from matrix_runner.base.process import run_to_end
 from matrix_runner.carry.disk_samples import sample_disks
 from matrix_runner.carry.trial_result import Finding, TrialOutput, evidence, finding, notes_of, split_outputs
 from matrix_runner.decide import costs
-from matrix_runner.language.metrics import DECIMALS
-from matrix_runner.language.pts import PtsWorkload
-from matrix_runner.language.replay import ReplayWorkload
-from matrix_runner.language.sync_workload import SyncWorkload
-from matrix_runner.language.workload import NO_MODEL_OF_TRIMS
 from matrix_runner.machines.base import Machine, Rig, RigLost, Step, StepResult
 from matrix_runner.records.counters import (
     FULL,
@@ -29,7 +24,6 @@ from matrix_runner.records.counters import (
     observe_use,
     transit_share,
 )
-from matrix_runner.records.fio_output import mark_synthetic
 from matrix_runner.records.record import HOST_LIMITED, REPLAY, SATURATED, SLOW, UNSETTLED, Outcome
 from matrix_runner.scripts.cell import (
     CellScripts,
@@ -41,20 +35,26 @@ from matrix_runner.scripts.cell import (
     stack_scripts,
     trial_seed,
 )
-from matrix_runner.scripts.replay import NAME as TRACE
 from matrix_runner.simdisks.server import overload_of
+from matrix_runner.work.fio.output import mark_synthetic
+from matrix_runner.work.fio.workload import NO_MODEL_OF_TRIMS
+from matrix_runner.work.metrics import DECIMALS
+from matrix_runner.work.pts.workload import PtsWorkload
+from matrix_runner.work.replay.requests import NAME as TRACE
+from matrix_runner.work.replay.workload import ReplayWorkload
+from matrix_runner.work.sync.workload import SyncWorkload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from matrix_runner.language.matrix import Matrix
-    from matrix_runner.language.workload import Workload
-    from matrix_runner.records.fio_output import Figures
-    from matrix_runner.records.replay_output import ReplayReport
     from matrix_runner.scripts.stack import StackView
     from matrix_runner.simdisks.clib import Report
     from matrix_runner.space.space import Cell, Stack
+    from matrix_runner.work.fio.output import Figures
+    from matrix_runner.work.fio.workload import Workload
+    from matrix_runner.work.replay.output import ReplayReport
 
 
 class SetUpFailed(HarnessBroken):

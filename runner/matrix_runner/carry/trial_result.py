@@ -17,7 +17,8 @@ from matrix_runner.base.quantities import format_size
 from matrix_runner.base.text import lines_of
 from matrix_runner.machines.base import StepResult
 from matrix_runner.records.counters import NODE, CounterSnapshot, split_counters
-from matrix_runner.records.fio_output import (
+from matrix_runner.records.record import Outcome, Reading
+from matrix_runner.work.fio.output import (
     Figures,
     FioFailed,
     figures_of,
@@ -29,17 +30,16 @@ from matrix_runner.records.fio_output import (
     table_by_sample,
     table_by_time,
 )
-from matrix_runner.records.pts_output import ROUNDS, pts_result
-from matrix_runner.records.rebuild_output import NotReported, parse_sync, split_sync, with_sync
-from matrix_runner.records.record import Outcome, Reading
-from matrix_runner.records.replay_output import NotReported as NoReplay
-from matrix_runner.records.replay_output import ReplayReport, parse_replay, split_replay, with_replay
+from matrix_runner.work.pts.output import ROUNDS, pts_result
+from matrix_runner.work.replay.output import NotReported as NoReplay
+from matrix_runner.work.replay.output import ReplayReport, parse_replay, split_replay, with_replay
+from matrix_runner.work.sync.output import NotReported, parse_sync, split_sync, with_sync
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from matrix_runner.language.pts import PtsWorkload
-    from matrix_runner.language.workload import Workload
+    from matrix_runner.work.fio.workload import Workload
+    from matrix_runner.work.pts.workload import PtsWorkload
 
 _PREFIX = "matrix: "
 #: Lines that only refer to help or logs.

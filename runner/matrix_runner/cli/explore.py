@@ -30,9 +30,9 @@ Names of runs: see `matrix results --help`.
 def command(runs: Words, to: Path | None, opens: bool | None, source: Source) -> None:
     """Write explore.html, a page with all trials of RUNS in charts that filter each other, and open it."""
     from matrix_runner.base.files import write_output
+    from matrix_runner.base.findings import few
     from matrix_runner.pages.explore import page
     from matrix_runner.pages.explored import read_explored, title_of
-    from matrix_runner.space.notes import few
 
     with open_store(source) as shared:
         among = select_runs(shared, runs or ("latest",))

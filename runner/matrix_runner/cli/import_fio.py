@@ -17,6 +17,7 @@ from matrix_runner.answers.fio_import import Group, count_documents, parse_group
 from matrix_runner.base.errors import BadInput, Exit, UnfitFile
 from matrix_runner.base.files import RECORDED, read_input, write_atomically
 from matrix_runner.base.text import printable, shorten
+from matrix_runner.base.variants import digest
 from matrix_runner.cli.options import results, store
 from matrix_runner.cli.screen import echo, first_notes
 from matrix_runner.records.databases import translate_errors
@@ -29,7 +30,6 @@ from matrix_runner.records.run_folder import Manifest, RunFolder, create, runs
 from matrix_runner.records.store_sync import Feed
 from matrix_runner.records.store_tables import address_of
 from matrix_runner.session.run_request import command_line
-from matrix_runner.space.variants import digest
 
 MACHINE = "import"
 _COPY = "fio.json"

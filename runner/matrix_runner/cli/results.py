@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from matrix_runner.base.errors import BadInput
+from matrix_runner.base.findings import few
 from matrix_runner.cli.options import only, rows
 from matrix_runner.cli.screen import echo
 from matrix_runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
-from matrix_runner.language.metrics import RATES, SIDES, TOTAL, split_column
 from matrix_runner.records.record import Outcome
-from matrix_runner.space.notes import few
+from matrix_runner.work.metrics import RATES, SIDES, TOTAL, split_column
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -14,11 +14,11 @@ from matrix_runner.space.layouts import Layers, levels
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from matrix_runner.language.workload import Workload
     from matrix_runner.layers.geometry import Below
     from matrix_runner.machines.base import Processor
     from matrix_runner.simdisks.disk import Disk, Fault, Physics
     from matrix_runner.space.space import Stack
+    from matrix_runner.work.fio.workload import Workload
 
 MB = 10**6
 

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from matrix_runner.decide.plan import Plan
     from matrix_runner.language.matrix import Matrix
-    from matrix_runner.language.workload import Workload
     from matrix_runner.simdisks.disk import Physics
     from matrix_runner.space.select import Selection
     from matrix_runner.space.space import Cell, Stack
+    from matrix_runner.work.fio.workload import Workload
 
     Groups = list[tuple[Cell, float]]  # of one stack: a cell, and the number of cells with its costs
     Known = dict[tuple[object, ...], tuple[float, int]]  # seconds and bytes of a workload on stacks of equal costs

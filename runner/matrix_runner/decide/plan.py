@@ -9,7 +9,7 @@ from math import fsum
 from typing import TYPE_CHECKING, TypeVar
 
 from matrix_runner.answers.knee import usual_trials
-from matrix_runner.space.variants import Coords
+from matrix_runner.base.variants import Coords
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -9,13 +9,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
+from matrix_runner.base.axes import written
 from matrix_runner.base.model import Model
 from matrix_runner.base.quantities import parse_time
-from matrix_runner.language.axes import written
-from matrix_runner.language.fio_options import SYNCHRONOUS
-from matrix_runner.language.metrics import KNOWN, SIDES, Metric
 from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.layers import Problem
+from matrix_runner.work.fio.options import SYNCHRONOUS
+from matrix_runner.work.metrics import KNOWN, SIDES, Metric
 
 #: The values of `iodepth` that a search tries if the workload lists no values.
 DEPTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)

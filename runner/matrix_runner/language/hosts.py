@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
+from matrix_runner.base.axes import as_tuple
 from matrix_runner.base.model import Model, Size
-from matrix_runner.language.axes import as_tuple
 from matrix_runner.language.guidelines import listed
 
 

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, create_model, model_validator
 
+from matrix_runner.base.axes import Condition, as_tuple, axes_of, conditions
 from matrix_runner.base.model import Model, Name, Percent, Size
 from matrix_runner.base.quantities import parse_time
-from matrix_runner.language.axes import Condition, as_tuple, axes_of, conditions
 from matrix_runner.language.disks import UNNAMED, BusLimit, Disks, DiskSets, FaultSets
 from matrix_runner.language.find import Find, resolved
 from matrix_runner.language.guidelines import Guidelines, listed
 from matrix_runner.language.hosts import Needs
-from matrix_runner.language.presets import WorkloadAxes
 from matrix_runner.language.tune import Tune
+from matrix_runner.language.workload_axes import WorkloadAxes
 from matrix_runner.layers import LAYERS
 from matrix_runner.simdisks.disk import Disk, Fault, Link
 
 if TYPE_CHECKING:
-    from matrix_runner.language.workload import Workload
-    from matrix_runner.language.yaml_source import Path
+    from matrix_runner.base.findings import Path
+    from matrix_runner.work.fio.workload import Workload
 
 SUITES = {"debian-12": "bookworm", "debian-13": "trixie"}  # kernel names and their Debian suites
 

@@ -8,27 +8,28 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from matrix_runner.base.findings import Flaw, Path
 from matrix_runner.base.quantities import format_size, format_time, parse_size, parse_time
 from matrix_runner.language.disks import FAULTS, MODELS, Burst, Cliff, Disks, Seek, Shingled, Zone
 from matrix_runner.language.guidelines import SHAPES, Guideline
 from matrix_runner.language.hints import example, guess_boolean, guess_layer, guess_time, of_pattern, required
 from matrix_runner.language.hosts import DiskNeeds, LabDisk, LabHost, Needs
-from matrix_runner.language.job_axes import OneJob
 from matrix_runner.language.matrix import MachineWish, Matrix, Repeat
-from matrix_runner.language.presets import WorkloadAxes
 from matrix_runner.language.published import Reason, Row, Table
 from matrix_runner.language.suggestions import did_you_mean, hint, near
 from matrix_runner.language.tunables import IOSCHED
 from matrix_runner.language.tune import OF_PARITY, OF_REDUNDANT, SCOPES, Tune, Vm
-from matrix_runner.language.workload import Workload
-from matrix_runner.language.yaml_source import Flaw, Path, Source
+from matrix_runner.language.workload_axes import WorkloadAxes
 from matrix_runner.layers import LAYERS
 from matrix_runner.layers.fs import LEAST
+from matrix_runner.work.fio.workload import Workload
+from matrix_runner.work.jobs.keys import OneJob
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
     from matrix_runner.base.model import Model
+    from matrix_runner.language.yaml_source import Source
 
 _KINDS = {
     "bool_type": "true or false",

@@ -4,10 +4,10 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from matrix_runner.base.axes import Condition, SomeCells, Where
 from matrix_runner.base.model import Model, Name
-from matrix_runner.language.axes import Condition, SomeCells, Where
 from matrix_runner.language.guidelines import MetricName, listed, repeated
-from matrix_runner.language.metrics import Metric, metric_named
+from matrix_runner.work.metrics import Metric, metric_named
 
 TIMES = frozenset({"s", "ms", "min", "h"})  # units of time: less is better
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from matrix_runner.base.text import printable, shorten
 
 if TYPE_CHECKING:
-    from matrix_runner.language.yaml_source import Place, Source
+    from matrix_runner.base.findings import Place
+    from matrix_runner.language.yaml_source import Source
 
 #: The most characters of a quoted line, and how many of them come before its column.
 WINDOW, BEFORE = 160, 110

@@ -14,6 +14,7 @@ from ruamel.yaml.composer import Composer
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from matrix_runner.base.findings import Path, Place
 from matrix_runner.base.text import shorten
 
 
@@ -98,8 +99,6 @@ def _indentation(error: MarkedYAMLError) -> dict[str, int]:
     return {"column": mark.column + 1, "neighbours": begun.column + 1, "first": begun.line + 1}
 
 
-Path = tuple[str | int, ...]
-
 #: More than any matrix needs. Without limits, a few lines of nested aliases would expand to gigabytes.
 MAX_BYTES = 1 << 20
 MAX_NODES = 50_000  # the parser takes 5 s for them on a slow host
@@ -108,23 +107,6 @@ LONGEST_NUMBER = 1000  # Python refuses to print integers of more than a few tho
 
 
 _LINE_BREAK = re.compile(r"\r\n?|\n")  # those of YAML 1.2
-
-
-class Place(NamedTuple):
-    file: str
-    line: int
-    column: int
-
-    @classmethod
-    def of(cls, mark: Any) -> Place:
-        return cls(mark.name, mark.line + 1, mark.column + 1)
-
-
-class Flaw(NamedTuple):
-    path: Path
-    message: str
-    of_key: bool = False  # the key itself is wrong, not its value
-    place: Place | None = None  # the place in another file that the value names
 
 
 class UnreadableError(Exception):

@@ -13,12 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import orjson
 
-from matrix_runner.language.fio_bounds import JobBound, Values, bound_of
-from matrix_runner.language.fio_values import Option, parse_fio_size, parse_fio_time
-from matrix_runner.language.job_file import JobReader, effective
+from matrix_runner.base.findings import Place
 from matrix_runner.language.matrix import kernel_error
-from matrix_runner.language.metrics import SIDES
-from matrix_runner.language.yaml_source import Place
 from matrix_runner.machines.base import (
     Machine,
     MachineOptions,
@@ -29,8 +25,12 @@ from matrix_runner.machines.base import (
     Step,
     StepResult,
 )
-from matrix_runner.records.fio_output import SYNTHETIC
 from matrix_runner.simdisks.disk import slow_of
+from matrix_runner.work.fio.bounds import JobBound, Values, bound_of
+from matrix_runner.work.fio.output import SYNTHETIC
+from matrix_runner.work.fio.values import Option, parse_fio_size, parse_fio_time
+from matrix_runner.work.jobs.file import JobReader, effective
+from matrix_runner.work.metrics import SIDES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence

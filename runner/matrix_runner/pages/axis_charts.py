@@ -8,13 +8,13 @@ from math import isfinite, log
 from typing import TYPE_CHECKING, ClassVar
 
 from matrix_runner.answers.claims import number_of
-from matrix_runner.language.metrics import BESIDE, SIDES
 from matrix_runner.pages.charts import Tick, interval, log_ticks, spared, ticks
 from matrix_runner.pages.colours import COLOURS, Colours
 from matrix_runner.pages.marks import SOME_HOST_LIMITED, host_limited_mark
 from matrix_runner.pages.terminal_text import figure
 from matrix_runner.statistics.percentile import merge
 from matrix_runner.statistics.stopping import estimate_mean
+from matrix_runner.work.metrics import BESIDE, SIDES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

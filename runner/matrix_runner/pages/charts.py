@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from matrix_runner.pages.marks import host_limited_mark
 from matrix_runner.pages.terminal_text import figure, times, times_within
-from matrix_runner.records.fio_output import Piece, parse_pieces
+from matrix_runner.work.fio.output import Piece, parse_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -17,13 +17,12 @@ from matrix_runner.answers.stored_samples import (
     rates_of,
 )
 from matrix_runner.base.errors import BadInput, Exit
-from matrix_runner.language.metrics import is_paced
+from matrix_runner.base.findings import few
 from matrix_runner.pages.pairs import Pair, Pairs, Side, pairs_of
 from matrix_runner.pages.tables import warnings
 from matrix_runner.pages.terminal import percent
 from matrix_runner.pages.terminal_text import times_between
 from matrix_runner.records.record import WORST, Outcome
-from matrix_runner.space.notes import few
 from matrix_runner.statistics.mixing import Sides, mixture_shares
 from matrix_runner.statistics.ratios import (
     Ratio,
@@ -34,6 +33,7 @@ from matrix_runner.statistics.ratios import (
     unpaired_ratio,
     verdicts,
 )
+from matrix_runner.work.metrics import is_paced
 
 
 class Speed(StrEnum):

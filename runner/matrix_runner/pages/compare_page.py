@@ -7,12 +7,12 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from matrix_runner.answers.stored_samples import more_is_faster
+from matrix_runner.base.findings import few
 from matrix_runner.pages.charts import Chart, RatioLine, ratio_chart
 from matrix_runner.pages.compare_table import display_table
 from matrix_runner.pages.html import render_page
 from matrix_runner.pages.terminal import percent
 from matrix_runner.pages.terminal_text import times
-from matrix_runner.space.notes import few
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

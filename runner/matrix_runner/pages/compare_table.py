@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 from matrix_runner.answers.axes import grouped
 from matrix_runner.answers.stored_samples import unit_of
+from matrix_runner.base.findings import few
 from matrix_runner.pages.compare import Comparison, Line, Speed, differences
 from matrix_runner.pages.table import HINT, Grid, Value, more_lines, ratio_values
 from matrix_runner.pages.terminal import percent
 from matrix_runner.pages.terminal_text import figure, times
-from matrix_runner.space.notes import few
 
 _APART = 0.02  # the largest difference between the ratio of geometric means and that of shown means without a note
 

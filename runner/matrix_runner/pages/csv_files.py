@@ -11,13 +11,13 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from matrix_runner.base.text import without_formula
-from matrix_runner.language.metrics import FLUSH, OF_FLUSH, SIDES, SYNC, TOTAL
 from matrix_runner.pages.knees import knee_values
 from matrix_runner.pages.run_data import LATENCIES, METRICS, CellSummary, RunData
 from matrix_runner.pages.table import BOOLS, estimate_values
-from matrix_runner.records.fio_output import PERCENTILES, Figures
 from matrix_runner.records.record import UNMEASURED, CellRow, Outcome, Trial
 from matrix_runner.statistics.percentile import needs
+from matrix_runner.work.fio.output import PERCENTILES, Figures
+from matrix_runner.work.metrics import FLUSH, OF_FLUSH, SIDES, SYNC, TOTAL
 
 
 class Column(NamedTuple):

@@ -20,7 +20,10 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from matrix_runner.base.text import printable
-from matrix_runner.language.metrics import (
+from matrix_runner.pages.colours import colour_axis, in_size_order, independent
+from matrix_runner.pages.speed import without_gc
+from matrix_runner.records.record import COUNTED, HOST_LIMITED, UNSETTLED
+from matrix_runner.work.metrics import (
     BESIDE,
     FLUSH,
     OF_DIRECTION,
@@ -32,9 +35,6 @@ from matrix_runner.language.metrics import (
     TOTAL,
     is_large,
 )
-from matrix_runner.pages.colours import colour_axis, in_size_order, independent
-from matrix_runner.pages.speed import without_gc
-from matrix_runner.records.record import COUNTED, HOST_LIMITED, UNSETTLED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from math import log
 from typing import TYPE_CHECKING, ClassVar
 
-from matrix_runner.language.metrics import SIDES, sides_of
 from matrix_runner.pages.marks import MARK
 from matrix_runner.pages.terminal_text import figure
+from matrix_runner.work.metrics import SIDES, sides_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from matrix_runner.language.metrics import ALL_SIDES
 from matrix_runner.pages.charts import interval
 from matrix_runner.pages.table import Grid, Sheet
 from matrix_runner.pages.terminal import displayed_rate, doubt
 from matrix_runner.pages.terminal_text import figure
+from matrix_runner.work.metrics import ALL_SIDES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

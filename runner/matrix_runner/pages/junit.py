@@ -18,11 +18,11 @@ from xml.sax.saxutils import quoteattr
 from junitparser import Error, Failure, JUnitXml, Properties, Property, Skipped, SystemOut, TestCase, TestSuite
 
 from matrix_runner.answers.samples import Verdict
-from matrix_runner.language.metrics import FLUSH
 from matrix_runner.pages.knees import knee_values
 from matrix_runner.pages.run_data import LATENCIES, CellSummary, RunData
 from matrix_runner.pages.verdicts import explain_verdict, verdict_text
 from matrix_runner.records.record import Kind, Outcome, Trial
+from matrix_runner.work.metrics import FLUSH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from matrix_runner.answers.knee import Knee
     from matrix_runner.answers.verdicts import Judgement
-    from matrix_runner.records.fio_output import Direction, Figures
+    from matrix_runner.work.fio.output import Direction, Figures
 
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")

@@ -33,9 +33,9 @@ from matrix_runner.answers.axes import (
 from matrix_runner.answers.selectors import runs_named
 from matrix_runner.answers.stored_samples import kernels_of
 from matrix_runner.base.errors import BadInput
+from matrix_runner.base.findings import few
 from matrix_runner.language.suggestions import few_names
 from matrix_runner.pages.tables import full_name
-from matrix_runner.space.notes import few
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence

@@ -9,15 +9,15 @@ from itertools import islice
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from matrix_runner.language.pts import TESTS, PtsTest
 from matrix_runner.pages.axis_charts import Plot, Point, Series
 from matrix_runner.pages.charts import ticks
 from matrix_runner.pages.table import Grid, Sheet, Value, as_sheet
 from matrix_runner.pages.terminal_text import figure
-from matrix_runner.records.fio_output import csv_text
-from matrix_runner.records.pts_output import COLUMNS, MEASURES, RoundRow, parse_rounds
 from matrix_runner.records.record import UNSETTLED
 from matrix_runner.statistics.steady import MOST_RANGE, MOST_SLOPE, last_window
+from matrix_runner.work.fio.output import csv_text
+from matrix_runner.work.pts.output import COLUMNS, MEASURES, RoundRow, parse_rounds
+from matrix_runner.work.pts.workload import TESTS, PtsTest
 
 if TYPE_CHECKING:
     from matrix_runner.pages.run_data import RunData

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from matrix_runner.base.findings import few
 from matrix_runner.pages.table import Grid, Value, ratio_values
 from matrix_runner.pages.terminal import percent
 from matrix_runner.pages.terminal_text import figure, times, times_between
-from matrix_runner.space.notes import few
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,9 +13,7 @@ from matrix_runner.answers.knee import Knee, find_knee, searches_of
 from matrix_runner.answers.ranking import Ranking, columns_of, rank_stacks
 from matrix_runner.answers.samples import Measured, measured_cell
 from matrix_runner.answers.verdicts import SHARE, Judgement
-from matrix_runner.language.metrics import ALL_SIDES, FLUSH, OF_SYNC, RATES, SIDES, SYNC, TOTAL, headline
 from matrix_runner.pages.colours import Colours, choose_colours
-from matrix_runner.records.fio_output import PERCENTILES, Direction, Figures
 from matrix_runner.records.record import (
     HOST,
     HOST_LIMITED,
@@ -33,6 +31,8 @@ from matrix_runner.records.record import (
 from matrix_runner.statistics.changes import LEAST_VALUES, Drift, States, drift, find_two_states
 from matrix_runner.statistics.percentile import estimated_percentiles
 from matrix_runner.statistics.stopping import Estimate, Rule, StopReason, estimate_mean, stop_reason
+from matrix_runner.work.fio.output import PERCENTILES, Direction, Figures
+from matrix_runner.work.metrics import ALL_SIDES, FLUSH, OF_SYNC, RATES, SIDES, SYNC, TOTAL, headline
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

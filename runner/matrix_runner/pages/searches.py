@@ -10,8 +10,8 @@ from matrix_runner.answers.knee import Found
 from matrix_runner.answers.selectors import CellSelection, select_cells
 from matrix_runner.answers.stored_samples import Samples, read_samples, samples_of
 from matrix_runner.base.errors import BadInput
-from matrix_runner.language.metrics import FOUND
 from matrix_runner.records.run_folder import load
+from matrix_runner.work.metrics import FOUND
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,7 +8,6 @@ from itertools import islice
 from math import ceil
 from typing import TYPE_CHECKING
 
-from matrix_runner.language.metrics import ALL_SIDES, FLUSH, OF_SYNC, SIDES, SYNC, TOTAL, sides_of
 from matrix_runner.pages.axis_charts import (
     Group,
     Plot,
@@ -28,6 +27,7 @@ from matrix_runner.pages.junit import strip_illegal
 from matrix_runner.pages.terminal import displayed_rate, marks_of, outcome
 from matrix_runner.pages.terminal_text import figure
 from matrix_runner.records.record import WORST, CellRow
+from matrix_runner.work.metrics import ALL_SIDES, FLUSH, OF_SYNC, SIDES, SYNC, TOTAL, sides_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

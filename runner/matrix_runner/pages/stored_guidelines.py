@@ -11,9 +11,9 @@ from matrix_runner.answers.selectors import select_cells
 from matrix_runner.answers.stored_samples import read_samples
 from matrix_runner.answers.verdicts import SHARE, UNWATCHED, Judgement, judge_guidelines
 from matrix_runner.base.errors import BadInput
-from matrix_runner.language.metrics import FOUND
 from matrix_runner.pages.searches import read_searches
 from matrix_runner.space.load import Declared, parse
+from matrix_runner.work.metrics import FOUND
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from matrix_runner.answers.verdicts import Judgement
-    from matrix_runner.language.axes import Condition
+    from matrix_runner.base.axes import Condition
     from matrix_runner.language.published import Table
 
 #: The generated part of a page is between these lines. People write the rest.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from matrix_runner.language.metrics import FLUSH, LARGE, OF_SYNC, SIDES, SYNC, TOTAL, is_large, shown_sides, sides_of
 from matrix_runner.pages.marks import host_limited_mark
 from matrix_runner.pages.table import Sheet
 from matrix_runner.pages.terminal_text import BAD, DOUBT, GOOD, digits, figure
 from matrix_runner.records.record import COUNTED, HOST, WORST, CellRow, Kind, Outcome
 from matrix_runner.statistics.hosts import host_ratios
+from matrix_runner.work.metrics import FLUSH, LARGE, OF_SYNC, SIDES, SYNC, TOTAL, is_large, shown_sides, sides_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from matrix_runner.base.errors import MatrixError
 from matrix_runner.base.files import RECORDED, write_atomically
 from matrix_runner.language.find import Find
-from matrix_runner.language.pts import TESTS
 from matrix_runner.pages.answer import full_answer
 from matrix_runner.pages.csv_files import found_csv, jobs_csv, summary_csv, trials_csv
 from matrix_runner.pages.junit import junit
@@ -23,9 +22,10 @@ from matrix_runner.pages.table import as_csv
 from matrix_runner.pages.use import choose_trials
 from matrix_runner.pages.verdicts import verdict_rows
 from matrix_runner.records.cell_files import existing_files
-from matrix_runner.records.pts_output import ROUNDS
 from matrix_runner.records.record import HOST_LIMITED, SLOW
 from matrix_runner.records.usage import OF_FIO, SAMPLES, SIMULATED, usage
+from matrix_runner.work.pts.output import ROUNDS
+from matrix_runner.work.pts.workload import TESTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from matrix_runner.base.text import lines_of
-from matrix_runner.language.metrics import DECIMALS
-from matrix_runner.records.fio_output import Figures, csv_text
+from matrix_runner.work.fio.output import Figures, csv_text
+from matrix_runner.work.metrics import DECIMALS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from matrix_runner.language.workload import Workload
     from matrix_runner.records.record import Reading
     from matrix_runner.simdisks.clib import Report
     from matrix_runner.simdisks.disk import Disk
+    from matrix_runner.work.fio.workload import Workload
 
 _WORD, _BEFORE, _AFTER = "counted", "before", "after"
 _SECTOR = 512  # the unit of `/proc/diskstats` in bytes, for any block size of a device

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 import orjson
 import sqlalchemy as sa
 
-from matrix_runner.language.metrics import SIDES
 from matrix_runner.records import journal_tables as schema
 from matrix_runner.records.databases import Database, damage_error, driver_errors, translate_errors
-from matrix_runner.records.fio_output import Figures
 from matrix_runner.records.journal_tables import (
     COLUMNS,
     JOB_COLUMNS,
@@ -27,6 +25,8 @@ from matrix_runner.records.journal_tables import (
     with_jobs,
 )
 from matrix_runner.records.record import COUNTED, SLOW, Attempt, CellRow, Reading, Trial
+from matrix_runner.work.fio.output import Figures
+from matrix_runner.work.metrics import SIDES
 
 if TYPE_CHECKING:
     import sqlite3

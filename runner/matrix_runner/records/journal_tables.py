@@ -31,12 +31,12 @@ from sqlalchemy import (
 )
 
 from matrix_runner.base.text import shorten
-from matrix_runner.language.metrics import ALL_SIDES, FLUSH, OF_DIRECTION, OF_SIDE
 from matrix_runner.records.databases import Versioned, keys, optional, required
-from matrix_runner.records.fio_output import Direction, Figures, Sync
 from matrix_runner.records.record import CellRow, Outcome, Reading, Trial
 from matrix_runner.records.views import views_of_journal
 from matrix_runner.statistics.percentile import Histogram
+from matrix_runner.work.fio.output import Direction, Figures, Sync
+from matrix_runner.work.metrics import ALL_SIDES, FLUSH, OF_DIRECTION, OF_SIDE
 
 #: The columns of one direction, in the order of the fields of `Direction`.
 DIRECTION: tuple[str, ...] = tuple(OF_DIRECTION)

@@ -13,7 +13,7 @@ from matrix_runner.base.errors import Exit
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from matrix_runner.records.fio_output import Figures
+    from matrix_runner.work.fio.output import Figures
 
 UNSETTLED = "unsettled"  # the note of a trial that did not reach its steady state
 HOST_LIMITED = "host_limited"  # the note of a trial whose host could not keep up with its simulated disks: by how much

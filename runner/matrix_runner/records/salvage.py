@@ -35,8 +35,8 @@ from matrix_runner.records.journal_tables import (
 if TYPE_CHECKING:
     from sqlalchemy import Table
 
-    from matrix_runner.records.fio_output import Figures
     from matrix_runner.records.record import CellRow, Reading, Trial
+    from matrix_runner.work.fio.output import Figures
 
 _MAGIC = b"SQLite format 3\0"
 _MOST_QUERIES = 100_000

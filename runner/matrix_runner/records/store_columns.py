@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from matrix_runner.language.metrics import LEAST_LARGE, SIDES, SYNC, split_column
 from matrix_runner.records import store_tables as tables
 from matrix_runner.records.record import HOST, SPREAD
+from matrix_runner.work.metrics import LEAST_LARGE, SIDES, SYNC, split_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

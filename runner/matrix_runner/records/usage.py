@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from matrix_runner.base.errors import MatrixError
 from matrix_runner.records.counters import NODE
-from matrix_runner.records.fio_output import find_json, jobs_of
+from matrix_runner.work.fio.output import find_json, jobs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

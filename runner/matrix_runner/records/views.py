@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from matrix_runner.language.metrics import FLUSH, OF_DIRECTION, OF_SIDE, RATES, SIDES, TOTAL
 from matrix_runner.records.record import COUNTED, HOST_LIMITED, UNSETTLED, Outcome
+from matrix_runner.work.metrics import FLUSH, OF_DIRECTION, OF_SIDE, RATES, SIDES, TOTAL
 
 _SYNTHETIC = "((SELECT value FROM meta WHERE meta.\"key\" = 'synthetic') = 'true') AS synthetic"
 _RUN = ("matrix", "machine", "host", "part", "revision", "synthetic")

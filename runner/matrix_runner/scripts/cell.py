@@ -12,16 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from matrix_runner.base.process import run
 from matrix_runner.base.text import lines_of
-from matrix_runner.language.job_bounds import JobWorkload
 from matrix_runner.language.matrix import OFF, interval
 from matrix_runner.language.messages import MOST_SHOWN
-from matrix_runner.language.pts import FILL, PtsWorkload
-from matrix_runner.language.replay import ReplayWorkload
-from matrix_runner.language.slow import slowed
-from matrix_runner.language.sync_workload import SyncWorkload
 from matrix_runner.scripts.jinja import one_line, render
-from matrix_runner.scripts.replay import NAME as TRACE
-from matrix_runner.scripts.replay import trace_text
 from matrix_runner.scripts.stack import StackView, view_stack
 from matrix_runner.scripts.tunable_files import (
     MEMORY,
@@ -31,13 +24,20 @@ from matrix_runner.scripts.tunable_files import (
     timers,
     tunables_of,
 )
+from matrix_runner.work.jobs.workload import JobWorkload
+from matrix_runner.work.pts.workload import FILL, PtsWorkload
+from matrix_runner.work.replay.requests import NAME as TRACE
+from matrix_runner.work.replay.requests import trace_text
+from matrix_runner.work.replay.workload import ReplayWorkload
+from matrix_runner.work.slow import slowed
+from matrix_runner.work.sync.workload import SyncWorkload
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from matrix_runner.language.workload import Workload
+    from matrix_runner.base.variants import Variant
     from matrix_runner.space.space import Cell, Stack
-    from matrix_runner.space.variants import Variant
+    from matrix_runner.work.fio.workload import Workload
 
 #: Devices in one line of a job: fio reads at most 4096 or 8192 characters of a line.
 _DEVICES_PER_LINE = 32

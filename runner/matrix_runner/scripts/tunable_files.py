@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from matrix_runner.language.axes import written
-from matrix_runner.language.slow import TIMES
-from matrix_runner.language.slow import tunable as slowed_value
+from matrix_runner.base.axes import written
 from matrix_runner.language.tune import OF_PARITY, OF_REDUNDANT, SCOPES, Tune, split, target_kind
 from matrix_runner.layers.base import Expectation, View
 from matrix_runner.layers.fs import FsView
 from matrix_runner.layers.md import MdView
 from matrix_runner.layers.partition import TableView
+from matrix_runner.work.slow import TIMES
+from matrix_runner.work.slow import tunable as slowed_value
 
 if TYPE_CHECKING:
     from matrix_runner.scripts.stack import StackView

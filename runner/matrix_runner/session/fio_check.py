@@ -1,6 +1,6 @@
 """The check of each job by fio itself, before a run: fio refuses unknown options and impossible values.
 
-scripts/cell.py starts fio. Options that fio knows, but no workload may have: language/fio_options.py.
+scripts/cell.py starts fio. Options that fio knows, but no workload may have: work/fio/options.py.
 """
 
 from __future__ import annotations
@@ -9,10 +9,8 @@ import re
 from typing import TYPE_CHECKING
 
 from matrix_runner.answers.axes import grouped
+from matrix_runner.base.findings import Flaw
 from matrix_runner.base.text import lines_of
-from matrix_runner.language.job_bounds import JobWorkload
-from matrix_runner.language.sync_workload import SyncWorkload
-from matrix_runner.language.yaml_source import Flaw
 from matrix_runner.scripts.cell import (
     Files,
     Place,
@@ -22,14 +20,16 @@ from matrix_runner.scripts.cell import (
     fio_accepts,
     workload_job,
 )
+from matrix_runner.work.jobs.workload import JobWorkload
+from matrix_runner.work.sync.workload import SyncWorkload
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from matrix_runner.language.workload import Workload
+    from matrix_runner.base.variants import Variant
     from matrix_runner.space.space import Space
-    from matrix_runner.space.variants import Variant
+    from matrix_runner.work.fio.workload import Workload
 
 _MOST_CHECKED, _MOST_SECTIONS = 200, 1000  # job files that fio checks before a run, 10 ms each, and 2 ms a section
 _BAD_OPTION = re.compile("(?:Bad option <|failed parsing )([a-z0-9_]+)=")

@@ -15,6 +15,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Self
 
 from matrix_runner.base.errors import BadInput
+from matrix_runner.base.variants import digest
 from matrix_runner.decide.plan import Plan
 from matrix_runner.pages.stored_guidelines import declared_by
 from matrix_runner.records.cell_files import MOST_IN_FOLDERS, existing_files, open_files
@@ -27,7 +28,6 @@ from matrix_runner.records.run_folder import Manifest, RunFolder, create
 from matrix_runner.session.run_request import RunRequest, command_line
 from matrix_runner.session.selected_matrix import SelectedMatrix
 from matrix_runner.space.select import Selection, Shard, select, sharded
-from matrix_runner.space.variants import digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from matrix_runner.answers.verdicts import Steering
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.text import without_passwords
+from matrix_runner.base.variants import digest
 from matrix_runner.carry.rigs import simulated_disk_facts, specs_of
 from matrix_runner.hosts.disk_ledger import state_dir
 from matrix_runner.machines import PASSTHROUGH, machine
@@ -27,7 +28,6 @@ from matrix_runner.scripts.jinja import effective_templates
 from matrix_runner.session.host_facts import query_facts, revision
 from matrix_runner.simdisks.disk import slow_of
 from matrix_runner.space.select import Sharded
-from matrix_runner.space.variants import digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

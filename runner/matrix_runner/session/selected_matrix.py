@@ -9,11 +9,11 @@ from matrix_runner.answers.knee import searches_of
 from matrix_runner.answers.samples import Measured
 from matrix_runner.answers.verdicts import undecidable_guidelines
 from matrix_runner.base.errors import BadInput
+from matrix_runner.base.findings import Flaw
 from matrix_runner.base.process import run
 from matrix_runner.decide.plan import Plan
 from matrix_runner.language.matrix import is_path
 from matrix_runner.language.suggestions import did_you_mean
-from matrix_runner.language.yaml_source import Flaw
 from matrix_runner.machines import machine
 from matrix_runner.machines.base import Machine, MachineOptions, RigSpec
 from matrix_runner.machines.requirements import describe

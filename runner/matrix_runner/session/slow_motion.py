@@ -11,9 +11,9 @@ from matrix_runner.carry.rigs import rig_spec
 from matrix_runner.carry.trial import StackOnRig
 from matrix_runner.decide.costs import COSTS, rate
 from matrix_runner.decide.estimate import costs_of
-from matrix_runner.language.slow import FACTORS
 from matrix_runner.machines.base import KeepsRig
 from matrix_runner.records.record import HOST_LIMITED
+from matrix_runner.work.slow import FACTORS
 
 if TYPE_CHECKING:
     from pathlib import Path

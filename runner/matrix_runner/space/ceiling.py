@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from matrix_runner.language.axes import written
+from matrix_runner.base.axes import written
+from matrix_runner.base.findings import Flaw, Path
+from matrix_runner.base.variants import distinct
 from matrix_runner.language.find import written_workload
-from matrix_runner.language.presets import PRESETS
-from matrix_runner.language.pts import TESTS
-from matrix_runner.language.yaml_source import Flaw, Path
-from matrix_runner.space.job_variants import steps
 from matrix_runner.space.layouts import axis_names
-from matrix_runner.space.variants import distinct
+from matrix_runner.work.fio.presets import PRESETS
+from matrix_runner.work.jobs.variants import steps
+from matrix_runner.work.pts.workload import TESTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -8,12 +8,13 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from matrix_runner.base.errors import BadInput
+from matrix_runner.base.findings import Place
 from matrix_runner.base.quantities import format_in_unit
 from matrix_runner.language.guidelines import Guideline, Guidelines
 from matrix_runner.language.hosts import DiskNeeds, Lab, LabDisk, LabHost, Needs
 from matrix_runner.language.messages import from_pydantic
 from matrix_runner.language.suggestions import did_you_mean
-from matrix_runner.language.yaml_source import Place, read
+from matrix_runner.language.yaml_source import read
 from matrix_runner.space.guideline_references import find_unknown_axes
 from matrix_runner.space.includes import validated
 from matrix_runner.space.load import BadMatrix, load, placed, readable, text_of

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from matrix_runner.language.axes import written
-from matrix_runner.language.fio_values import TRIMS
+from matrix_runner.base.axes import written
+from matrix_runner.base.findings import Note, few
 from matrix_runner.language.tune import split
-from matrix_runner.space.notes import Note, few
+from matrix_runner.work.fio.values import TRIMS
 
 if TYPE_CHECKING:
+    from matrix_runner.base.variants import Variant
     from matrix_runner.language.matrix import Matrix
-    from matrix_runner.language.workload import Workload
-    from matrix_runner.space.variants import Variant
+    from matrix_runner.work.fio.workload import Workload
 
 _READS = "it acts on buffered reads only (`direct: false`)"
 _WRITES = "it acts on buffered writes only (`direct: false`)"

@@ -8,21 +8,20 @@ from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from matrix_runner.language.axes import Condition, constructed, model_in, written
-from matrix_runner.language.metrics import FLUSH
-from matrix_runner.language.presets import Program
+from matrix_runner.base.axes import Condition, constructed, model_in, written
+from matrix_runner.base.findings import Flaw, Path, few
+from matrix_runner.base.variants import texts
 from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.language.tunables import IOSCHED
 from matrix_runner.language.tune import SCOPES, Tune
-from matrix_runner.language.workload import Workload
-from matrix_runner.language.yaml_source import Flaw, Path
 from matrix_runner.layers import LAYERS
 from matrix_runner.space.layouts import axis_names
-from matrix_runner.space.notes import few
 from matrix_runner.space.rules import BadRule, Rule, amiss, axis_named, rule_of
 from matrix_runner.space.select import Selection, values_of
-from matrix_runner.space.variants import texts
 from matrix_runner.space.workloads import Workloads
+from matrix_runner.work.fio.presets import Program
+from matrix_runner.work.fio.workload import Workload
+from matrix_runner.work.metrics import FLUSH
 
 if TYPE_CHECKING:
     from matrix_runner.base.model import Model

@@ -10,18 +10,13 @@ from pydantic import ValidationError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from matrix_runner.base.files import shipped
+from matrix_runner.base.findings import Flaw, Path, Place
 from matrix_runner.base.model import Model
-from matrix_runner.language.job_file import JobFile, JobReader
 from matrix_runner.language.matrix import Matrix
 from matrix_runner.language.messages import from_pydantic
 from matrix_runner.language.suggestions import did_you_mean
-from matrix_runner.language.trace import BadTraceError, Trace, parse_trace
-from matrix_runner.language.workload import misplaced
 from matrix_runner.language.yaml_source import (
     MAX_NODES,
-    Flaw,
-    Path,
-    Place,
     Source,
     UnreadableError,
     compose,
@@ -29,6 +24,9 @@ from matrix_runner.language.yaml_source import (
     plain,
     repeated_keys,
 )
+from matrix_runner.work.fio.workload import misplaced
+from matrix_runner.work.jobs.file import JobFile, JobReader
+from matrix_runner.work.replay.trace import BadTraceError, Trace, parse_trace
 
 DEEPEST = 8  # limit for layouts that use layouts that use layouts
 SHELF = shipped("matrix") / "models"  # the folder of the shipped disk models

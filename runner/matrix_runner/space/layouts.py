@@ -4,68 +4,22 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from matrix_runner.language.axes import written
+from matrix_runner.base.axes import written
+from matrix_runner.base.findings import Findings, Note, drop_idle, place_of, report_idle
+from matrix_runner.base.variants import Coords, Variant, choices, collapsed, digest, label_of, texts
 from matrix_runner.language.tune import QUEUED
-from matrix_runner.language.yaml_source import Flaw, Path
 from matrix_runner.layers import LAYERS, Fs, Layer, Problem
 from matrix_runner.layers.geometry import Below, Shape
-from matrix_runner.space.notes import Note
-from matrix_runner.space.variants import Choice, Coords, Variant, choices, collapsed, digest, label_of, texts
 
 if TYPE_CHECKING:
+    from matrix_runner.base.findings import Flaw, Path
     from matrix_runner.language.matrix import LayerEntry, Matrix
 
 Layers = tuple[Layer, ...]
-
-
-@dataclass
-class Findings:
-    flaws: list[Flaw] = field(default_factory=list)
-    #: Flaws of some cells, by their coordinates. They do not count if rules exclude these cells.
-    impossible: list[tuple[Coords, Flaw]] = field(default_factory=list)
-    notes: list[Note] = field(default_factory=list)
-    #: Values without a user. An impossible layout may be their user, so they do not count if there is one.
-    unused: list[Flaw] = field(default_factory=list)
-
-    def flaw(self, path: Path, message: str) -> None:
-        self.flaws.append(Flaw(path, message))
-
-    def flaw_of(self, coords: Coords, path: Path, message: str) -> None:
-        self.impossible.append((coords, Flaw(path, message)))
-
-
-def drop_idle(model: Any, choice: Choice) -> tuple[dict[str, Any], dict[str, str]]:
-    """Split the values of a choice into those that have an effect, and the reasons why the others have no effect."""
-    defaults = {name: info.default for name, info in model.model_fields.items()}
-    idle = model.idle({**defaults, **choice.values})
-    return {name: value for name, value in choice.values.items() if name not in idle}, idle
-
-
-def place_of(base: Path, choice: Choice, name: str) -> Path:
-    if name not in choice.places:
-        return base
-    path: Path = (*base, *name.split("."))
-    place = choice.places[name]
-    return path if place is None else (*path, place)
-
-
-def report_idle(
-    base: Path, axes: Mapping[str, Any], seen: list[dict[str, str]], findings: Findings, about: Note
-) -> None:
-    """Report axes without effect: an error if no variant uses one, a note if only some do."""
-    for name in axes:
-        reasons = [idle[name] for idle in seen if name in idle]
-        if not reasons:
-            continue
-        why = "; ".join(dict.fromkeys(reasons))
-        if len(reasons) == len(seen):
-            findings.flaw((*base, *name.split(".")), f"'{name}' has no effect: {why}")
-        else:
-            findings.notes.append(replace(about, rest=f": {name} is not an axis where {why}"))
 
 
 #: A layer without a possible stack below it is tried on one device and on many large ones. A flaw that both have is

@@ -14,19 +14,19 @@ import orjson
 
 from matrix_runner.base.errors import BadInput, UnfitFile
 from matrix_runner.base.files import RECORDED, WRITTEN, read_input
+from matrix_runner.base.findings import Flaw, Note, Place
 from matrix_runner.language.matrix import Matrix
 from matrix_runner.language.messages import MOST_SHOWN
-from matrix_runner.language.metrics import FORMER
 from matrix_runner.language.quotes import format_error
-from matrix_runner.language.yaml_source import Flaw, Place, Source, UnreadableError
+from matrix_runner.language.yaml_source import Source, UnreadableError
 from matrix_runner.space.ceiling import find_excess
 from matrix_runner.space.guideline_references import Known, check_guidelines
 from matrix_runner.space.includes import SHELF, read_with_uses, validated
-from matrix_runner.space.notes import Note
 from matrix_runner.space.rules import amiss
 from matrix_runner.space.select import values_of
 from matrix_runner.space.size_checks import find_flaws
 from matrix_runner.space.space import Space, expand
+from matrix_runner.work.metrics import FORMER
 
 if TYPE_CHECKING:
     from matrix_runner.language.disks import AnyModel

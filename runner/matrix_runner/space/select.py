@@ -14,15 +14,15 @@ from operator import or_
 from typing import TYPE_CHECKING, Any, Self
 
 from matrix_runner.base.errors import BadInput
+from matrix_runner.base.findings import few
 from matrix_runner.language.suggestions import few_names
-from matrix_runner.space.notes import few
 from matrix_runner.space.rules import BadRule, Rule, amiss, format_condition, parse_only, rule_of
 from matrix_runner.space.space import Cell, Space, Stack
 
 if TYPE_CHECKING:
-    from matrix_runner.language.axes import Condition
+    from matrix_runner.base.axes import Condition
+    from matrix_runner.base.variants import Coords, Variant
     from matrix_runner.language.matrix import Matrix
-    from matrix_runner.space.variants import Coords, Variant
 
 
 #: Commands that write a line or more for each cell need at most 10 s for this number.

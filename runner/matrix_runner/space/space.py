@@ -9,35 +9,23 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from matrix_runner.language.axes import constructed, written
+from matrix_runner.base.axes import constructed, written
+from matrix_runner.base.findings import Findings, Flaw, Note, Path, drop_idle, few, place_of, report_idle
+from matrix_runner.base.variants import Coords, Variant, choices, collapsed, digest, label_of, safe, texts
 from matrix_runner.language.disks import UNNAMED
 from matrix_runner.language.tune import Tune, clashes, exclusive, impossible, meaningless, used
-from matrix_runner.language.yaml_source import Flaw, Path
 from matrix_runner.layers import Fs
 from matrix_runner.layers.geometry import Below, losses_of
 from matrix_runner.simdisks.disk import slow_of
 from matrix_runner.space.effects import idle_tunables
-from matrix_runner.space.layouts import (
-    Findings,
-    Layers,
-    disks_at_work,
-    disks_of,
-    drop_idle,
-    levels,
-    place_of,
-    report_idle,
-    stack_variants,
-    top_of,
-)
-from matrix_runner.space.notes import Note, few
-from matrix_runner.space.variants import Coords, Variant, choices, collapsed, digest, label_of, safe, texts
+from matrix_runner.space.layouts import Layers, disks_at_work, disks_of, levels, stack_variants, top_of
 from matrix_runner.space.workloads import Workloads
 
 if TYPE_CHECKING:
-    from matrix_runner.language.fio_options import FileSet
     from matrix_runner.language.matrix import Matrix
-    from matrix_runner.language.workload import Workload
     from matrix_runner.simdisks.disk import Fault
+    from matrix_runner.work.fio.options import FileSet
+    from matrix_runner.work.fio.workload import Workload
 
 
 _SLOW_LATER = "`slow: auto`: a run chooses the factor; scripts and estimates before it are those of factor 1"

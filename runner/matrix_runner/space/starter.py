@@ -7,15 +7,15 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from matrix_runner.base.findings import Place
 from matrix_runner.base.quantities import format_size
-from matrix_runner.language.job_bounds import bounds_of
-from matrix_runner.language.job_file import JobReader
-from matrix_runner.language.yaml_source import Place
+from matrix_runner.work.jobs.file import JobReader
+from matrix_runner.work.jobs.workload import bounds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from matrix_runner.language.fio_bounds import JobBound
+    from matrix_runner.work.fio.bounds import JobBound
 
 _DISK, _LARGEST = 512 << 20, 16 << 40
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from matrix_runner.base.findings import Flaw
+from matrix_runner.base.findings import Path as Keys
 from matrix_runner.language.messages import from_pydantic
 from matrix_runner.language.published import Published, Row, Table
-from matrix_runner.language.yaml_source import Flaw, read
-from matrix_runner.language.yaml_source import Path as Keys
+from matrix_runner.language.yaml_source import read
 from matrix_runner.space.guideline_references import intersect_rules
 from matrix_runner.space.load import BadMatrix, placed, readable, text_of
 from matrix_runner.space.rules import amiss, rule_of
@@ -20,7 +21,7 @@ from matrix_runner.space.select import Selection, select, values_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from matrix_runner.language.axes import Condition
+    from matrix_runner.base.axes import Condition
     from matrix_runner.space.space import Space
 
 #: File names in the folder of a study, and in the folder of a run of it.

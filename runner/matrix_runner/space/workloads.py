@@ -6,21 +6,20 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from matrix_runner.language.axes import constructed
+from matrix_runner.base.axes import constructed
+from matrix_runner.base.findings import Findings, Flaw, Note, drop_idle, place_of, report_idle
+from matrix_runner.base.variants import Choice, Coords, Variant, choices, collapsed, digest, label_of, texts
 from matrix_runner.language.find import find_problems, written_workload
-from matrix_runner.language.presets import PRESETS, no_phase, problems_of, values_of
-from matrix_runner.language.slow import FACTORS
-from matrix_runner.language.slow import problems as slow_problems
-from matrix_runner.language.workload import Workload
-from matrix_runner.language.yaml_source import Flaw
 from matrix_runner.simdisks.disk import slow_of
-from matrix_runner.space.job_variants import JobVariants, has_jobs
-from matrix_runner.space.layouts import Findings, drop_idle, place_of, report_idle, top_of
-from matrix_runner.space.notes import Note
-from matrix_runner.space.pts_variants import PtsVariants, is_pts
-from matrix_runner.space.rebuild_variants import RebuildVariants, is_rebuild
-from matrix_runner.space.replay_variants import ReplayVariants, is_replay
-from matrix_runner.space.variants import Choice, Coords, Variant, choices, collapsed, digest, label_of, texts
+from matrix_runner.space.layouts import top_of
+from matrix_runner.work.fio.presets import PRESETS, no_phase, problems_of, values_of
+from matrix_runner.work.fio.workload import Workload
+from matrix_runner.work.jobs.variants import JobVariants, has_jobs
+from matrix_runner.work.pts.variants import PtsVariants, is_pts
+from matrix_runner.work.replay.variants import ReplayVariants, is_replay
+from matrix_runner.work.slow import FACTORS
+from matrix_runner.work.slow import problems as slow_problems
+from matrix_runner.work.sync.variants import RebuildVariants, is_rebuild
 
 if TYPE_CHECKING:
     from matrix_runner.language.matrix import Matrix

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from matrix_runner.carry.trial import busy_host, host_limited
-from matrix_runner.language.workload import Workload
 from matrix_runner.records.counters import (
     Bus,
     Processors,
@@ -18,11 +17,12 @@ from matrix_runner.records.counters import (
     split_counters,
     transit_share,
 )
-from matrix_runner.records.fio_output import Figures
 from matrix_runner.records.record import HOST_LIMITED
 from matrix_runner.simdisks.clib import Report
 from matrix_runner.simdisks.disk import Disk, Link
 from matrix_runner.simdisks.server import lost_share
+from matrix_runner.work.fio.output import Figures
+from matrix_runner.work.fio.workload import Workload
 from tests.support.counters import AFTER, BEFORE, READINGS
 
 WORK = Workload.model_validate({"rw": "read", "bs": "4KiB", "iodepth": 8, "numjobs": 2, "ramp": "1s"})

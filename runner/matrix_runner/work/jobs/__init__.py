@@ -1,0 +1,1 @@
+"""Several jobs of fio at a time: a job file, or a map of jobs."""

@@ -1,0 +1,192 @@
+"""The variants of workloads of several jobs: a job file with the values of `set`, or the `jobs` of a map."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from matrix_runner.base.axes import constructed
+from matrix_runner.base.findings import Flaw, Note, Path, place_of
+from matrix_runner.base.variants import Choice, Coords, Variant, choices, digest, label_of, texts
+from matrix_runner.work.fio.values import file_names, is_elsewhere, option_text
+from matrix_runner.work.fio.workload import Workload
+from matrix_runner.work.jobs.file import is_ours, misnamed, split_key, why_refused, with_values
+from matrix_runner.work.jobs.map import problems_of, sections_of
+from matrix_runner.work.jobs.workload import JobWorkload, bounds_of
+from matrix_runner.work.slow import problems as slow_problems
+
+if TYPE_CHECKING:
+    from matrix_runner.base.findings import Findings
+    from matrix_runner.work.fio.values import Option
+    from matrix_runner.work.jobs.file import JobFile, Sections
+
+_SET, _JOBS = "set.", "jobs."
+
+
+def has_jobs(axes: Mapping[str, Any]) -> bool:
+    return "job" in axes or any(name.startswith((_JOBS, _SET)) for name in axes)
+
+
+class JobVariants:
+    def __init__(
+        self, name: str, axes: Mapping[str, tuple[Any, ...]], memory: int, findings: Findings, slow: int = 1
+    ) -> None:
+        self._slow = slow
+        self._name, self._axes, self._memory, self._findings = name, axes, memory, findings
+        self._base: Path = ("workloads", name)
+        self._several = tuple(f"workload.{axis}" for axis, values in axes.items() if len(values) > 1)
+
+    def on(self, *, in_files: bool) -> Iterator[Variant[Workload]]:
+        if misplaced := self._misplaced():
+            self._findings.flaw((*self._base, *steps(misplaced)), _why_misplaced(misplaced, self._axes))
+            return
+        for choice in choices(self._axes):
+            coords: Coords = (("workload", self._name), *_coords(choice.values))
+            flaws = len(self._findings.impossible)
+            if "job" in choice.values:
+                sections = self._of_file(choice, coords, in_files=in_files)
+            else:
+                sections = self._of_map(choice, coords, in_files=in_files)
+            if len(self._findings.impossible) > flaws:
+                continue
+            bounds, wrong = bounds_of(sections)
+            work = JobWorkload.of(sections, bounds, in_files=in_files) if bounds else None
+            if work and not wrong:
+                wrong = [one.message for one in (*work.problems(), *slow_problems(work, self._slow))]
+            for message in wrong:
+                self._findings.flaw_of(coords, self._place(choice), message)
+            if work and len(self._findings.impossible) == flaws:
+                label = "/".join(filter(None, (self._name, label_of(coords, self._several))))
+                yield Variant(work, coords, label, digest(work.content()))
+
+    def _misplaced(self) -> str:
+        for axis in self._axes:
+            known = axis == "job" or axis.startswith(_SET) if "job" in self._axes else not axis.startswith(_SET)
+            if not known or axis in {"preset", "phase"}:
+                return axis
+        return ""
+
+    def _place(self, choice: Choice) -> Path:
+        return place_of(self._base, choice, "job") if "job" in choice.values else (*self._base, "jobs")
+
+    def _of_file(self, choice: Choice, coords: Coords, *, in_files: bool) -> Sections:
+        file: JobFile = choice.values["job"]
+        values = {
+            axis.removeprefix(_SET): option_text(one) for axis, one in choice.values.items() if axis.startswith(_SET)
+        }
+        names = {section.name for section in file.sections if not section.is_global}
+        for key, value in values.items():
+            if why := _why_no_value(key, value, names):
+                self._findings.flaw_of(coords, self._path(choice, _SET + key), why)
+        sections = with_values(file.sections, values)
+        for section in sections:  # not only what is in effect at the end: fio acts on some values while it reads them
+            for option in section.options:
+                if why := why_refused(option, in_files=in_files):
+                    self._refuse(choice, coords, section.name, option, why)
+        for section, why in misnamed(sections, in_files=in_files):
+            self._findings.flaw_of(coords, self._place(choice), f"[{section.name[:60]}]: {why}")
+        self._note_targets(file)
+        return sections
+
+    def _refuse(self, choice: Choice, coords: Coords, job: str, option: Option, why: str) -> None:
+        if option.place is None:
+            own = f"{_SET}{job}.{option.key}"
+            key = own if own in choice.places else _SET + option.key
+            flaw = Flaw(self._path(choice, key), why)
+        else:
+            flaw = Flaw(self._place(choice), why, place=option.place)
+        self._findings.impossible.append((coords, flaw))
+
+    def _path(self, choice: Choice, axis: str) -> Path:
+        place = choice.places[axis]
+        path: Path = (*self._base, *steps(axis))
+        return path if place is None else (*path, place)
+
+    def _note_targets(self, file: JobFile) -> None:
+        options = [option for section in file.sections for option in section.options]
+        named = [str(one) for one in options if one.name == "directory" or (one.name == "filename" and _is_other(one))]
+        self._note(named, "the top of the layout replaces {options} of " + str(file))
+        ours = [one.key for one in options if is_ours(one.name) and one.name != "directory"]
+        self._note(ours, "{options} of " + f"{file} has no effect: matrix sets it itself, or leaves it out")
+
+    def _note(self, options: list[str], text: str) -> None:
+        if not options:
+            return
+        note = Note(f"workload {self._name}: {text.format(options=', '.join(dict.fromkeys(options[:3])))}")
+        if note not in self._findings.notes:
+            self._findings.notes.append(note)
+
+    def _of_map(self, choice: Choice, coords: Coords, *, in_files: bool) -> Sections:
+        common = {axis: value for axis, value in choice.values.items() if not axis.startswith(_JOBS)}
+        own: dict[str, dict[str, Any]] = {}
+        for axis, value in choice.values.items():
+            if axis.startswith(_JOBS):
+                job, _, key = axis.removeprefix(_JOBS).partition(".")
+                own.setdefault(job, {})[key] = value
+        jobs: dict[str, Workload] = {}
+        for job, values in own.items():
+            path: Path = (*self._base, "jobs", job)
+            given = {**common, **values}
+            if "rw" not in given:
+                self._findings.flaw_of(coords, path, "required key 'rw' is missing; for example rw: randread")
+                continue
+            defaults = {name: info.default for name, info in Workload.model_fields.items()}
+            foreign = Workload.idle_on_files if in_files else Workload.idle_on_devices
+            idle = {**Workload.idle({**defaults, **given}), **foreign(given)}
+            work = constructed(Workload, {key: one for key, one in given.items() if key not in idle})
+            work = work.settled().on(self._memory)
+            problems = list(problems_of(work, in_files=in_files))
+            if not problems:
+                jobs[job] = work
+            for problem in problems:
+                at = path if problem.field.partition(".")[0] in values else self._base
+                self._findings.flaw_of(coords, (*at, *problem.field.split(".")), problem.message)
+        return sections_of(jobs, in_files=in_files)
+
+
+def _is_other(option: Option) -> bool:
+    return any(map(is_elsewhere, file_names(option.value or "")))
+
+
+def _why_misplaced(axis: str, axes: Mapping[str, Any]) -> str:
+    key = axis.partition(".")[0]
+    if "job" in axes:
+        return f"'{key}' has no effect on a job file; write fio's option below `set:`"
+    if axis.startswith(_SET):
+        return "'set' has no effect: it sets options of a job file (`job:`)"
+    return f"'{key}' and `jobs` both say what runs; keep one of them"
+
+
+def _why_no_value(key: str, value: str, names: set[str]) -> str:
+    section = split_key(key)[0]
+    if section and section not in names:
+        known = ", ".join(sorted(names)[:8])
+        return f"the job file has no job '{section}'; its jobs are {known}"
+    if any(sign in value for sign in (";", "#", "${")):
+        return f"'{value[:60]}': fio takes ; and # for a comment and fills in ${{…}}; write the value"
+    return ""
+
+
+def steps(axis: str) -> Path:
+    """Return the keys of an axis. An option of a job file may have dots itself."""
+    if axis.startswith(_SET):
+        return ("set", axis.removeprefix(_SET))
+    return tuple(axis.split("."))
+
+
+def _coords(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if "job" in values:
+        yield from ((f"workload.{axis}", _shown(value)) for axis, value in values.items())
+        return
+    parts: dict[str, dict[str, Any]] = {}
+    for axis, value in values.items():
+        _, inside, rest = axis.rpartition(_JOBS)
+        job, _, key = rest.partition(".") if inside else ("", "", axis)
+        parts.setdefault(f"{_JOBS}{job}." if job else "", {})[key] = value
+    for prefix, own in parts.items():
+        shown = texts(constructed(Workload, own), own)
+        yield from ((f"workload.{prefix}{key}", text) for key, text in shown.items())
+
+
+def _shown(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

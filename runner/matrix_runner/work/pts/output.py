@@ -1,0 +1,184 @@
+"""The rounds of a test of SNIA, from fio's output: its figures, its steady state, and a table of all rounds."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from matrix_runner.base.text import lines_of
+from matrix_runner.statistics.steady import WINDOW, Window, last_window
+from matrix_runner.work.fio.output import Figures, FioFailed, csv_text, figures_of, jobs_of
+from matrix_runner.work.pts.workload import WRITTEN
+
+if TYPE_CHECKING:
+    from matrix_runner.work.pts.workload import Figure, PtsWorkload
+
+ROUNDS = "rounds.csv"
+#: Columns of the table after round, job and whether the round is one of the last five.
+MEASURES = ("iops", "bw", "lat_mean", "lat_max")
+COLUMNS = ("round", "job", "in_window", *MEASURES)
+
+
+@dataclass(frozen=True, slots=True)
+class PtsResult:
+    figures: Figures  # those of the last five rounds; by themselves, those of the first tracked point
+    unsettled: str
+    notes: Mapping[str, str]
+    table: str
+
+
+def documents(output: str) -> Iterator[Any]:
+    """Yield the JSON documents of a text; braces at the beginning of a line enclose each."""
+    lines: list[str] | None = None
+    for line in lines_of(output):
+        if line.startswith("{"):
+            lines = []
+        if lines is not None:
+            lines.append(line)
+        if lines and line.rstrip() == "}":
+            yield _parsed("\n".join(lines))
+            lines = None
+        elif lines and len(lines) == 1 and line.rstrip().endswith("}"):
+            yield _parsed(line)  # a document in one line
+            lines = None
+    if lines:
+        raise FioFailed("fio's JSON is cut short", evidence="\n".join(lines[-20:]))
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as problem:
+        raise FioFailed(f"fio's JSON is damaged: {problem}", evidence=text[-2000:]) from problem
+
+
+def pts_result(output: str, work: PtsWorkload, slow: int = 1) -> PtsResult:
+    """Return the result of a test. Raise FioFailed without figures; `slow`: the factor of its times."""
+    rounds = [figures_of(jobs_of(one, output), output) for one in documents(output)]
+    if not rounds:
+        raise FioFailed("fio printed no JSON", evidence=output[-2000:])
+    by_job = [one.jobs or {work.points[0].name: one} for one in rounds]
+    missing = next((name for name in work.tracked if any(name not in one for one in by_job)), "")
+    if missing:
+        raise FioFailed(f"fio reported no figures of {missing} in a round")
+    last = by_job[-WINDOW:]
+    jobs = {name: _mean([one[name] for one in last]) for name in last[-1] if all(name in one for one in last)}
+    main = replace(jobs[work.tracked[0]], jobs=jobs if len(jobs) > 1 else {})
+    steady = {name: _window([one[name] for one in by_job], work) for name in work.tracked}
+    return PtsResult(
+        main,
+        _unsettled(steady, work, len(rounds)),
+        _notes(steady, work, by_job),
+        _table([{name: one.in_real_units(slow) for name, one in each.items()} for each in by_job]),
+    )
+
+
+def _mean(rounds: Sequence[Figures]) -> Figures:
+    """Return the means over rounds; the maximum of a latency is that of all."""
+    sides: dict[str, Any] = {}
+    for side in rounds[0].all_sides:
+        found = [one.all_sides[side] for one in rounds if side in one.all_sides]
+        latencies = [(one.lat_mean, one.ios) for one in found if one.lat_mean is not None]
+        count = sum(ios for _, ios in latencies)
+        sides[side] = replace(
+            found[-1],
+            bw=sum(one.bw for one in found) / len(rounds),
+            iops=sum(one.iops for one in found) / len(rounds),
+            bytes=sum(one.bytes for one in found),
+            ios=sum(one.ios for one in found),
+            lat_mean=sum(mean * ios for mean, ios in latencies) / count if count else None,
+            **dict.fromkeys(("lat_p50", "lat_p90", "lat_p95", "lat_p99", "lat_p999", "lat_p9999"), None),
+            lat_max=max((one.lat_max for one in found if one.lat_max is not None), default=None),
+            latencies=None,
+        )
+    return replace(
+        rounds[-1],
+        **sides,
+        runtime=sum(one.runtime for one in rounds),
+        cpu_usr=sum(one.cpu_usr for one in rounds) / len(rounds),
+        cpu_sys=sum(one.cpu_sys for one in rounds) / len(rounds),
+    )
+
+
+def _value(figures: Figures, figure: Figure) -> float:
+    if figure == "iops":
+        return figures.total_iops
+    if figure == "bw":
+        return figures.total_bw
+    return sum(side.lat_mean or 0.0 for side in figures.sides.values())
+
+
+def _window(rounds: Sequence[Figures], work: PtsWorkload) -> Window | None:
+    return last_window([_value(one, work.test.figure) for one in rounds], work.test.apart)
+
+
+def _unsettled(steady: Mapping[str, Window | None], work: PtsWorkload, rounds: int) -> str:
+    if work.test.is_curve:
+        return ""
+    missed = [f"{name}: {one or 'fewer than 5 rounds'}" for name, one in steady.items() if not (one and one.is_steady)]
+    return f"no steady state in {rounds} rounds: {'; '.join(missed)}" if missed else ""
+
+
+def _notes(
+    steady: Mapping[str, Window | None], work: PtsWorkload, rounds: Sequence[Mapping[str, Figures]]
+) -> dict[str, str]:
+    count = len(rounds)
+    written = sum(one.write.bytes for each in rounds for one in each.values() if one.write)
+    attained = all(one and one.is_steady for one in steady.values())
+    notes = {"rounds": str(count), WRITTEN: str(written)}
+    if attained:
+        first = count - (WINDOW - 1) * work.test.apart
+        detail = "; ".join(f"{name}: {one}" for name, one in steady.items())
+        notes["steady_state"] = f"rounds {first} to {count}; {detail}"
+    elif work.test.is_curve:
+        notes["steady_state"] = f"no steady state in {count} rounds"
+    if work.deviations:
+        notes["not_as_specified"] = work.deviations
+    return notes
+
+
+def _table(rounds: Sequence[Mapping[str, Figures]]) -> str:
+    first = max(0, len(rounds) - WINDOW)
+    rows = [
+        (str(number + 1), name, str(int(number >= first)), *_measures(one))
+        for number, each in enumerate(rounds)
+        for name, one in each.items()
+    ]
+    return csv_text(COLUMNS, rows)
+
+
+def _measures(figures: Figures) -> Iterator[str]:
+    """Yield the measures of both directions together; latencies in nanoseconds."""
+    sides = [*figures.sides.values()]
+    count = sum(side.ios for side in sides if side.lat_mean is not None)
+    total = sum(side.lat_mean * side.ios for side in sides if side.lat_mean is not None)
+    yield f"{figures.total_iops:.6g}"
+    yield f"{figures.total_bw:.0f}"
+    yield f"{total / count:.0f}" if count else ""
+    yield f"{max(side.lat_max or 0.0 for side in sides):.0f}"
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRow:
+    round: int
+    job: str
+    in_window: bool
+    measures: Mapping[str, float | None]  # by MEASURES
+
+
+def parse_rounds(table: str) -> list[RoundRow]:
+    rows = csv.DictReader(StringIO(table))
+    return [
+        RoundRow(
+            int(row["round"]),
+            row["job"],
+            row["in_window"] == "1",
+            {name: float(row[name]) if row[name] else None for name in MEASURES},
+        )
+        for row in rows
+    ]

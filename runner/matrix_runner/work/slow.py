@@ -1,0 +1,160 @@
+"""Slow motion of simulated disks: which times of fio and of the kernel take longer, and which rates fall."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from matrix_runner.layers import Problem
+from matrix_runner.work.fio.values import option_name, option_text
+from matrix_runner.work.jobs.file import is_global
+from matrix_runner.work.jobs.workload import JobWorkload
+
+if TYPE_CHECKING:
+    from matrix_runner.work.fio.options import OpenValue, Steady
+    from matrix_runner.work.fio.workload import Workload
+
+#: The factors from which `slow: auto` chooses.
+FACTORS = (1, 2, 4, 8)
+#: Options of fio that are a time, or several, in any unit.
+FIO_TIMES = frozenset(
+    {"runtime", "ramp_time", "startdelay", "start_delay", "flow_sleep", "rate_cycle", "ratecycle"}
+    | {"thinktime", "thinktime_spin", "thinktime_iotime"}
+    | {"latency_target", "latency_window", "max_latency", "bwavgtime", "iopsavgtime"}
+    | {"steadystate_duration", "steadystate_ramp_time"}
+    | {"steadystate_check_interval", "ss_interval"}
+)
+FIO_RATES = frozenset({"rate", "rate_min", "ratemin", "rate_iops", "rate_iops_min"})
+#: Tunables of the kernel that are a time, and those that are a rate.
+TIMES = frozenset(
+    {"wbt_lat_usec", "sysfs.queue/io_timeout", "sysfs.md/safe_mode_delay"}
+    | {f"vm.{name}" for name in ("dirty_writeback_centisecs", "dirty_expire_centisecs")}
+    | {f"iosched.{name}" for name in ("read_expire", "write_expire", "prio_aging_expire")}
+    | {f"iosched.{name}" for name in ("read_lat_nsec", "write_lat_nsec", "slice_idle", "slice_idle_us")}
+    | {f"iosched.{name}" for name in ("timeout_sync", "fifo_expire_sync", "fifo_expire_async")}
+)
+RATES = frozenset({"sync_speed_min", "sync_speed_max"})
+
+_NUMBER = re.compile(r"(\d+)([a-z]*)", re.ASCII | re.IGNORECASE)
+_UNITS = {letter: power for power, letter in enumerate("kmgtp", start=1)}
+_EXACT = 1e-3  # a rate that is rounded by more of itself is refused
+
+
+def slowed(work: Workload, slow: int) -> Workload:
+    """Return the workload that fio runs, from the one that is declared. Raise ValueError if fio cannot express it."""
+    if slow == 1:
+        return work
+    if isinstance(work, JobWorkload):
+        return work.model_copy(update={"sections": tuple(_section(*one, slow) for one in _sections(work))})
+    return work.model_copy(
+        update={
+            "runtime": None if work.runtime is None else work.runtime * slow,
+            "ramp": work.ramp * slow,
+            "steady": work.steady and _steady(work.steady, slow),
+            "fio": {name: _option(name, value, slow, thousand=_thousand(work)) for name, value in work.fio.items()},
+        }
+    )
+
+
+def problems(work: Workload, slow: int) -> Iterator[Problem]:
+    if isinstance(work, JobWorkload):
+        for name, lines, thousand in _sections(work):
+            try:
+                _section(name, lines, thousand, slow)
+            except ValueError as why:
+                yield Problem("job", f"`slow: {slow}` cannot be applied to [{name}]: {why}")
+        return
+    for name, value in work.fio.items():
+        try:
+            _option(name, value, slow, thousand=_thousand(work))
+        except ValueError as why:
+            yield Problem(f"fio.{name}", f"`slow: {slow}` cannot be applied to `{name}`: {why}")
+
+
+def tunable(key: str, text: str, slow: int) -> str:
+    """Return the value of a kernel setting in slow motion."""
+    if slow == 1 or key not in TIMES | RATES:
+        return text
+    whole, point, part = text.partition(".")
+    if not (whole + part).isdecimal():
+        return text
+    number = int(whole + part)
+    found = str(number * slow if key in TIMES else max(1, number // slow)).rjust(len(part) + 1, "0")
+    return f"{found[: -len(part)]}.{found[-len(part) :]}" if point and part else found
+
+
+def _thousand(work: Workload) -> bool:
+    return str(work.fio.get("kb_base")) == "1000"
+
+
+def _sections(work: JobWorkload) -> Iterator[tuple[str, tuple[str, ...], bool]]:
+    """Yield the name and lines of each section, and whether `k` is 1000 there."""
+    shared = False
+    for name, lines in work.sections:
+        bases = [value.strip() for option, _, value in (line.partition("=") for line in lines) if option == "kb_base"]
+        thousand = bases[-1] == "1000" if bases else shared
+        if is_global(name):
+            shared = thousand
+        yield name, lines, thousand
+
+
+def _section(name: str, lines: tuple[str, ...], thousand: bool, slow: int) -> tuple[str, tuple[str, ...]]:
+    """Return a section of a job file in slow motion."""
+
+    def changed(line: str) -> str:
+        option, equals, value = line.partition("=")
+        return f"{option}={_option(option.strip(), value, slow, thousand=thousand)}" if equals else line
+
+    return name, tuple(map(changed, lines))
+
+
+def _steady(steady: Steady, slow: int) -> Steady:
+    # A slope is a change in each of the host's seconds.
+    within = steady.within / slow if steady.slope else steady.within
+    return steady.model_copy(update={"within": within, "over": steady.over * slow})
+
+
+def _option(name: str, value: OpenValue, slow: int, *, thousand: bool) -> OpenValue:
+    if slow == 1:
+        return value
+    name, text = option_name(name), option_text(value)
+    if name == "steadystate":
+        return _steady_limit(text, slow)
+    if name in FIO_TIMES:
+        return _each(text, lambda number, unit: f"{number * slow}{unit}")
+    if name in FIO_RATES:
+        return _each(text, lambda number, unit: _rate(number * _multiple(unit, thousand=thousand), slow))
+    return value
+
+
+def _steady_limit(text: str, slow: int) -> str:
+    kind, _, limit = text.partition(":")
+    if not limit.endswith("%"):
+        raise ValueError("write the limit of the steady state in percent")
+    return f"{kind}:{float(limit[:-1]) / slow:g}%" if kind.endswith("_slope") else text
+
+
+def _each(text: str, change: Callable[[int, str], str]) -> str:
+    """Change every number of a list or range, like `1m,,500k` or `5-10`."""
+    parts = re.split(r"([,:-])", text.strip())
+    found = [(part, _NUMBER.fullmatch(part)) for part in parts]
+    if wrong := next((part for part, match in found if not match and part not in {"", ",", ":", "-"}), None):
+        raise ValueError(f"'{wrong}' is not a whole number with a unit")
+    return "".join(change(int(match[1]), match[2]) if match else part for part, match in found)
+
+
+def _multiple(unit: str, *, thousand: bool) -> int:
+    """Return what fio's unit stands for: by default k is 1024 and Ki is 1000, as in its first versions."""
+    letter, rest = unit[:1].lower(), unit[1:].lower()
+    if unit and (letter not in _UNITS or rest not in {"", "b", "i", "ib"}):
+        raise ValueError(f"'{unit}' is not a unit of a rate")
+    base = 1000 if rest.startswith("i") != thousand else 1024
+    return base ** _UNITS[letter] if unit else 1
+
+
+def _rate(number: int, slow: int) -> str:
+    found = round(number / slow)
+    if number and abs(found * slow / number - 1) > _EXACT:
+        raise ValueError(f"{number} is not a multiple of {slow}")
+    return str(found)

@@ -1,0 +1,1 @@
+"""A rebuild, resync, check or repair of an array."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from typing import TYPE_CHECKING
 
 from hypothesis import given
@@ -110,13 +110,29 @@ def test_trials_without_budget_are_left_out_and_counted(seconds: int) -> None:
     done = 0
     for round_number in chosen.rounds():
         for batch, cells in chosen.batches(round_number):
-            while chosen.affordable(batch.stack, cells, round_number):
+            while chosen.charge(cells, round_number, batch.stack):
                 clock[0] += 3.0
                 chosen.add(broken(cells[0], round_number), cells.popleft())
                 done += 1
     assert clock[0] <= seconds
     assert done + chosen.left_out == len(ALL)
     assert chosen.short == chosen.left_out  # `repeat: 3` is the minimum of each cell
+
+
+def test_only_a_charge_spends_the_budget_and_leaves_cells_out() -> None:
+    chosen = scheduler(Spending(Cost(float("inf"), 1e9), clock=lambda: 0.0))
+    cells = deque(sorted(chosen.plan.selection.cells(), key=lambda cell: "rw=read" in cell.name))
+    before = chosen.spending.left
+    assert chosen.affords(cells[0], cells[0].stack)
+    assert (chosen.spending.left, chosen.left_out) == (before, 0)
+    assert chosen.charge(cells, 1, cells[0].stack)
+    while chosen.affords(cells[0]):
+        assert chosen.charge(cells, 1)
+    assert chosen.spending.left != before
+    assert chosen.left_out == 0
+    assert chosen.charge(cells, 1)  # of a cell that only reads
+    assert "rw=read" in cells[0].name
+    assert chosen.left_out == chosen.short == 3
 
 
 def test_different_reasons_are_numbered() -> None:

@@ -265,7 +265,7 @@ class Coordinator:
         return None
 
     def _dispatch(self, worker: Worker, opened: OpenRound, work: Work, *, alone: bool = False) -> None:
-        cells = self._affordable(work)
+        cells = self._charge(work)
         if not cells:
             return
         batch = replace(work.batch, cells=cells)
@@ -279,13 +279,13 @@ class Coordinator:
         self._context.listen(BatchStarted(batch.round, batch.stack.label, len(cells), worker.host))
         self._start(self._carry_out(flight))
 
-    def _affordable(self, work: Work) -> tuple[Cell, ...]:
-        """Return the cells that are still wanted and within the budget, and charge it."""
+    def _charge(self, work: Work) -> tuple[Cell, ...]:
+        """Charge the cells that are still wanted and within the budget. Return them."""
         number, scheduler = work.batch.round, self.scheduler
         self._recorder.conclude(work.cells, number)
         cells, chosen = deque(one for one in work.cells if scheduler.is_wanted(one, number)), list[Cell]()
-        if scheduler.affordable(work.batch.stack, cells, number):
-            while scheduler.affordable(None, cells, number):
+        if scheduler.charge(cells, number, work.batch.stack):
+            while scheduler.charge(cells, number):
                 chosen.append(cells.popleft())
         return tuple(chosen)
 
@@ -347,8 +347,7 @@ class Coordinator:
         elif flight.refused:
             self._members.refuse(flight.worker, flight.refused)
         elif flight.ended and (not flight.left or self.scheduler.spending.is_limited):
-            self.scheduler.left_out += len(flight.left)  # the budget ended
-            self.scheduler.short += len(flight.left) * (flight.round.number <= self.scheduler.plan.repeat.min)
+            self.scheduler.leave_out(flight.left.values(), flight.round.number)  # the budget ended
             flight.left = {}
         else:
             self._lose(flight, lost or BatchLost("its worker sent no end"))

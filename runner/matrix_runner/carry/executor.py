@@ -78,7 +78,7 @@ class Executor:
         listen(BatchStarted(batch.round, stack.label, len(cells)))
         failed_starts: list[str] = []
         started = now()
-        while self.scheduler.affordable(stack, cells, batch.round):
+        while self.scheduler.charge(cells, batch.round, stack):
             try:
                 await self._on_one_rig(stack, batch.round, cells)
                 failed_starts.clear()  # with faults, each trial has its own rig, and most rigs may come up
@@ -113,7 +113,7 @@ class Executor:
             built = await self._build(stack, round_number, exits)
             try:
                 async with opened_exclusively(self._context.leased, built.view):
-                    while self.scheduler.affordable(None, cells, round_number):
+                    while self.scheduler.charge(cells, round_number):
                         await asyncio.sleep(0)  # lets Ctrl-C in if the machine answers at once
                         await self.trial(built, cells, round_number)
                         if stack.faults:

@@ -75,7 +75,7 @@ class Recorder:
         for begun in self._journal.unended_attempts():
             if begun.boot_id != self._context.boot_id:
                 self.lose(begun.cell, begun.round, begun.started, RigLost("the host went down during the trial"))
-        self._scheduler.charge(self._journal.set_up_times(), self._journal.trials())
+        self._scheduler.charge_recorded(self._journal.set_up_times(), self._journal.trials())
 
     def record(self, cell: Cell, trial: Trial) -> None:
         self._journal.record(trial)

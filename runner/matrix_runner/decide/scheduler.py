@@ -95,7 +95,7 @@ class Scheduler:
         if self._steering:
             self._steering.add(trial)
 
-    def charge(self, stacks: Iterable[tuple[str, float]], trials: Iterable[Trial]) -> None:
+    def charge_recorded(self, stacks: Iterable[tuple[str, float]], trials: Iterable[Trial]) -> None:
         if not self.spending.is_limited:
             return
         cells = {cell.id: cell for cell in self.plan.selection.cells()}
@@ -168,21 +168,25 @@ class Scheduler:
             return Trial(cell.id, round_number, Outcome.SKIPPED, f"quarantined: {reason}")
         return None
 
-    def affordable(self, stack: Stack | None, cells: deque[Cell], round_number: int) -> bool:
-        """Drop cells without budget; charge the first remaining one, if any, and the set-up of `stack`."""
+    def affords(self, cell: Cell, stack: Stack | None = None) -> bool:
+        """Return whether the budget covers a trial, and before it the set-up of `stack`."""
         spending = self.spending
+        if not spending.is_bounded:  # to estimate each cell takes a part of the time of a short trial
+            return True
         set_up = NOTHING if stack is None else spending.of_stack(stack)
-        while cells and spending.is_bounded and not spending.affords(set_up + spending.of_cell(cells[0])):
-            cells.popleft()
-            self.left_out += 1
-            self.short += round_number <= self.plan.repeat.min
-        if not cells:
-            return False
-        if stack is None:
-            spending.spend_on_cell(cells[0])
-        else:
-            spending.spend_on_stack(stack)
-        return True
+        return spending.affords(set_up + spending.of_cell(cell))
+
+    def charge(self, cells: deque[Cell], round_number: int, stack: Stack | None = None) -> bool:
+        """Leave out cells without budget, and charge the next one, or the set-up of `stack` for it, if there is one."""
+        while cells and not self.affords(cells[0], stack):
+            self.leave_out([cells.popleft()], round_number)
+        if cells:
+            self.spending.spend_on_cell(cells[0]) if stack is None else self.spending.spend_on_stack(stack)
+        return bool(cells)
+
+    def leave_out(self, cells: Collection[Cell], round_number: int) -> None:
+        self.left_out += len(cells)
+        self.short += len(cells) * (round_number <= self.plan.repeat.min)
 
     def count_missing(self) -> int:
         """Return the number of trials of the minimum without a record, of a run whose budget did not end."""

@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from matrix_runner.carry.batch_messages import BatchRequest, Order
-    from matrix_runner.carry.cluster_interface import Cluster
+    from matrix_runner.carry.cluster_interface import BatchRequest, Cluster, Order
 
 ONE, TWO = Worker("tcp://one:1", "one"), Worker("tcp://two:1", "two")
 
@@ -178,9 +177,9 @@ def test_a_lost_scheduler_is_one_message_for_all_batches(bench: Bench, tmp_path:
         return True
 
     def come_back(event: Event) -> None:
-        if event == Waiting(engine._FOR_SCHEDULER):
+        if event == Waiting(engine.Awaited.SCHEDULER.value):
             cluster.connected = True
-        elif event == Waiting(engine._FOR_WORKERS):
+        elif event == Waiting(engine.Awaited.WORKERS.value):
             cluster.workers[:] = [ONE, TWO]
         cluster.changed()
 
@@ -510,7 +509,7 @@ class WithGuest(Leaving):
         await super().carry_out(worker, request, receive)
 
     def come_back(self, event: Event) -> None:
-        if event == Waiting(engine._FOR_WORKERS) and self.requests and not self.workers:
+        if event == Waiting(engine.Awaited.WORKERS.value) and self.requests and not self.workers:
             self.workers.append(TWO)
             self.changed()
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from matrix_runner.carry.batch_messages import BatchRequest
+    from matrix_runner.carry.cluster_interface import BatchRequest
 
     Lie = Callable[[dict[str, Any]], list[object]]
 

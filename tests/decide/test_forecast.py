@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
     from pathlib import Path
 
-    from matrix_runner.carry.batch_messages import BatchRequest
-    from matrix_runner.carry.cluster_interface import Worker
+    from matrix_runner.carry.cluster_interface import BatchRequest, Worker
     from matrix_runner.records.record import Trial
     from matrix_runner.space.space import Cell
 

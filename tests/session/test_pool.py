@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.carry.batch_messages import BatchRequest
+from matrix_runner.carry.cluster_interface import BatchRequest
 from matrix_runner.machines import Where
 from matrix_runner.records.environment import DiskFacts
 from matrix_runner.session import pool as session

@@ -17,7 +17,7 @@ from matrix_runner.work.fio.output import Direction, Figures
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 
-    from matrix_runner.carry.batch_messages import BatchRequest
+    from matrix_runner.carry.cluster_interface import BatchRequest
     from matrix_runner.decide.plan import Plan
     from matrix_runner.space.space import Cell
 

@@ -1,4 +1,4 @@
-"""Messages of a batch process, one JSON object a line: the request of a batch, and events with records.
+"""Messages of a batch process, one JSON object a line: events with records.
 
 `parsed` is the only reader: what passes it fits. Each text, list and number has a limit that no honest worker reaches.
 """
@@ -12,9 +12,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import orjson
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, create_model
+from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, create_model
 
-from matrix_runner.carry.cluster_interface import BadAnswer
+from matrix_runner.carry.cluster_interface import BadAnswer, PlainData
 from matrix_runner.carry.events import EVENTS, Event, Name, PoolUsed, Text
 from matrix_runner.records.disk_health import Health
 from matrix_runner.records.environment import DiskFacts
@@ -24,41 +24,6 @@ from matrix_runner.records.trial_message import decode_trial, encode_trial
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-
-class _Message(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class Order(_Message):
-    """The common part of all batches of a run. `digest` names it, so that a process expands a matrix once."""
-
-    digest: str
-    version: str
-    name: str
-    text: str
-    used: dict[str, str] = {}
-    templates: dict[str, str] | None = None  # the user's own
-    machine: str
-    host: str = ""  # of the worker's hosts.yaml; empty: any
-    kernel: str | None = None
-    slow: int = 0  # the factor of `slow: auto`; 0: the matrix has it
-    cold: bool = False
-    one_at_a_time: str = ""  # why rigs of this run must not work side by side on a host
-
-
-class BatchRequest(_Message):
-    """One batch to measure. With no cells, only check whether this host can run the stacks of the order."""
-
-    token: str  # unique
-    order: Order
-    round: int = 0
-    stack: str = ""
-    cells: tuple[str, ...] = ()
-    attempts: tuple[Attempt, ...] = ()  # attempts at these cells in this round that lost their rig
-    retried: dict[str, int] = {}  # attempts of these cells before the last `--retry-broken`
-    seconds: float | None = None  # what is left of the budget
-    disks: tuple[str, ...] = ()  # serial numbers of the physical disks that this run used on the host
 
 
 END, FILES, TRIAL, LOST, REFUSED, NOTICE, CHECKED, POOL = (
@@ -117,7 +82,7 @@ Date = Annotated[str, Field(max_length=64), AfterValidator(_date)]
 Files = Annotated[dict[Annotated[str, AfterValidator(_file_name)], str], Field(max_length=200)]
 
 
-class _Event(_Message):
+class _Event(PlainData):
     token: Name
     line: NonNegativeInt
 

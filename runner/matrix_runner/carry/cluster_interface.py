@@ -8,13 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from pydantic import BaseModel, ConfigDict
+
 from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.records.record import Attempt  # a model has it as the type of a field
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from contextlib import AbstractAsyncContextManager
 
-    from matrix_runner.carry.batch_messages import BatchRequest
 
 RECONNECT = 30.0  # seconds that a scheduler may take to start or to come back
 
@@ -37,6 +39,41 @@ class SchedulerLost(WorkerLost):
 
 class ClusterLost(HarnessBroken):
     pass
+
+
+class PlainData(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Order(PlainData):
+    """The common part of all batches of a run. `digest` names it, so that a process expands a matrix once."""
+
+    digest: str
+    version: str
+    name: str
+    text: str
+    used: dict[str, str] = {}
+    templates: dict[str, str] | None = None  # the user's own
+    machine: str
+    host: str = ""  # of the worker's hosts.yaml; empty: any
+    kernel: str | None = None
+    slow: int = 0  # the factor of `slow: auto`; 0: the matrix has it
+    cold: bool = False
+    one_at_a_time: str = ""  # why rigs of this run must not work side by side on a host
+
+
+class BatchRequest(PlainData):
+    """One batch to measure. With no cells, only check whether this host can run the stacks of the order."""
+
+    token: str  # unique
+    order: Order
+    round: int = 0
+    stack: str = ""
+    cells: tuple[str, ...] = ()
+    attempts: tuple[Attempt, ...] = ()  # attempts at these cells in this round that lost their rig
+    retried: dict[str, int] = {}  # attempts of these cells before the last `--retry-broken`
+    seconds: float | None = None  # what is left of the budget
+    disks: tuple[str, ...] = ()  # serial numbers of the physical disks that this run used on the host
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import time
 from collections import Counter, deque
 from contextlib import suppress
 from dataclasses import replace
+from enum import Enum
 from functools import cached_property, partial
 from itertools import islice
 from math import isfinite
@@ -21,12 +22,13 @@ from typing import TYPE_CHECKING, Any
 
 from matrix_runner.carry import batch_messages as messages
 from matrix_runner.carry import members
-from matrix_runner.carry.batch_messages import BatchRequest, Message, Order
 from matrix_runner.carry.cluster_interface import (
     RECONNECT,
     BadAnswer,
     BatchLost,
+    BatchRequest,
     Cluster,
+    Order,
     SchedulerLost,
     Worker,
     WorkerLost,
@@ -55,6 +57,7 @@ from matrix_runner.space.space import Cell
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
+    from matrix_runner.carry.batch_messages import Message
     from matrix_runner.decide.scheduler import Scheduler
 
 #: How often the process of a trial may die before this counts as a lost attempt. Operators kill processes, too.
@@ -62,7 +65,17 @@ DEATHS = 5
 #: How many cells go to a host at once. Their records may arrive sooner than the journal takes them, and wait in memory:
 #: with 500, a run of 20,000 trials that take no time needed 230 MB, and with 100 180 MB.
 MOST_CELLS = 200
-_FOR_SCHEDULER, _FOR_WORKERS = "waiting for the scheduler", "waiting for workers"
+
+
+class Awaited(Enum):
+    """What a run waits for, with the words for observers."""
+
+    NOTHING = ""
+    SCHEDULER = "waiting for the scheduler"
+    WORKERS = "waiting for workers"
+    HOSTS = f"waiting up to {members.PATIENCE:g} s for "
+
+
 _NO_SCHEDULER = (
     f"the scheduler of the cluster is gone; the run waits up to {RECONNECT:g} s for it: "
     "start it again with `matrix cluster scheduler`"
@@ -110,7 +123,7 @@ class Coordinator:
         self._deaths = Counter[tuple[str, int]]()
         self._fruitless = Counter[str]()  # batches of a worker, by address, since its last trial began
         self._crashed: dict[str, list[tuple[str, int, str]]] = {}  # trials under way when a host was lost
-        self._waits_for = ""  # that observers know
+        self._waits_for = Awaited.NOTHING, ""  # that observers know, with the names of hosts
         self._stopped = False  # the user knows that nothing runs
 
     @property
@@ -158,27 +171,26 @@ class Coordinator:
         if self._stopped and any(one.running for one in self._open):
             self._stopped = False
             self._notice(_GOES_ON)
-        what = self._awaited()
-        if what == self._waits_for:
+        what, hosts = self._awaited()
+        if (what, hosts) == self._waits_for:
             return
-        self._waits_for = what
-        self._stopped = self._stopped or (self._opened > 0 and what in {_FOR_SCHEDULER, _FOR_WORKERS})
-        self._context.listen(Waiting(what))
-        if what == _FOR_SCHEDULER:
-            self._notice(_NO_SCHEDULER)
-        elif what == _FOR_WORKERS:
-            self._notice(_NO_WORKER_LEFT if self._opened else _NO_WORKER)
+        self._waits_for = what, hosts
+        self._context.listen(Waiting(what.value + hosts))
+        if what in {Awaited.SCHEDULER, Awaited.WORKERS}:
+            self._stopped = self._stopped or self._opened > 0
+            no_worker = _NO_WORKER_LEFT if self._opened else _NO_WORKER
+            self._notice(_NO_SCHEDULER if what is Awaited.SCHEDULER else no_worker)
 
-    def _awaited(self) -> str:
+    def _awaited(self) -> tuple[Awaited, str]:
         if not self._cluster.connected:
-            return _FOR_SCHEDULER
+            return Awaited.SCHEDULER, ""
         if any(one.running for one in self._open):
-            return ""
+            return Awaited.NOTHING, ""
         if self._members.is_empty:
-            return "" if self._tasks else _FOR_WORKERS
+            return (Awaited.NOTHING if self._tasks else Awaited.WORKERS), ""
         wanted = {*self._repeats.hosts, *(host for one in self._open for host in one.owners)}
         hosts = sorted(wanted & self._members.absent & self._members.awaited())
-        return f"waiting up to {members.PATIENCE:g} s for {', '.join(hosts)}" if hosts else ""
+        return (Awaited.HOSTS if hosts else Awaited.NOTHING), ", ".join(hosts)
 
     async def _wait(self) -> None:
         """Wait for a change; while work waits for an absent host, not longer than the patience."""

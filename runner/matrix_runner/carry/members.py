@@ -12,8 +12,16 @@ from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from matrix_runner.base.errors import BadInput
-from matrix_runner.carry.batch_messages import CHECKED, REFUSED, BatchRequest, Message, Order, parsed
-from matrix_runner.carry.cluster_interface import BadAnswer, Cluster, SchedulerLost, Worker, WorkerLost
+from matrix_runner.carry.batch_messages import CHECKED, REFUSED, Message, parsed
+from matrix_runner.carry.cluster_interface import (
+    BadAnswer,
+    BatchRequest,
+    Cluster,
+    Order,
+    SchedulerLost,
+    Worker,
+    WorkerLost,
+)
 from matrix_runner.decide.placement import Refusals, impossible
 
 if TYPE_CHECKING:

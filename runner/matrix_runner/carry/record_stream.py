@@ -10,7 +10,8 @@ from matrix_runner.carry.batch_messages import FILES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from matrix_runner.carry.batch_messages import BatchRequest, Outbox
+    from matrix_runner.carry.batch_messages import Outbox
+    from matrix_runner.carry.cluster_interface import BatchRequest
     from matrix_runner.records.journal_reader import UnendedAttempt
     from matrix_runner.records.record import Attempt, CellRow, Trial
     from matrix_runner.records.standing import Standing

@@ -18,8 +18,9 @@ from matrix_runner import __version__
 from matrix_runner.base.errors import BadInput, MatrixError, UnfitFile
 from matrix_runner.base.files import read_input
 from matrix_runner.base.scratch import scratch_folder
-from matrix_runner.carry.batch_messages import CHECKED, END, NOTICE, POOL, REFUSED, BatchRequest, Order, Outbox
+from matrix_runner.carry.batch_messages import CHECKED, END, NOTICE, POOL, REFUSED, Outbox
 from matrix_runner.carry.cluster.batch_process import SCRATCH
+from matrix_runner.carry.cluster_interface import BatchRequest, Order
 from matrix_runner.carry.executor import Executor
 from matrix_runner.carry.record_stream import RecordStream
 from matrix_runner.carry.recorder import RunContext

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from matrix_runner import __version__
 from matrix_runner.base.errors import BadInput
-from matrix_runner.carry.batch_messages import Order
+from matrix_runner.carry.cluster_interface import Order
 from matrix_runner.carry.members import Members
 from matrix_runner.decide.concurrency import why_one_at_a_time
 from matrix_runner.machines import machine
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from matrix_runner.carry.events import PoolUsed
     from matrix_runner.machines.base import Machine
     from matrix_runner.records.run_folder import RunFolder
-    from matrix_runner.session.prepare import RunOptions
     from matrix_runner.session.run_request import RunRequest
 
 
@@ -58,16 +57,6 @@ def check_cluster(wanted: ClusterOptions, place: Machine, order: RunRequest) -> 
         raise BadInput(
             "--cluster does not work with `slow: auto`: each host would need another factor",
             resolution="write the factor, for example `slow: 4`",
-        )
-
-
-def check_options(options: RunOptions, place: Machine) -> None:
-    if options.jobs != 1:
-        raise BadInput("--jobs does not work with --cluster", resolution="each worker has its number of rigs")
-    if not place.brings_disks and (options.destroy or options.hosts):
-        raise BadInput(
-            "--destroy and --hosts do not work with --cluster: each worker has a hosts.yaml with its disks",
-            resolution="name the disks in `destroy:` of their host there",
         )
 
 

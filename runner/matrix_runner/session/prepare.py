@@ -12,7 +12,7 @@ from matrix_runner.decide.concurrency import Jobs, Level, choose_level
 from matrix_runner.machines import Where, machine, sweep
 from matrix_runner.machines.base import MachineOptions
 from matrix_runner.session import disk_lease
-from matrix_runner.session.cluster import ClusterOptions, check_cluster, check_hosts, check_options
+from matrix_runner.session.cluster import ClusterOptions, check_cluster, check_hosts
 from matrix_runner.session.host_facts import kernel_release
 from matrix_runner.session.resume import run_to_continue
 from matrix_runner.session.run_request import RunRequest, check_kernel
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from matrix_runner.machines.base import Machine
     from matrix_runner.space.select import Shard
 
 
@@ -86,7 +87,7 @@ def prepare(
     here, specs = machine(place.machine, MachineOptions()), order.specs()
     if options.cluster:
         check_cluster(options.cluster, here, order)
-        check_options(options, here)
+        _check_options(options, here)
     if options.tags and (not options.cluster or options.cluster.address.slots):
         resolution = "name a scheduler with --cluster, or leave --tags out"
         raise BadInput("--tags chooses workers of a scheduler", resolution=resolution)
@@ -110,3 +111,13 @@ def prepare(
         begin(f"connecting to {options.cluster.address.text}, for up to {RECONNECT:g} s")
         check_hosts(options.cluster, order, options.tags)
     return PreparedRun(options, order, *choose_level(options.jobs, here, specs, selected.stacks()))
+
+
+def _check_options(options: RunOptions, place: Machine) -> None:
+    if options.jobs != 1:
+        raise BadInput("--jobs does not work with --cluster", resolution="each worker has its number of rigs")
+    if not place.brings_disks and (options.destroy or options.hosts):
+        raise BadInput(
+            "--destroy and --hosts do not work with --cluster: each worker has a hosts.yaml with its disks",
+            resolution="name the disks in `destroy:` of their host there",
+        )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from matrix_runner.base.errors import BadInput
-from matrix_runner.carry.batch_messages import BatchRequest
+from matrix_runner.carry.cluster_interface import BatchRequest
 from matrix_runner.carry.coordinator import Coordinator
 from matrix_runner.carry.events import BatchDone, BatchStarted, Event, RigWasLost, Waiting
 from matrix_runner.carry.recorder import RunContext

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.carry.batch_messages import BatchRequest
 from matrix_runner.carry.cluster.connection import Connection, Ended, pair
 from matrix_runner.carry.cluster.frames import (
     LENGTHS,
@@ -38,7 +37,7 @@ from matrix_runner.carry.cluster.members import Membership, scheduler, stay_on
 from matrix_runner.carry.cluster.reach import connect
 from matrix_runner.carry.cluster.relay import Relay
 from matrix_runner.carry.cluster.relayed import RelayedCluster, worker_of
-from matrix_runner.carry.cluster_interface import BadAnswer
+from matrix_runner.carry.cluster_interface import BadAnswer, BatchRequest
 from tests.support.batches import ORDER
 
 if TYPE_CHECKING:

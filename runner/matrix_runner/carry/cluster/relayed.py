@@ -43,9 +43,9 @@ from matrix_runner.carry.cluster_interface import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection
 
-    from matrix_runner.carry.batch_messages import BatchRequest
     from matrix_runner.carry.cluster.address import Certificates
     from matrix_runner.carry.cluster.connection import Connection
+    from matrix_runner.carry.cluster_interface import BatchRequest
 
 #: A worker is lost if so many looks, as far apart as its signs of life, find no message of its batch.
 _LOOK, _LOOKS = QUIET * SEND_INTERVAL, 12

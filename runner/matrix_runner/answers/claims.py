@@ -91,7 +91,7 @@ class ClaimScope:
             try:
                 found = None if found is None else intersect_rules(found, rule_of(condition, self.values))
             except BadRule as error:
-                raise NotTested(error.message.partition(";")[0]) from None
+                raise NotTested(error.brief) from None
         if found is None:
             raise NotTested("no cell matches all of these values")
         return found
@@ -107,7 +107,7 @@ class ClaimScope:
         try:
             return axis_named(name, self.values)
         except BadRule as error:
-            raise NotTested(error.message.partition(";")[0]) from None
+            raise NotTested(error.brief) from None
 
 
 @singledispatch

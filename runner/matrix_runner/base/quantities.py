@@ -39,6 +39,14 @@ def _parse(value: object) -> tuple[Fraction, str] | None:
 _SECTOR = 512
 
 
+class NotATime(ValueError):
+    pass
+
+
+class NoUnit(ValueError):
+    pass
+
+
 def parse_size(value: object) -> int:
     """Parse `64KiB` as 65536. Refuse a number without a unit, as its unit is ambiguous."""
     if value in (0, "0") and not isinstance(value, bool):
@@ -50,15 +58,16 @@ def parse_size(value: object) -> int:
     if unit not in _SIZE_UNITS:
         # So large a number is most likely bytes, as printed by programs.
         if not unit and number >= _SIZE_UNITS["MiB"]:
-            raise ValueError(f"no unit; did you mean {value}B?")
+            raise NoUnit(f"no unit; did you mean {value}B?")
         shown = f"{float(number):g}"
         if not unit and number >= _SECTOR:
             same = format_size(int(number))
-            raise ValueError(f"no unit; did you mean {same}, which is the same in bytes, or {shown}KiB?")
+            raise NoUnit(f"no unit; did you mean {same}, which is the same in bytes, or {shown}KiB?")
         likely = [known for known in _SIZE_UNITS if unit and known[0].upper() == unit[0].upper() and known != "kB"]
         meant = " or ".join(f"{shown}{known}" for known in likely or ["KiB"])
-        problem = f"no size unit '{unit}' is known" if unit else "no unit"
-        raise ValueError(f"{problem}; did you mean {meant}?")
+        if not unit:
+            raise NoUnit(f"no unit; did you mean {meant}?")
+        raise ValueError(f"no size unit '{unit}' is known; did you mean {meant}?")
     size = number * _SIZE_UNITS[unit]
     if size.denominator != 1:
         raise ValueError("not a whole number of bytes")
@@ -105,7 +114,7 @@ def parse_time(value: object) -> float:
         return 0.0
     parts = _parse(value)
     if parts is None or parts[1] not in _TIME_UNITS:
-        raise ValueError("not a time; write a number and a unit, like 500ms, 10s or 2m")
+        raise NotATime("not a time; write a number and a unit, like 500ms, 10s or 2m")
     return float(parts[0] * _TIME_UNITS[parts[1]])
 
 

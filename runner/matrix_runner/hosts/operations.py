@@ -66,9 +66,9 @@ class LocalOperations:
             if isinstance(found, int):
                 return Descriptor(found), ""
             holder = read_holder(*found, self.locks)
-            process_id = re.search(r"process (\d+)$", holder)
+            process_id = agent.process_of(holder)
             # If the holder was killed, a virtual machine that inherited its lock may still be exiting.
-            if not left or not process_id or Path("/proc", process_id[1]).exists():
+            if not left or not process_id or Path("/proc", str(process_id)).exists():
                 break
             time.sleep(OPEN_PAUSE)
         return None, holder

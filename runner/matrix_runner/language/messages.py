@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from matrix_runner.base.findings import Flaw, Path
-from matrix_runner.base.quantities import format_size, format_time, parse_size, parse_time
+from matrix_runner.base.quantities import NotATime, NoUnit, format_size, format_time, parse_size, parse_time
 from matrix_runner.language.disks import FAULTS, MODELS, Burst, Cliff, Disks, Seek, Shingled, Zone
 from matrix_runner.language.guidelines import SHAPES, Guideline
 from matrix_runner.language.hints import example, guess_boolean, guess_layer, guess_time, of_pattern, required
@@ -243,7 +243,7 @@ def _of_value(error: ErrorDetails, path: Path) -> str:
         remedy = f"; write {meant}" if meant else ", like 4" if kind == "int_type" else ""
         return f"'{_short(given)}' is not {_KINDS[kind]}{'; quotes make it a text' if _quoted(given, kind) else remedy}"
     if kind == "value_error":
-        message = _meant_otherwise(str(context["error"]), given, path)
+        message = _meant_otherwise(context["error"], given, path)
         return message if isinstance(given, dict | list) else f"'{_short(given)}': {message}"
     if kind in _BOUNDS:
         bound = next(iter(context.values()))
@@ -261,13 +261,13 @@ def _kind_of(given: Any) -> str:
     return "map" if isinstance(given, dict) else "list"
 
 
-def _meant_otherwise(message: str, given: Any, path: Path) -> str:
-    if message.startswith("not a time") and (meant := guess_time(given)):
+def _meant_otherwise(error: ValueError, given: Any, path: Path) -> str:
+    if isinstance(error, NotATime) and (meant := guess_time(given)):
         return f"not a time; did you mean {meant}?"
     is_large = (path[-1:] == ("size",) and path[:1] == ("disks",)) or path == ("machine", "memory")
-    if is_large and message.startswith("no unit") and str(given).isdecimal() and int(given) < 512:
+    if is_large and isinstance(error, NoUnit) and str(given).isdecimal() and int(given) < 512:
         return f"no unit; did you mean {given}GiB?"
-    return message
+    return str(error)
 
 
 def _quoted(given: Any, kind: str) -> bool:

@@ -22,6 +22,7 @@ from matrix_runner.pages.pairs import Pair, Pairs, Side, pairs_of
 from matrix_runner.pages.tables import warnings
 from matrix_runner.pages.terminal import percent
 from matrix_runner.pages.terminal_text import times_between
+from matrix_runner.records.environment import split_owner
 from matrix_runner.records.record import WORST, Outcome
 from matrix_runner.statistics.mixing import Sides, mixture_shares
 from matrix_runner.statistics.ratios import (
@@ -379,8 +380,8 @@ def _environment(side: Side) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for run in side.runs:
         for name, text in run.environment.items():
-            kernel, colon, fact = name.partition(": ")
-            if not colon:
+            kernel, fact = split_owner(name)
+            if kernel is None:
                 found.setdefault(name, set()).add(text)
             elif not kernel or kernel in kernels:
                 found.setdefault(f"guest.{fact}", set()).add(text)

@@ -19,7 +19,7 @@ from matrix_runner.records.databases import sqlite_reader, translate_errors
 from matrix_runner.records.journal_tables import JOURNAL, attempts, begun, cells, trials
 from matrix_runner.records.record import COUNTED, WORST, Outcome
 from matrix_runner.records.run_folder import MANIFEST, RunFolder, load, run_folders
-from matrix_runner.records.standing import LOCK
+from matrix_runner.records.standing import LOCK, parse_signature
 
 
 class State(StrEnum):
@@ -92,7 +92,7 @@ def progress_by_cell(names: Mapping[str, str], by_cell: Sequence[tuple[Any, ...]
 def find_holder(folder: Path) -> Holder | None:
     """Return the process that holds the lock of a run, or None. A signature without a lock is of a killed process."""
     with suppress(FileNotFoundError), open_lock_file(folder / LOCK, os.O_RDONLY) as lock:
-        pid, _, host = read_signature(lock).partition(" on ")
+        pid, host = parse_signature(read_signature(lock))
         if pid and not try_lock(lock, fcntl.LOCK_SH):  # for an instant; `RunFolder.locked` retries that long
             return Holder(pid, host, datetime.fromtimestamp(os.fstat(lock).st_mtime, UTC))
     return None

@@ -61,6 +61,16 @@ class Standing:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
+def _signature() -> str:
+    return f"{os.getpid()} on {socket.gethostname()}"
+
+
+def parse_signature(signature: str) -> tuple[str, str]:
+    """Return the process id and the host of the holder of a lock."""
+    pid, _, host = signature.partition(" on ")
+    return pid, host
+
+
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder, or raise InUse. The kernel releases it at any end of the process."""
@@ -75,7 +85,7 @@ def locked(folder: Path) -> Iterator[None]:
                 resolution="wait for it to end, stop it, or start another run with `--fresh`",
             )
         with recorded_file_errors(lock):
-            sign_lock(descriptor, f"{os.getpid()} on {socket.gethostname()}")
+            sign_lock(descriptor, _signature())
             remove_temporaries(folder)
         try:
             yield

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from matrix_runner.base.axes import Condition, constructed, model_in, written
 from matrix_runner.base.findings import Flaw, Path, few
@@ -108,12 +108,12 @@ def check_guidelines(
     for at, guideline in enumerate(space.matrix.guidelines):
         wrong = list(_wrong_in(guideline, at, known, space))
         if not (wrong or known.partly) and at in undecidable:
-            wrong = [(undecidable[at], False)]
-        for flaw, of_any_matrix in wrong:
-            if at in loose and not of_any_matrix:
-                notes.append(f"guideline {guideline.id} is not tested: {flaw.message.partition(';')[0]}")
+            wrong = [_Wrong(undecidable[at], undecidable[at].message)]
+        for one in wrong:
+            if at in loose and not one.in_any_matrix:
+                notes.append(f"guideline {guideline.id} is not tested: {one.brief}")
             else:
-                flaws.append(flaw)
+                flaws.append(one.flaw)
         if not wrong:
             notes += _syncs_apart(guideline, known, space)
     return flaws, list(dict.fromkeys(notes))
@@ -153,34 +153,46 @@ def _unknown_axis(key: str) -> str:
     return f"no matrix can have the axis '{key}'; {did_you_mean(key.rpartition('.')[2], sorted(words()))}"
 
 
-def _wrong_in(guideline: Guideline, at: int, known: Known, space: Space) -> Iterator[tuple[Flaw, bool]]:
+class _Wrong(NamedTuple):
+    flaw: Flaw
+    brief: str  # its message without the remedy
+    in_any_matrix: bool = False
+
+
+def _wrong_in(guideline: Guideline, at: int, known: Known, space: Space) -> Iterator[_Wrong]:
     claim, found = guideline.claimed, False
     place: Path = ("guidelines", at, guideline.shape)
     if not known.partly and (why := _why_no_job(claim.figure.job, space)):
         found = True
-        yield Flaw((*place, "metric"), why), False
+        yield _Wrong(Flaw((*place, "metric"), f"{why}; {_jobs_of(space)}"), why)
     for path, condition in conditions_of(claim):
         for error in amiss(condition, known.values):
             found = True
-            yield Flaw((*place, *path, error.key), error.message, error.of_key), error.of_key and not ever(error.key)
+            flaw = Flaw((*place, *path, error.key), error.message, error.of_key)
+            yield _Wrong(flaw, error.brief, error.of_key and not ever(error.key))
     along = getattr(claim, "along", "")
     if along and (unknown := known.wrong_axis(along)):
         found = True
-        yield Flaw((*place, "along"), unknown.message), not ever(along)
+        yield _Wrong(Flaw((*place, "along"), unknown.message), unknown.brief, not ever(along))
     elif along and (best := getattr(claim, "value", None)) is not None:
         for error in amiss({along: best}, known.values):
             found = True
-            yield Flaw((*place, "is"), error.message), False
+            yield _Wrong(Flaw((*place, "is"), error.message), error.brief)
     if not (found or known.partly):
-        yield from ((flaw, False) for flaw in _empty(claim, place, known, space))
+        yield from (_Wrong(flaw, flaw.message) for flaw in _empty(claim, place, known, space))
 
 
 def _why_no_job(job: str, space: Space) -> str:
-    jobs = list(dict.fromkeys(name for workload, _ in space.workloads for name in workload.value.job_names))
-    if not job or job in jobs:
-        return ""
-    there = f"the jobs of its workloads are {few(jobs, 20)}" if jobs else "no workload has several jobs"
-    return f"this matrix has no job '{job}'; {there}"
+    return "" if not job or job in _jobs(space) else f"this matrix has no job '{job}'"
+
+
+def _jobs(space: Space) -> list[str]:
+    return list(dict.fromkeys(name for workload, _ in space.workloads for name in workload.value.job_names))
+
+
+def _jobs_of(space: Space) -> str:
+    jobs = _jobs(space)
+    return f"the jobs of its workloads are {few(jobs, 20)}" if jobs else "no workload has several jobs"
 
 
 def _empty(claim: Claim, place: Path, known: Known, space: Space) -> Iterator[Flaw]:

@@ -31,23 +31,9 @@ Rule = dict[str, frozenset[str]]  # one rule: for each axis (by its full name) t
 class BadRule(Exception):
     """A rule that names an unknown axis or value. `key` is the axis as written."""
 
-    def __init__(self, key: str, message: str, *, of_key: bool) -> None:
-        super().__init__(message)
-        self.key = key
-        self.message = message
-        self.of_key = of_key
-
-
-class NoSuchAxis(BadRule):
-    def __init__(self, key: str, message: str) -> None:
-        super().__init__(key, message, of_key=True)
-
-
-class NoSuchValue(BadRule):
-    def __init__(self, key: str, axis: str, value: Scalar, known: Iterable[str]) -> None:
-        message = f"no cell has {axis}={value}; {_did_you_mean(str(value), sorted(known))}"
-        super().__init__(key, message, of_key=False)
-        self.axis, self.value = axis, value
+    def __init__(self, key: str, brief: str, remedy: str, *, of_key: bool = True) -> None:
+        self.key, self.brief, self.message, self.of_key = key, brief, f"{brief}; {remedy}", of_key
+        super().__init__(self.message)
 
 
 def axis_named(key: str, known: Iterable[str]) -> str:
@@ -61,8 +47,8 @@ def axis_named(key: str, known: Iterable[str]) -> str:
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
-        raise NoSuchAxis(key, f"'{key}' could be {' or '.join(fitting)}; write one of these")
-    raise NoSuchAxis(key, f"unknown axis '{key}'; {_did_you_mean(key, names)}")
+        raise BadRule(key, f"'{key}' could be {' or '.join(fitting)}", "write one of these")
+    raise BadRule(key, f"unknown axis '{key}'", _did_you_mean(key, names))
 
 
 def _did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -109,11 +95,12 @@ def amiss(
             yield error
             continue
         if axis in keys:
-            yield BadRule(key, f"'{keys[axis]}' and '{key}' are the same axis; {_EITHER}", of_key=True)
+            yield BadRule(key, f"'{keys[axis]}' and '{key}' are the same axis", _EITHER)
         keys.setdefault(axis, key)
         for one in each(wanted):
             if not spellings(one) & values[axis]:
-                yield NoSuchValue(key, axis, one, (told or values)[axis])
+                remedy = _did_you_mean(str(one), sorted((told or values)[axis]))
+                yield BadRule(key, f"no cell has {axis}={one}", remedy, of_key=False)
 
 
 def each(wanted: Scalar | tuple[Scalar, ...]) -> tuple[Scalar, ...]:

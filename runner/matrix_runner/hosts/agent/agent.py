@@ -97,6 +97,12 @@ def lock_disk(folder: str, name: str, owner: str) -> int | tuple[str, str]:
     return lock
 
 
+def process_of(holder: str) -> int | None:
+    """Return the process in the signature of `lock_disk`."""
+    number = holder.rpartition("process ")[2]
+    return int(number) if number.isdecimal() else None
+
+
 def find_folder_flaw(folder: str) -> str:
     """Return how another user could hold a lock for ever, or delete its file, so that two runs lock two files."""
     found = os.lstat(folder)

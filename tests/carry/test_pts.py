@@ -152,6 +152,13 @@ def test_scripts_are_clean_and_fio_takes_the_jobs() -> None:
     assert [find_error(job_of(cell)) for cell in cells] == [""] * 5
 
 
+def test_tests_of_one_stack_share_no_scripts() -> None:
+    cells = cells_of("preset: [snia-iops, snia-latency]")
+    stack, rendered = stack_scripts(cells[0].stack, DISKS, zeroed=True).stack, dict[tuple[object, ...], str]()
+    found = [cell_scripts(cell, stack, rendered=rendered).measure for cell in cells]
+    assert found == [script_of(cell) for cell in cells]
+
+
 def test_the_script_purges_fills_and_repeats() -> None:
     script = script_of(cell_of("preset: snia-iops, rounds: 9"))
     purge, fill, rounds = (script.index(one) for one in ("blkdiscard", "--bs=131072", "rounds=9 most_written=0"))

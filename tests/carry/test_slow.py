@@ -24,7 +24,6 @@ from matrix_runner.space.load import parse
 from matrix_runner.statistics.percentile import Histogram
 from matrix_runner.work.fio.workload import Workload
 from matrix_runner.work.jobs.workload import JobWorkload
-from matrix_runner.work.slow import slowed
 from tests.support.counters import AFTER, BEFORE, READINGS
 from tests.support.engine import Bench
 from tests.support.matrices import space
@@ -126,7 +125,7 @@ def test_counters_and_profiles_are_in_the_time_of_the_disks() -> None:
 
 def test_units_of_rates_are_those_of_their_section() -> None:
     sections = (("global", ("kb_base=1000", "rate=8k")), ("a", ("rate=8k",)), ("b", ("kb_base=1024", "rate=8k")))
-    work = slowed(JobWorkload.model_construct(rw="read", sections=sections), 4)
+    work = JobWorkload.model_construct(rw="read", sections=sections).slowed(4)
     assert isinstance(work, JobWorkload)
     assert [lines[-1] for _, lines in work.sections] == ["rate=2000", "rate=2000", "rate=2048"]
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from matrix_runner.scripts.cell import cell_scripts, files_of, find_error, job, stack_scripts
 from matrix_runner.scripts.jinja import render
-from matrix_runner.work.replay.requests import SECTOR, placed
+from matrix_runner.work.replay.requests import FILE, SECTOR, placed
 from tests.support.shell import complaints
 from tests.support.traces import STEADY, declared, iolog
 
@@ -73,7 +73,7 @@ def test_times_are_milliseconds_after_the_start_of_fio_and_follow_speed_and_slow
     (cell,) = declared("replay: web.log, speed: 2").space.in_slow_motion(4).cells()
     scripts = stack_scripts(cell.stack, ("/dev/a", "/dev/b", "/dev/c", "/dev/d"), zeroed=True)
     slow = cell_scripts(cell, scripts.stack)
-    assert slow.trace.splitlines()[1].split()[0] == str(lead + 20)
+    assert slow.files[FILE].splitlines()[1].split()[0] == str(lead + 20)
     assert "-v most=40" in slow.measure
 
 

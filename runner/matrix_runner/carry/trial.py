@@ -40,7 +40,6 @@ from matrix_runner.work.fio.output import mark_synthetic
 from matrix_runner.work.fio.workload import NO_MODEL_OF_TRIMS
 from matrix_runner.work.metrics import DECIMALS
 from matrix_runner.work.pts.workload import PtsWorkload
-from matrix_runner.work.replay.requests import NAME as TRACE
 from matrix_runner.work.replay.workload import ReplayWorkload
 from matrix_runner.work.sync.workload import SyncWorkload
 
@@ -170,7 +169,7 @@ class StackOnRig:
         if faults and output.steps[-1].name == "measure":
             aftermath = (await _run_step(self._rig, "aftermath", self._scripts.aftermath)).output
         done = service.since(sum(one.seconds for one in output.steps if one.name != "measure"))
-        found = self._find(output, work, done, alone=isinstance(work, SyncWorkload) and not fio_job)
+        found = self._find(output, work, done, alone=not work.has_fio_job)
         # fio's run time lacks that of the verification.
         timed = None if work.verifies or isinstance(work, PtsWorkload) else found.figures
         beside = observe_use(output.before, output.after, found.readings, timed, work, slow)
@@ -317,7 +316,7 @@ def late_replay(report: ReplayReport, length: float, overload: Mapping[str, str]
 
 
 def _steps(scripts: CellScripts, fio_job: str, *, shared_shell: bool) -> list[Step]:
-    files = {name: text for name, text in (("job.fio", fio_job), (TRACE, scripts.trace)) if text}
+    files = {name: text for name, text in (("job.fio", fio_job), *scripts.files.items()) if text}
     return [
         Step("tune", scripts.tune),
         Step("verify", scripts.verify, continues_shell=shared_shell),

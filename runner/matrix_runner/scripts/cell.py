@@ -24,13 +24,6 @@ from matrix_runner.scripts.tunable_files import (
     timers,
     tunables_of,
 )
-from matrix_runner.work.jobs.workload import JobWorkload
-from matrix_runner.work.pts.workload import FILL, PtsWorkload
-from matrix_runner.work.replay.requests import NAME as TRACE
-from matrix_runner.work.replay.requests import trace_text
-from matrix_runner.work.replay.workload import ReplayWorkload
-from matrix_runner.work.slow import slowed
-from matrix_runner.work.sync.workload import SyncWorkload
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,10 +36,6 @@ if TYPE_CHECKING:
 _DEVICES_PER_LINE = 32
 #: fio signals the start of the workload to machines whose disks fail on demand. Without a bell it does nothing.
 BEGINS = {"exec_prerun": """sh -c 'test -z "$MATRIX_BELL" || printf b >"$MATRIX_BELL" || :'"""}
-
-
-#: fio makes this file when it begins, so that a rebuild begins with it.
-BESIDE = {"exec_prerun": "sh -c ': >begun'"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +94,8 @@ class CellScripts:
     samples: str
     #: Prints the rate over the course of the trial; empty unless the workload asks for it.
     profile: str
-    #: The requests of a replay; else empty.
-    trace: str
+    #: Files that the scripts read.
+    files: Mapping[str, str]
 
 
 def stack_scripts(stack: Stack, disks: Sequence[str], *, zeroed: bool, own: Path | None = None) -> StackScripts:
@@ -134,7 +123,7 @@ def cell_scripts(
 ) -> CellScripts:
     """Render the scripts of a cell. `rendered` keeps texts that its stack has in common with other cells."""
     place, declared, slow = place_of(cell, stack), cell.work, stack.slow
-    work, sync, sampled = slowed(declared, slow), _sync_of(declared, slow), interval(monitor, declared) * slow
+    work, sampled = declared.slowed(slow), interval(monitor, declared) * slow
     values = cache(lambda: _values(cell, stack, own, place, sampled))
 
     def script(phase: str, *depends: object) -> str:
@@ -144,20 +133,21 @@ def cell_scripts(
             rendered[key] = render(f"{phase}.sh", own, title=_NAME, **values())
         return rendered[key].replace(_NAME, one_line(cell.name))
 
-    # Equal for all cells of the stack that have these in common, without files and syncs.
-    is_plain = not (place.files or sync or isinstance(work, ReplayWorkload))
+    # Equal for all cells of the stack that have these in common, if only fio is at work on devices.
+    is_plain = not place.files and declared.script_values(place.span, slow) is None
     common = (cell.tune.digest, work.direct, work.trims, sampled) if is_plain else ()
     samples = script("samples", *common) if sampled else ""
     course = script("profile") if work.profile else ""
-    trace = trace_text(work, place.span, slow) if isinstance(work, ReplayWorkload) else ""
     tune, verify, measure = (script(phase, *common) for phase in ("tune", "verify", "measure"))
-    return CellScripts(tune, verify, measure, samples, course, trace)
+    return CellScripts(tune, verify, measure, samples, course, declared.script_files(place.span, slow))
 
 
 def _values(cell: Cell, stack: StackView, own: Path | None, place: Place, sampled: int) -> dict[str, Any]:
     tunables, declared, slow = tunables_of(cell.tune.value, stack), cell.work, stack.slow
-    work = slowed(declared, slow)
+    work = declared.slowed(slow)
     return {
+        **dict.fromkeys(("sync", "replay", "pts")),
+        declared.kind: declared.script_values(place.span, slow),
         "stack": stack,
         "tunables": tunables,
         "ways": sorted({tunable.way for tunable in tunables} - {""}),
@@ -167,9 +157,6 @@ def _values(cell: Cell, stack: StackView, own: Path | None, place: Place, sample
         "recorded_of_memory": memory_settings_to_record(tunables),
         "governor": next((tunable.value for tunable in tunables if tunable.way == "governor"), None) or "-",
         "work": work,
-        "sync": _sync_of(declared, slow),
-        "replay": isinstance(work, ReplayWorkload),
-        "pts": _pts_of(declared, cell.span),
         "faults": cell.stack.faults,
         "samples": sampled,
         "files": place.files,
@@ -182,46 +169,19 @@ def _values(cell: Cell, stack: StackView, own: Path | None, place: Place, sample
     }
 
 
-def _sync_of(work: Workload, slow: int) -> Mapping[str, object] | None:
-    """Return what the script measures in place of fio, or with fio beside it; None if fio alone."""
-    if not isinstance(work, SyncWorkload):
-        return None
-    return {"action": work.sync_action, "alone": work.alone, "patience": round(work.patience * slow)}
-
-
-def _pts_of(work: Workload, span: int) -> Mapping[str, object] | None:
-    """Return what the script of a test of SNIA repeats, and until when; None for another workload."""
-    if not isinstance(work, PtsWorkload):
-        return None
-    test = work.test
-    return {
-        "title": test.title,
-        "tracked": work.tracked,
-        "figure": test.figure,
-        "rounds": work.rounds,
-        "apart": test.apart,
-        "fill": work.fill,
-        "times": FILL,
-        "active": work.active,
-        "most_written": test.capacities * span,
-    }
-
-
 def job(cell: Cell, stack: StackView, seed: int, own: Path | None = None) -> str:
     """Return the job of fio; empty if only the array is at work."""
-    workload, place, more = cell.workload, place_of(cell, stack), BEGINS if cell.stack.faults else {}
-    if own is None and not more and not isinstance(cell.work, SyncWorkload | JobWorkload | ReplayWorkload):
-        return _plain_job(_PlainJob(workload.digest, workload.label, place, stack.slow, workload)).replace(
-            _SEED, str(seed)
-        )
-    if isinstance(cell.work, SyncWorkload):
-        if cell.work.alone:
-            return ""
-        workload, more = replace(workload, value=cell.work.beside()), BESIDE
-    return _job("job.fio", workload, place, seed, own, more, stack.slow)
+    work, place = cell.work, place_of(cell, stack)
+    if not work.has_fio_job:
+        return ""
+    more = {**(BEGINS if cell.stack.faults else {}), **work.job_options}
+    if own is None and not more and work.job_template == _JOB:
+        one = _PlainJob(cell.workload.digest, cell.workload.label, place, stack.slow, cell.workload)
+        return _plain_job(one).replace(_SEED, str(seed))
+    return _job(work.job_template, replace(cell.workload, value=work.for_fio()), place, seed, own, more, stack.slow)
 
 
-_SEED = "@seed@"
+_SEED, _JOB = "@seed@", "job.fio"
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +198,7 @@ class _PlainJob:
 @lru_cache(maxsize=16_384)
 def _plain_job(one: _PlainJob) -> str:
     """Stacks often have a job in common, and each round has it again."""
-    return _job("job.fio", one.workload, one.place, _SEED, None, {}, one.slow)
+    return _job(_JOB, one.workload, one.place, _SEED, None, {}, one.slow)
 
 
 def place_of(cell: Cell, stack: StackView) -> Place:
@@ -252,9 +212,8 @@ def place_of(cell: Cell, stack: StackView) -> Place:
 
 def workload_job(workload: Variant[Workload], place: Place, seed: int, own: Path | None = None) -> str:
     """Return a job for checks by fio."""
-    if isinstance(workload.value, SyncWorkload):
-        workload = replace(workload, value=workload.value.beside())
-    return _job("job.fio", workload, place, seed, own, {})
+    work = workload.value.for_fio()
+    return _job(work.job_template, replace(workload, value=work), place, seed, own, {})
 
 
 def _job(
@@ -266,13 +225,7 @@ def _job(
     more: Mapping[str, str],
     slow: int = 1,
 ) -> str:
-    work = slowed(workload.value, slow)
-    if isinstance(work, JobWorkload):
-        return render(
-            "job-file.fio", own, title=workload.label, place=place, work=work, options=more, seed=seed, slow=slow
-        )
-    if isinstance(work, ReplayWorkload):
-        template = template if place.files and template == "lay-out.fio" else "replay.fio"
+    work = workload.value.slowed(slow)
     values = {"course": workload.value.course * slow, "slow": slow, "options": {**work.fio, **more}}
     return render(template, own, title=workload.label, place=place, work=work, seed=seed, **values)
 
@@ -294,7 +247,7 @@ def files_of(stack: StackScripts, cell: CellScripts) -> dict[str, str]:
         **({"aftermath.sh": stack.aftermath} if stack.aftermath else {}),
         **({"samples.sh": cell.samples} if cell.samples else {}),
         **({"profile.sh": cell.profile} if cell.profile else {}),
-        **({TRACE: cell.trace} if cell.trace else {}),
+        **cell.files,
     }
 
 

@@ -20,8 +20,6 @@ from matrix_runner.scripts.cell import (
     fio_accepts,
     workload_job,
 )
-from matrix_runner.work.jobs.workload import JobWorkload
-from matrix_runner.work.sync.workload import SyncWorkload
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -39,8 +37,8 @@ def fio_flaws(space: Space, own: Path | None) -> Iterator[Flaw]:
     if explain_missing_fio():
         return
     mine = f" (in a job of {own / 'job.fio'})" if own and (own / "job.fio").exists() else ""
-    yield from _job_file_flaws([one for one in space.workloads if isinstance(one[0].value, JobWorkload)], own)
-    works = [one for one in space.workloads if not isinstance(one[0].value, JobWorkload) and has_job(one[0].value)]
+    yield from _job_file_flaws([one for one in space.workloads if one[0].value.job_sections], own)
+    works = [one for one in space.workloads if one[0].value.has_fio_job and not one[0].value.job_sections]
     # The user's templates may make another job of each.
     works = works if own else list(_that_differ(works))
     jobs = {str(at): job_text(work, in_files, own) for at, (work, in_files) in enumerate(works)}
@@ -80,7 +78,7 @@ def _job_file_flaws(works: Sequence[tuple[Variant[Workload], bool]], own: Path |
     for work, in_files in works[:_MOST_CHECKED]:
         if sections > _MOST_SECTIONS:
             return
-        sections += len(work.value.sections) if isinstance(work.value, JobWorkload) else 1
+        sections += work.value.job_sections
         if message := find_error(job_text(work, in_files, own)):
             name = dict(work.coords)["workload"]
             key = "job" if any(axis == "workload.job" for axis, _ in work.coords) else "jobs"
@@ -92,13 +90,8 @@ def job_text(work: Variant[Workload], in_files: bool, own: Path | None) -> str:
     return workload_job(work, place, 1, own)
 
 
-def has_job(work: Workload) -> bool:
-    return not (isinstance(work, SyncWorkload) and work.alone)
-
-
 def _workload_flaws(work: Variant[Workload], message: str, mine: str) -> Iterator[Flaw]:
-    under = ("under",) if isinstance(work.value, SyncWorkload) else ()
-    place, unplaced = ("workloads", dict(work.coords)["workload"], *under), list[str]()
+    place, unplaced = ("workloads", dict(work.coords)["workload"], *work.value.fio_keys), list[str]()
     for line in lines_of(message):
         option = _BAD_OPTION.search(line)
         if option and option[1] in work.value.fio:

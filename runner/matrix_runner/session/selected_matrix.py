@@ -21,7 +21,7 @@ from matrix_runner.records.environment import WHOLE, Requested
 from matrix_runner.records.record import CellRow
 from matrix_runner.scripts.cell import cell_scripts, explain_missing_fio, files_of, job, stack_scripts
 from matrix_runner.scripts.jinja import effective_templates, unused_templates
-from matrix_runner.session.fio_check import fio_flaws, has_job, job_text
+from matrix_runner.session.fio_check import fio_flaws, job_text
 from matrix_runner.space.load import Declared, load
 from matrix_runner.space.select import Selection, Shard, select, sharded
 
@@ -127,7 +127,7 @@ def check_templates(selected: SelectedMatrix, own: Path | None) -> None:
                 )
         job(cell, scripts.stack, 1, own)
     for work, in_files in selected.space.workloads:
-        if has_job(work.value):
+        if work.value.has_fio_job:
             job_text(work, in_files, own)
 
 

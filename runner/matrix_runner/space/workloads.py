@@ -18,7 +18,6 @@ from matrix_runner.work.jobs.variants import JobVariants, has_jobs
 from matrix_runner.work.pts.variants import PtsVariants, is_pts
 from matrix_runner.work.replay.variants import ReplayVariants, is_replay
 from matrix_runner.work.slow import FACTORS
-from matrix_runner.work.slow import problems as slow_problems
 from matrix_runner.work.sync.variants import RebuildVariants, is_rebuild
 
 if TYPE_CHECKING:
@@ -104,7 +103,7 @@ class Workloads:
             workload = workload.settled()
         fields = texts(workload, [key for key in values if key in declared.shown])
         coords = (*declared.coords(name), *((f"workload.{field}", text) for field, text in fields.items()))
-        problems = [*declared.problems()] or [*workload.problems(), *slow_problems(workload, self._slow)]
+        problems = [*declared.problems()] or [*workload.problems(), *workload.slow_problems(self._slow)]
         for problem in problems:
             self._findings.flaw_of(
                 coords, place_of(("workloads", name), declared.choice, problem.field), problem.message

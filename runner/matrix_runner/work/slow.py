@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from matrix_runner.layers import Problem
 from matrix_runner.work.fio.values import option_name, option_text
-from matrix_runner.work.jobs.file import is_global
-from matrix_runner.work.jobs.workload import JobWorkload
 
 if TYPE_CHECKING:
     from matrix_runner.work.fio.options import OpenValue, Steady
-    from matrix_runner.work.fio.workload import Workload
 
 #: The factors from which `slow: auto` chooses.
 FACTORS = (1, 2, 4, 8)
@@ -41,37 +37,6 @@ _UNITS = {letter: power for power, letter in enumerate("kmgtp", start=1)}
 _EXACT = 1e-3  # a rate that is rounded by more of itself is refused
 
 
-def slowed(work: Workload, slow: int) -> Workload:
-    """Return the workload that fio runs, from the one that is declared. Raise ValueError if fio cannot express it."""
-    if slow == 1:
-        return work
-    if isinstance(work, JobWorkload):
-        return work.model_copy(update={"sections": tuple(_section(*one, slow) for one in _sections(work))})
-    return work.model_copy(
-        update={
-            "runtime": None if work.runtime is None else work.runtime * slow,
-            "ramp": work.ramp * slow,
-            "steady": work.steady and _steady(work.steady, slow),
-            "fio": {name: _option(name, value, slow, thousand=_thousand(work)) for name, value in work.fio.items()},
-        }
-    )
-
-
-def problems(work: Workload, slow: int) -> Iterator[Problem]:
-    if isinstance(work, JobWorkload):
-        for name, lines, thousand in _sections(work):
-            try:
-                _section(name, lines, thousand, slow)
-            except ValueError as why:
-                yield Problem("job", f"`slow: {slow}` cannot be applied to [{name}]: {why}")
-        return
-    for name, value in work.fio.items():
-        try:
-            _option(name, value, slow, thousand=_thousand(work))
-        except ValueError as why:
-            yield Problem(f"fio.{name}", f"`slow: {slow}` cannot be applied to `{name}`: {why}")
-
-
 def tunable(key: str, text: str, slow: int) -> str:
     """Return the value of a kernel setting in slow motion."""
     if slow == 1 or key not in TIMES | RATES:
@@ -84,38 +49,23 @@ def tunable(key: str, text: str, slow: int) -> str:
     return f"{found[: -len(part)]}.{found[-len(part) :]}" if point and part else found
 
 
-def _thousand(work: Workload) -> bool:
-    return str(work.fio.get("kb_base")) == "1000"
-
-
-def _sections(work: JobWorkload) -> Iterator[tuple[str, tuple[str, ...], bool]]:
-    """Yield the name and lines of each section, and whether `k` is 1000 there."""
-    shared = False
-    for name, lines in work.sections:
-        bases = [value.strip() for option, _, value in (line.partition("=") for line in lines) if option == "kb_base"]
-        thousand = bases[-1] == "1000" if bases else shared
-        if is_global(name):
-            shared = thousand
-        yield name, lines, thousand
-
-
-def _section(name: str, lines: tuple[str, ...], thousand: bool, slow: int) -> tuple[str, tuple[str, ...]]:
+def section(name: str, lines: tuple[str, ...], thousand: bool, slow: int) -> tuple[str, tuple[str, ...]]:
     """Return a section of a job file in slow motion."""
 
     def changed(line: str) -> str:
-        option, equals, value = line.partition("=")
-        return f"{option}={_option(option.strip(), value, slow, thousand=thousand)}" if equals else line
+        key, equals, value = line.partition("=")
+        return f"{key}={option(key.strip(), value, slow, thousand=thousand)}" if equals else line
 
     return name, tuple(map(changed, lines))
 
 
-def _steady(steady: Steady, slow: int) -> Steady:
+def steady(limit: Steady, slow: int) -> Steady:
     # A slope is a change in each of the host's seconds.
-    within = steady.within / slow if steady.slope else steady.within
-    return steady.model_copy(update={"within": within, "over": steady.over * slow})
+    within = limit.within / slow if limit.slope else limit.within
+    return limit.model_copy(update={"within": within, "over": limit.over * slow})
 
 
-def _option(name: str, value: OpenValue, slow: int, *, thousand: bool) -> OpenValue:
+def option(name: str, value: OpenValue, slow: int, *, thousand: bool) -> OpenValue:
     if slow == 1:
         return value
     name, text = option_name(name), option_text(value)

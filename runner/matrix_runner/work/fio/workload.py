@@ -7,13 +7,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import ceil, floor
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from matrix_runner.base.model import Extent, Length, Model, Size, Time
 from matrix_runner.base.quantities import format_in_unit, format_size, resolve_memory, resolve_share
 from matrix_runner.layers import Layer, Problem
+from matrix_runner.work import slow as slow_motion
 from matrix_runner.work.fio import rules as fio_rules
 from matrix_runner.work.fio.bounds import JobBound, Values, bound_of
 from matrix_runner.work.fio.options import DEFAULT_SIZE, SYNCHRONOUS, FileSet, OpenValue, Steady, refused
@@ -73,6 +74,13 @@ COURSE, SHORT_COURSE = 1.0, 0.1
 
 class Workload(Model):
     """A fio workload on the top of a stack."""
+
+    kind: ClassVar[str] = "fio"
+    #: The template of its job, and options of fio beside those of the keys.
+    job_template: ClassVar[str] = "job.fio"
+    job_options: ClassVar[Mapping[str, str]] = {}
+    #: Where the keys of fio are in a workload of the matrix.
+    fio_keys: ClassVar[tuple[str, ...]] = ()
 
     rw: Annotated[
         Literal["read", "write", "randread", "randwrite", "rw", "randrw", "trim", "randtrim"],
@@ -342,6 +350,50 @@ class Workload(Model):
 
     def why_impossible(self, layers: tuple[Layer, ...], *, has_faults: bool) -> Problem | None:  # noqa: ARG002
         return None
+
+    @property
+    def has_fio_job(self) -> bool:
+        return True
+
+    def for_fio(self) -> Workload:
+        """Return the workload that fio runs."""
+        return self
+
+    @property
+    def job_sections(self) -> int:
+        """Return the number of sections, if fio has to check its job by itself; 0 if it may be with others."""
+        return 0
+
+    def script_values(self, span: int, slow: int) -> Mapping[str, object] | None:  # noqa: ARG002
+        """Return what templates get under the name of its kind; None if its scripts are those of any fio job."""
+        return None
+
+    def script_files(self, span: int, slow: int) -> Mapping[str, str]:  # noqa: ARG002
+        """Return the files beside the scripts."""
+        return {}
+
+    def slowed(self, slow: int) -> Workload:
+        """Return the workload in slow motion of the disks. Raise ValueError if fio cannot express it."""
+        if slow == 1:
+            return self
+        return self.model_copy(
+            update={
+                "runtime": None if self.runtime is None else self.runtime * slow,
+                "ramp": self.ramp * slow,
+                "steady": self.steady and slow_motion.steady(self.steady, slow),
+                "fio": {name: self._slowed(name, value, slow) for name, value in self.fio.items()},
+            }
+        )
+
+    def slow_problems(self, slow: int) -> Iterator[Problem]:
+        for name, value in self.fio.items():
+            try:
+                self._slowed(name, value, slow)
+            except ValueError as why:
+                yield Problem(f"fio.{name}", f"`slow: {slow}` cannot be applied to `{name}`: {why}")
+
+    def _slowed(self, name: str, value: OpenValue, slow: int) -> OpenValue:
+        return slow_motion.option(name, value, slow, thousand=str(self.fio.get("kb_base")) == "1000")
 
     @property
     def uses_files(self) -> bool:

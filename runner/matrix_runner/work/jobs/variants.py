@@ -13,7 +13,6 @@ from matrix_runner.work.fio.workload import Workload
 from matrix_runner.work.jobs.file import is_ours, misnamed, split_key, why_refused, with_values
 from matrix_runner.work.jobs.map import problems_of, sections_of
 from matrix_runner.work.jobs.workload import JobWorkload, bounds_of
-from matrix_runner.work.slow import problems as slow_problems
 
 if TYPE_CHECKING:
     from matrix_runner.base.findings import Findings
@@ -52,7 +51,7 @@ class JobVariants:
             bounds, wrong = bounds_of(sections)
             work = JobWorkload.of(sections, bounds, in_files=in_files) if bounds else None
             if work and not wrong:
-                wrong = [one.message for one in (*work.problems(), *slow_problems(work, self._slow))]
+                wrong = [one.message for one in (*work.problems(), *work.slow_problems(self._slow))]
             for message in wrong:
                 self._findings.flaw_of(coords, self._place(choice), message)
             if work and len(self._findings.impossible) == flaws:

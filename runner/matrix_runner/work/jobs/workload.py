@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 from matrix_runner.base.quantities import format_size
 from matrix_runner.layers import Problem
@@ -13,6 +13,7 @@ from matrix_runner.work.fio.values import TRIMS, file_names
 from matrix_runner.work.fio.workload import NO_MODEL_OF_TRIMS, Workload
 from matrix_runner.work.jobs.file import Sections, effective, is_global, on_target, reported_names
 from matrix_runner.work.metrics import FLUSH, sides_of_kind
+from matrix_runner.work.slow import section
 
 _MOST_JOBS = 4096
 
@@ -65,6 +66,9 @@ def _side_by_side(jobs: Sequence[JobBound]) -> int:
 
 class JobWorkload(Workload):
     """All jobs of a job file together. The keys of a workload have bounds of all jobs."""
+
+    kind: ClassVar[str] = "jobs"
+    job_template: ClassVar[str] = "job-file.fio"
 
     sections: tuple[tuple[str, tuple[str, ...]], ...] = ()
     in_files: bool = False
@@ -131,6 +135,33 @@ class JobWorkload(Workload):
                 if not _has_size(job) and not (job.file_names and sized.issuperset(file_names(job.file_names))):
                     remedy = f"write set: {{{job.name}.size: 1g}}"
                     yield Problem("job", f"[{job.name}] has no size, which files in a file system need; {remedy}")
+
+    @property
+    def job_sections(self) -> int:
+        return len(self.sections)
+
+    def slowed(self, slow: int) -> Workload:
+        if slow == 1:
+            return self
+        return self.model_copy(update={"sections": tuple(section(*one, slow) for one in self._with_bases())})
+
+    def slow_problems(self, slow: int) -> Iterator[Problem]:
+        for name, lines, thousand in self._with_bases():
+            try:
+                section(name, lines, thousand, slow)
+            except ValueError as why:
+                yield Problem("job", f"`slow: {slow}` cannot be applied to [{name}]: {why}")
+
+    def _with_bases(self) -> Iterator[tuple[str, tuple[str, ...], bool]]:
+        """Yield the name and lines of each section, and whether `k` is 1000 there."""
+        shared = False
+        for name, lines in self.sections:
+            options = (line.partition("=") for line in lines)
+            bases = [value.strip() for option, _, value in options if option == "kb_base"]
+            thousand = bases[-1] == "1000" if bases else shared
+            if is_global(name):
+                shared = thousand
+            yield name, lines, thousand
 
     @property
     def sizes(self) -> tuple[int, int]:

@@ -10,7 +10,6 @@ from matrix_runner.base.findings import place_of
 from matrix_runner.base.variants import Coords, Variant, choices, digest, label_of, texts
 from matrix_runner.work.fio.workload import Workload
 from matrix_runner.work.pts.workload import TESTS, PtsWorkload, problems_of
-from matrix_runner.work.slow import problems as slow_problems
 
 if TYPE_CHECKING:
     from matrix_runner.base.findings import Findings, Path
@@ -50,7 +49,7 @@ class PtsVariants:
             coords = tuple(dict(coords).items())
             problems = problems_of(preset, choice.values)
             work = None if problems else PtsWorkload.made(preset, choice.values)
-            problems += slow_problems(work, self._slow) if work else ()
+            problems += work.slow_problems(self._slow) if work else ()
             for problem in problems:
                 place = place_of(self._base, choice, problem.field)
                 self._findings.flaw_of(coords, place, problem.message)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -126,6 +126,8 @@ class PtsKeys(Model):
 class PtsWorkload(JobWorkload):
     """The jobs are those of one round, one after another."""
 
+    kind: ClassVar[str] = "pts"
+
     preset: str = ""
     rounds: int = 25
     active: int | str = "100%"  # the part of the device that is used
@@ -145,6 +147,19 @@ class PtsWorkload(JobWorkload):
 
     def content(self) -> Any:
         return {"preset": self.preset, "rounds": self.rounds, "sections": self.sections}
+
+    def script_values(self, span: int, slow: int) -> Mapping[str, object]:  # noqa: ARG002
+        return {
+            "title": self.test.title,
+            "tracked": self.tracked,
+            "figure": self.test.figure,
+            "rounds": self.rounds,
+            "apart": self.test.apart,
+            "fill": self.fill,
+            "times": FILL,
+            "active": self.active,
+            "most_written": self.test.capacities * span,
+        }
 
     @property
     def points(self) -> tuple[Point, ...]:

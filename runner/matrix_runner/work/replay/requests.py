@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matrix_runner.work.replay.workload import ReplayWorkload
 
 #: The file beside the scripts of a cell, and the largest sector of a disk.
-NAME, SECTOR = "trace.txt", 4096
+FILE, SECTOR = "trace.txt", 4096
 
 
 def trace_text(work: ReplayWorkload, region: int, slow: int) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, Any
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
@@ -12,6 +12,7 @@ from matrix_runner.base.model import ChangeSchema, Model
 from matrix_runner.base.quantities import format_size, resolve_share
 from matrix_runner.layers import Problem
 from matrix_runner.work.fio.workload import Workload
+from matrix_runner.work.replay.requests import FILE, trace_text
 from matrix_runner.work.replay.trace import READ, WRITE, Trace
 
 #: Of one replay: fio and its logs keep all of them in the memory of the rig.
@@ -53,6 +54,9 @@ class ReplayKeys(Model):
 
 class ReplayWorkload(Workload):
     """The keys of a workload have the bounds of the requests."""
+
+    kind: ClassVar[str] = "replay"
+    job_template: ClassVar[str] = "replay.fio"
 
     trace: Any = None
     speed: float = 1.0
@@ -96,6 +100,12 @@ class ReplayWorkload(Workload):
         elif self.count > MOST_REQUESTS:
             remedy = "write `runtime` to replay only its beginning"
             yield Problem("replay", f"{self.count:,} requests; at most {MOST_REQUESTS:,} are possible; {remedy}")
+
+    def script_values(self, span: int, slow: int) -> Mapping[str, object]:  # noqa: ARG002
+        return {"file": FILE}
+
+    def script_files(self, span: int, slow: int) -> Mapping[str, str]:
+        return {FILE: trace_text(self, span, slow)}
 
     @property
     def lead(self) -> float:

@@ -9,7 +9,6 @@ from matrix_runner.base.axes import constructed
 from matrix_runner.base.findings import place_of
 from matrix_runner.base.variants import Coords, Variant, choices, digest, label_of, texts
 from matrix_runner.work.fio.workload import Workload
-from matrix_runner.work.slow import problems as slow_problems
 from matrix_runner.work.sync.workload import SyncWorkload
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ class RebuildVariants:
                 (f"workload.{_ACTION}", work.sync_action),
                 *((f"workload.{_UNDER}{axis}", text) for axis, text in shown.items()),
             )
-            problems = [*work.problems(), *slow_problems(work, self._slow)]
+            problems = [*work.problems(), *work.slow_problems(self._slow)]
             for problem in problems:
                 place = place_of(self._base, choice, problem.field)
                 self._findings.flaw_of(coords, place, problem.message)

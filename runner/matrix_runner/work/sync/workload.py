@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
@@ -38,6 +38,11 @@ class SyncKeys(Model):
 
 class SyncWorkload(Workload):
     """The keys of a workload are those of `under`."""
+
+    kind: ClassVar[str] = "sync"
+    #: fio makes this file when it begins, so that a rebuild begins with it.
+    job_options: ClassVar[Mapping[str, str]] = {"exec_prerun": "sh -c ': >begun'"}
+    fio_keys: ClassVar[tuple[str, ...]] = ("under",)
 
     sync_action: Any = "check"
     alone: bool = True
@@ -134,8 +139,15 @@ class SyncWorkload(Workload):
     def patience(self) -> float:
         return self.time_limit() + _GRACE
 
-    def beside(self) -> Workload:
-        """Return the workload that fio runs: longer than the sync, which ends it."""
+    @property
+    def has_fio_job(self) -> bool:
+        return not self.alone
+
+    def script_values(self, span: int, slow: int) -> Mapping[str, object]:  # noqa: ARG002
+        return {"action": self.sync_action, "alone": self.alone, "patience": round(self.patience * slow)}
+
+    def for_fio(self) -> Workload:
+        # It runs longer than the sync, which ends it.
         return self.model_copy(update={"runtime": 2 * self.patience})
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from matrix_runner import __version__
+from matrix_runner.base.version import matrix_version
 from matrix_runner.carry.cluster.members import Membership, scheduler, worker
 from matrix_runner.carry.cluster.relayed import RelayedCluster
 from matrix_runner.carry.cluster.seats import Seats
@@ -168,7 +168,7 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder, Journal.open(Path(folder) / "journal.sqlite") as journal:
         context = RunContext(Dry(), journal, NoShelf(), Path(folder), listen, "here")
-        order = Order(digest="scale", version=__version__, name="scale.yaml", text=text, machine="dry")
+        order = Order(digest="scale", version=matrix_version(), name="scale.yaml", text=text, machine="dry")
         made = Coordinator(Scheduler(plan), context, RelayedCluster(address), order, print)
         idle = [processor_seconds(one) for one in members]
         before, began, used = memory(), time.monotonic(), time.process_time()

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "runner"))
 
-from matrix_runner import __version__
+from matrix_runner.base.version import matrix_version
 
 project = "matrix"
 author = "the authors of matrix"
 project_copyright = author
-release = version = __version__
+release = version = matrix_version()
 extensions = ["myst_parser", "sphinx_copybutton"]
 exclude_patterns = ["pictures/*.md"]
 # They would turn the two hyphens of an option into a dash.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -12,8 +13,8 @@ from unittest.mock import Mock
 import orjson
 import pytest
 
-from matrix_runner import __version__
 from matrix_runner.base.errors import BadInput
+from matrix_runner.base.version import matrix_version
 from matrix_runner.carry import coordinator as engine
 from matrix_runner.carry import members
 from matrix_runner.carry.batch_messages import POOL, Outbox
@@ -290,7 +291,7 @@ def test_a_host_whose_last_batch_was_lost_with_its_disks_is_named(
 
 def test_workers_of_another_version_are_not_used_and_named(bench: Bench, tmp_path: Path) -> None:
     newer = ORDER.model_copy(update={"version": "9.9"})
-    with pytest.raises(BadInput, match=f"its matrix is {__version__}, and that of `matrix run` is 9.9"):
+    with pytest.raises(BadInput, match=re.escape(f"its matrix is {matrix_version()}, and that of `matrix run` is 9.9")):
         coordinate(bench, FakeCluster(tmp_path, ONE, TWO), order=newer)
     remedy = "on one, install the version that `matrix run` has; then start its worker again"
     assert notices[0].splitlines()[1:] == [f"→ {remedy}"]

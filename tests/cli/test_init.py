@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner import __version__
+from matrix_runner.base.version import matrix_version
 from matrix_runner.cli.init import KINDS
-from matrix_runner.records.environment import Revision
-from matrix_runner.session import host_facts
 from matrix_runner.space.load import load
 
 if TYPE_CHECKING:
@@ -171,13 +169,4 @@ def test_help_shows_topics_pages_and_commands(call: Call) -> None:
 def test_the_version_names_what_measures(call: Call) -> None:
     lines = call("--version").out.splitlines()
     assert {line.split()[0] for line in lines} >= {"matrix", "kernel", "fio"}
-
-
-@pytest.mark.parametrize(
-    ("dirty", "text"), [(False, "(commit 0123456789ab)"), (True, "(commit 0123456789ab and changes)")]
-)
-def test_the_version_of_a_checkout_has_its_commit(
-    call: Call, monkeypatch: pytest.MonkeyPatch, dirty: bool, text: str
-) -> None:
-    monkeypatch.setattr(host_facts, "revision", lambda _: Revision(commit="0123456789abcdef", dirty=dirty, branch=""))
-    assert call("--version").out.splitlines()[0] == f"matrix {__version__} {text}"
+    assert lines[0] == f"matrix {matrix_version()}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from matrix_runner import __version__
+from matrix_runner.base.version import matrix_version
 from matrix_runner.carry.batch_messages import Message, Outbox
 from matrix_runner.carry.cluster_interface import BatchRequest, Order
 from matrix_runner.session.batch import Batches
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from matrix_runner.decide.plan import Batch
 
-ORDER = Order(digest="small", version=__version__, name="sweep.yaml", text=SMALL, machine="dry")
+ORDER = Order(digest="small", version=matrix_version(), name="sweep.yaml", text=SMALL, machine="dry")
 
 
 def request_of(batch: Batch, order: Order = ORDER, **more: object) -> BatchRequest:

@@ -18,7 +18,6 @@ from typing import Any
 
 import click
 
-from matrix_runner import __version__
 from matrix_runner.base.errors import BadInput, Exit, HarnessBroken, MatrixError, UnfitFile, file_errors
 from matrix_runner.base.search_path import add_sbin
 from matrix_runner.cli.help_format import Context, with_fitting_help
@@ -157,13 +156,10 @@ _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 def _version(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
     if not wanted or context.resilient_parsing:
         return
-    from matrix_runner.session.host_facts import program_versions, revision
+    from matrix_runner.base.version import matrix_version
+    from matrix_runner.session.host_facts import program_versions
 
-    top = Path(__file__).parents[3]
-    commit = revision(top) if (top / ".git").exists() else None  # the wheel has none
-    changed = " and changes" if commit and commit.dirty else ""
-    own = f"{__version__} (commit {commit.commit[:12]}{changed})" if commit else __version__
-    versions = {"matrix": own, "kernel": platform.release(), **program_versions()}
+    versions = {"matrix": matrix_version(), "kernel": platform.release(), **program_versions()}
     echo_whole("\n".join(f"{name} {text}" for name, text in versions.items()))
     context.exit()
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, BinaryIO
 import orjson
 from pydantic import ValidationError
 
-from matrix_runner import __version__
 from matrix_runner.base.errors import BadInput, MatrixError, UnfitFile
 from matrix_runner.base.files import read_input
 from matrix_runner.base.scratch import scratch_folder
+from matrix_runner.base.version import matrix_version
 from matrix_runner.carry.batch_messages import CHECKED, END, NOTICE, POOL, REFUSED, Outbox
 from matrix_runner.carry.cluster.batch_process import SCRATCH
 from matrix_runner.carry.cluster_interface import BatchRequest, Order
@@ -76,7 +76,7 @@ class Batches:
         self.outbox.send(END)
 
     def _expand(self, order: Order) -> None:
-        if order.version != __version__:
+        if order.version != matrix_version():
             raise BadInput(_skew(order.version), resolution=_SAME)
         if self._order and self._order.digest == order.digest:
             return
@@ -199,7 +199,7 @@ def _token_of(line: bytes) -> str:
 
 
 def _skew(version: str) -> str:
-    return f"its matrix is {__version__}, and that of `matrix run` is {version}"
+    return f"its matrix is {matrix_version()}, and that of `matrix run` is {version}"
 
 
 def _text_of(name: str, used: dict[str, str]) -> str:

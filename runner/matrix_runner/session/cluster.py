@@ -11,8 +11,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from matrix_runner import __version__
 from matrix_runner.base.errors import BadInput
+from matrix_runner.base.version import matrix_version
 from matrix_runner.carry.cluster_interface import Order
 from matrix_runner.carry.members import Members
 from matrix_runner.decide.concurrency import why_one_at_a_time
@@ -74,7 +74,7 @@ def slots_of_hosts(wanted: ClusterOptions, tags: Collection[str]) -> list[int]:
 
     found = Counter[str]()
     for one in asyncio.run(query(wanted.address.text, wanted.security())).workers:
-        if one.version == __version__ and set(tags) <= set(one.tags):
+        if one.version == matrix_version() and set(tags) <= set(one.tags):
             found[one.host] += one.slots
     return list(found.values())
 
@@ -116,7 +116,7 @@ def order_for_batches(request: RunRequest, slow: int) -> Order:
     source, place = request.selected.declared.source, machine(request.machine, MachineOptions())
     return Order(
         digest=request.fingerprint(),
-        version=__version__,
+        version=matrix_version(),
         name=source.name,
         text=source.text,
         used=dict(source.used),

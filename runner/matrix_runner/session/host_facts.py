@@ -7,9 +7,9 @@ import platform
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from matrix_runner import __version__
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.base.process import run
+from matrix_runner.base.version import git, matrix_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 #: Programs that affect results.
 _PROGRAMS = {"qemu": "qemu-system-x86_64", "nbdkit": "nbdkit", "fio": "fio"}
-#: Seconds. A git that asks for a password, or a slow network file system, must not delay a run.
-_TIMEOUT = 10
 
 
 #: Each run waits for it, so it starts few programs.
@@ -68,7 +66,7 @@ def query_facts(ssh: str) -> Host:
     mitigations = {name.removeprefix("mitigation/"): facts[name] for name in facts if name.startswith("mitigation/")}
     fio = {"fio": facts["fio"]}
     programs = {"python": platform.python_version(), **fio} if ssh else program_versions(fio)
-    versions = {"matrix": __version__, **programs}
+    versions = {"matrix": matrix_version(), **programs}
     return Host.model_validate({**known, "mitigations": mitigations, "versions": versions})
 
 
@@ -92,17 +90,17 @@ def program_versions(known: Mapping[str, str] = {}) -> dict[str, str]:
 def revision(folder: Path) -> Revision | None:
     from matrix_runner.records.environment import Revision
 
-    commit = _first_line("git", "-C", str(folder), "rev-parse", "HEAD")
+    commit = git(folder, "rev-parse", "HEAD")
     if not commit:
         return None
-    changed = _first_line("git", "-C", str(folder), "--no-optional-locks", "status", "--porcelain", "--", ".")
-    branch = _first_line("git", "-C", str(folder), "rev-parse", "--abbrev-ref", "HEAD")
+    changed = git(folder, "--no-optional-locks", "status", "--porcelain", "--", ".")
+    branch = git(folder, "rev-parse", "--abbrev-ref", "HEAD")
     return Revision(commit=commit, dirty=bool(changed), branch="" if branch == "HEAD" else branch)
 
 
 def _first_line(*argv: str) -> str:
     try:
-        result = run(argv, timeout=_TIMEOUT)
+        result = run(argv, timeout=10)
     except HarnessBroken:
         return ""
     return result.stdout.strip().partition("\n")[0] if result.returncode == 0 else ""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from matrix_runner.carry.cluster_interface import Cluster
     from tests.support.command import Call, Said
 
-from matrix_runner import __version__
+from matrix_runner.base.version import matrix_version
 from matrix_runner.carry.cluster import relayed, seats, status
 from matrix_runner.carry.cluster.address import Address, load_certificates, make_certificates
 from matrix_runner.carry.cluster.connection import Ended
@@ -357,12 +357,15 @@ def test_a_run_on_local_gives_the_same_results(call: Call, tmp_path: Path) -> No
 async def test_the_status_of_a_cluster_has_its_workers() -> None:
     async with scheduler("tcp://127.0.0.1:0") as address, worker(address, Membership("one", 2, ("nvme",))):
         found = await query(address, None)
-    assert [row[:5] for row in found.rows()] == [("one", "2", "0", __version__, "nvme")]
+    assert [row[:5] for row in found.rows()] == [("one", "2", "0", matrix_version(), "nvme")]
 
 
 def test_the_estimate_of_a_run_asks_the_scheduler_for_slots(monkeypatch: pytest.MonkeyPatch) -> None:
-    workers = [Worker("a", "one", 2, __version__, tags=("nvme",)), Worker("b", "one", 1, __version__, tags=("nvme",))]
-    workers += [Worker("c", "two", 4, __version__), Worker("d", "three", 8, "9.9", tags=("nvme",))]
+    workers = [
+        Worker("a", "one", 2, matrix_version(), tags=("nvme",)),
+        Worker("b", "one", 1, matrix_version(), tags=("nvme",)),
+    ]
+    workers += [Worker("c", "two", 4, matrix_version()), Worker("d", "three", 8, "9.9", tags=("nvme",))]
 
     async def known(*_: object) -> Status:
         return Status(workers, {})

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from matrix_runner import __version__
 from matrix_runner.base.errors import BadInput
+from matrix_runner.base.version import matrix_version
 from matrix_runner.carry.cluster.connection import Connection, Ended
 from matrix_runner.carry.cluster.frames import Cancel, Join, Request
 from matrix_runner.carry.cluster.reach import check_listening, connect
@@ -46,7 +46,7 @@ class Membership:
 
     def facts(self) -> Join:
         try:
-            return Join(host=self.host, slots=self.slots, version=__version__, tags=self.tags)
+            return Join(host=self.host, slots=self.slots, version=matrix_version(), tags=self.tags)
         except ValidationError as error:
             raise BadInput(
                 "the name or the tags of this worker cannot be used",

@@ -38,9 +38,8 @@ def test_rigs_are_the_only_resource(call: Call) -> None:
     assert "`rig` is the only resource; --tags names other properties" in refused.err
 
 
-@pytest.mark.parametrize("cluster", [(), ("--cluster", "local:2")])
-def test_tags_choose_workers_of_a_scheduler_only(call: Call, matrix: object, cluster: tuple[str, ...]) -> None:
-    refused = call("run", "--on", "dry", "--tags", "nvme", *cluster, "small.yaml")
+def test_tags_choose_workers_of_a_scheduler_only(call: Call, matrix: object) -> None:
+    refused = call("run", "--on", "dry", "--tags", "nvme", "small.yaml")
     assert (refused.status, "--tags chooses workers of a scheduler" in refused.err) == (2, True)
 
 

@@ -53,7 +53,7 @@ def test_rigs_of_a_cluster_work_side_by_side_only_on_disks_with_a_model(tmp_path
     def why(machine: str, disks: str) -> str:
         (tmp_path / "m.yaml").write_text(re.sub("disks: .*", f"disks: {disks}", SMALL))
         request = RunRequest(tmp_path / "m.yaml", load_selected(tmp_path / "m.yaml"), machine, None, None, cold=False)
-        return order_for_batches(request, 0).one_at_a_time
+        return order_for_batches(request).one_at_a_time
 
     assert "disks without a model" in why("qemu", "{count: 3, size: 64MiB}")
     assert why("dry", "{count: 3, size: 64MiB}") == why("qemu", "{count: 3, size: 64MiB, model: nas-7200}") == ""

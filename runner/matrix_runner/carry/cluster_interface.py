@@ -57,7 +57,6 @@ class Order(PlainData):
     machine: str
     host: str = ""  # of the worker's hosts.yaml; empty: any
     kernel: str | None = None
-    slow: int = 0  # the factor of `slow: auto`; 0: the matrix has it
     cold: bool = False
     one_at_a_time: str = ""  # why rigs of this run must not work side by side on a host
 

@@ -73,7 +73,7 @@ class Awaited(Enum):
     NOTHING = ""
     SCHEDULER = "waiting for the scheduler"
     WORKERS = "waiting for workers"
-    HOSTS = f"waiting up to {members.PATIENCE:g} s for "
+    HOSTS = f"waiting up to {members.PATIENCE:g} s for"
 
 
 _NO_SCHEDULER = (
@@ -175,7 +175,7 @@ class Coordinator:
         if (what, hosts) == self._waits_for:
             return
         self._waits_for = what, hosts
-        self._context.listen(Waiting(what.value + hosts))
+        self._context.listen(Waiting(" ".join(filter(None, (what.value, hosts)))))
         if what in {Awaited.SCHEDULER, Awaited.WORKERS}:
             self._stopped = self._stopped or self._opened > 0
             no_worker = _NO_WORKER_LEFT if self._opened else _NO_WORKER

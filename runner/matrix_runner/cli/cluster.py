@@ -75,6 +75,6 @@ def certificates(folder: Path) -> None:
 
 
 def _remote(cluster: ClusterOptions | None) -> ClusterOptions:
-    if cluster is None or cluster.address.slots:
+    if cluster is None:
         raise BadInput("--cluster is missing", resolution="name the address of a scheduler: --cluster tls://HOST:8786")
     return cluster

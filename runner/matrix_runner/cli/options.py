@@ -167,8 +167,7 @@ def _cluster(about: str) -> Decorator:
 
 
 cluster = _cluster(
-    "Run on a cluster: tls://HOST:PORT or tcp://HOST:PORT of its scheduler, local:N for N batches at a time on this "
-    "host, or a hosts.yaml with `cluster:`."
+    "Run on a cluster: tls://HOST:PORT or tcp://HOST:PORT of its scheduler, or a hosts.yaml with `cluster:`."
 )
 scheduler = _cluster("The scheduler: tls://HOST:PORT, tcp://HOST:PORT, or a hosts.yaml with `cluster:`.")
 listening = _cluster("The address to listen at: tls://HOST:PORT, tcp://HOST:PORT, or a hosts.yaml with `cluster:`.")

@@ -97,7 +97,7 @@ def command(
         program = Path(sys.argv[0]).resolve()
         echo_whole(UNIT.read_text().replace("ExecStart=matrix ", f"ExecStart={program} "))
         return
-    if cluster is None or cluster.address.slots:
+    if cluster is None:
         raise BadInput("matrix worker needs --cluster with the address of a scheduler")
     from matrix_runner.carry.cluster.members import Membership, stay_member
 

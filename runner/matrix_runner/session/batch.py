@@ -80,8 +80,7 @@ class Batches:
             raise BadInput(_skew(order.version), resolution=_SAME)
         if self._order and self._order.digest == order.digest:
             return
-        space = parse(order.name, order.text, lambda name: _text_of(name, order.used)).space
-        self._space = space.in_slow_motion(order.slow) if order.slow else space
+        self._space = parse(order.name, order.text, lambda name: _text_of(name, order.used)).space
         self._stacks = {stack.key: stack for stack in self._space.stacks}
         self._order = order
 

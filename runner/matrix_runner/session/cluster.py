@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from matrix_runner.carry.cluster.address import Address, Certificates
     from matrix_runner.carry.cluster_interface import Cluster
     from matrix_runner.carry.events import PoolUsed
-    from matrix_runner.machines.base import Machine
     from matrix_runner.records.run_folder import RunFolder
     from matrix_runner.session.run_request import RunRequest
 
@@ -45,15 +44,10 @@ class ClusterOptions:
         return self.address.checked(self.certificates, insecure=self.insecure)
 
 
-def check_cluster(wanted: ClusterOptions, place: Machine, order: RunRequest) -> None:
+def check_cluster(wanted: ClusterOptions, order: RunRequest) -> None:
     """Refuse what a cluster cannot do, before the run exists."""
     wanted.security()
-    if not place.brings_disks and wanted.address.slots:
-        raise BadInput(
-            f"--cluster local:{wanted.address.slots} does not work with {place.name}, which uses physical disks",
-            resolution="leave --cluster out: they are measured one at a time anyway",
-        )
-    if order.selected.space.matrix.chooses_slow and not wanted.address.slots:
+    if order.selected.space.matrix.chooses_slow:
         raise BadInput(
             "--cluster does not work with `slow: auto`: each host would need another factor",
             resolution="write the factor, for example `slow: 4`",
@@ -63,13 +57,11 @@ def check_cluster(wanted: ClusterOptions, place: Machine, order: RunRequest) -> 
 def connect(wanted: ClusterOptions) -> Cluster:
     from matrix_runner.carry.cluster.relayed import RelayedCluster
 
-    return RelayedCluster(wanted.address.text, wanted.address.slots, wanted.security())
+    return RelayedCluster(wanted.address.text, wanted.security())
 
 
 def slots_of_hosts(wanted: ClusterOptions, tags: Collection[str]) -> list[int]:
     """Return the batches at a time of each host that is a member now and has all tags."""
-    if slots := wanted.address.slots:
-        return [slots]
     from matrix_runner.carry.cluster.status import query
 
     found = Counter[str]()
@@ -81,9 +73,7 @@ def slots_of_hosts(wanted: ClusterOptions, tags: Collection[str]) -> list[int]:
 
 def check_hosts(wanted: ClusterOptions, request: RunRequest, tags: Collection[str]) -> None:
     """Ask the members what they can run, before the run exists. Raise BadInput if no member can run a stack."""
-    if wanted.address.slots:  # this host is checked already
-        return
-    cluster, order = connect(wanted), order_for_batches(request, 0)
+    cluster, order = connect(wanted), order_for_batches(request)
     members = Members(cluster, order, lambda _: None, time.monotonic, frozenset(tags))
     stacks = {one.key: one.label for one in request.selected.stacks()}
 
@@ -112,7 +102,7 @@ def note_pool(folder: RunFolder, used: PoolUsed, trouble: Callable[[str], None])
     return folder.update_manifest(pools={**manifest.pools, used.host: used.disks}, health=(*others, *health))
 
 
-def order_for_batches(request: RunRequest, slow: int) -> Order:
+def order_for_batches(request: RunRequest) -> Order:
     source, place = request.selected.declared.source, machine(request.machine, MachineOptions())
     return Order(
         digest=request.fingerprint(),
@@ -124,7 +114,6 @@ def order_for_batches(request: RunRequest, slow: int) -> Order:
         machine=request.machine,
         host=request.host,
         kernel=request.kernel,
-        slow=slow,
         cold=request.cold,
         one_at_a_time=why_one_at_a_time(place, request.specs(), request.selected.stacks()),
     )

@@ -86,12 +86,12 @@ def prepare(
     order.check()
     here, specs = machine(place.machine, MachineOptions()), order.specs()
     if options.cluster:
-        check_cluster(options.cluster, here, order)
+        check_cluster(options.cluster, order)
         _check_options(options, here)
-    if options.tags and (not options.cluster or options.cluster.address.slots):
+    if options.tags and not options.cluster:
         resolution = "name a scheduler with --cluster, or leave --tags out"
         raise BadInput("--tags chooses workers of a scheduler", resolution=resolution)
-    if not options.cluster or options.cluster.address.slots:  # else the hosts of the workers are checked
+    if not options.cluster:  # else the hosts of the workers are checked
         check_machine(here, specs)
     disk_lease.check_zeroed(selected, here)
     for leftover in sweep(place.machine):
@@ -107,7 +107,7 @@ def prepare(
     if match and not run_to_continue(options.results, order.manifest(), **choice):
         # A run that continues may have left stacks on its disks that only it may remove.
         disk_lease.precheck(match, matrix, place.machine, options.destroy)
-    if options.cluster and not options.cluster.address.slots:
+    if options.cluster:
         begin(f"connecting to {options.cluster.address.text}, for up to {RECONNECT:g} s")
         check_hosts(options.cluster, order, options.tags)
     return PreparedRun(options, order, *choose_level(options.jobs, here, specs, selected.stacks()))

@@ -110,7 +110,6 @@ class _Run:
     observer: Observer
     stop: Stop
     disks: RunDisks = field(default_factory=RunDisks)
-    slow: int = 0  # the chosen factor of `slow: auto`
     short: int = 0  # trials of the minimum that a budget did not cover
     simulated: bool = True  # the disks end with their rig
     #: Why disks of hosts of a cluster were not returned the last time.
@@ -181,7 +180,7 @@ def _choose_slow(this: _Run) -> None:
         (slow,) = found
         this.folder = this.folder.update_manifest(slow=slow)
     this.observer.notice(f"`slow: auto`: the factor of this run is {slow}")
-    this.order, this.slow = replace(this.order, selected=selected.in_slow_motion(slow)), slow
+    this.order = replace(this.order, selected=selected.in_slow_motion(slow))
 
 
 def _lease_and_execute(this: _Run) -> Ending:
@@ -290,7 +289,7 @@ def _measure(this: _Run, pace: Pace, feed: Feed) -> bool:
 
 def _executor(this: _Run, scheduler: Scheduler, context: RunContext) -> Executor | Coordinator:
     if wanted := this.options.cluster:
-        order = order_for_batches(this.order, this.slow)
+        order = order_for_batches(this.order)
         tags = frozenset(this.options.tags)
         return Coordinator(scheduler, context, connect(wanted), order, this.observer.notice, tags=tags)
     return Executor(scheduler, context, this.level)

@@ -15,15 +15,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.mark.parametrize("text", ["", "lab", "lab:8786", "http://lab:8786", "tcp://lab", "tcp://lab:8786/x", "local:0"])
+@pytest.mark.parametrize("text", ["", "lab", "lab:8786", "http://lab:8786", "tcp://lab", "tcp://lab:8786/x"])
 def test_a_text_that_is_no_address_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="local:"):
+    with pytest.raises(ValueError, match="is not an address; write tls://"):
         Address.parsed(text)
 
 
-def test_local_has_slots_and_needs_no_security() -> None:
-    assert Address.parsed("local:4") == Address("local:4", 4)
-    assert Address.parsed("local:4").checked(None, insecure=False) is None
+@pytest.mark.parametrize(("text", "jobs"), [("local:4", "4"), ("local:", "N")])
+def test_several_rigs_on_this_host_are_an_option_of_the_run(text: str, jobs: str) -> None:
+    with pytest.raises(ValueError, match=f"use --jobs {jobs} for several rigs on this host"):
+        Address.parsed(text)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "10.0.0.1", "lab", "0.0.0.0"])  # noqa: S104

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pickle
+import socket
 import tracemalloc
 import zlib
 from contextlib import asynccontextmanager, suppress
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.carry.cluster.connection import Connection, Ended, pair
+from matrix_runner.carry.cluster.connection import Connection, Ended
 from matrix_runner.carry.cluster.frames import (
     LENGTHS,
     MOST_BODY,
@@ -33,10 +34,10 @@ from matrix_runner.carry.cluster.frames import (
     parsed_head,
     unpacked,
 )
-from matrix_runner.carry.cluster.members import Membership, scheduler, stay_on
+from matrix_runner.carry.cluster.members import Membership, scheduler, worker
 from matrix_runner.carry.cluster.reach import connect
-from matrix_runner.carry.cluster.relay import Relay
 from matrix_runner.carry.cluster.relayed import RelayedCluster, worker_of
+from matrix_runner.carry.cluster.status import query
 from matrix_runner.carry.cluster_interface import BadAnswer, BatchRequest
 from tests.support.batches import ORDER
 
@@ -211,7 +212,7 @@ def test_a_small_message_takes_little_memory() -> None:
 
 async def test_a_peer_that_takes_nothing_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("matrix_runner.carry.cluster.connection._BACKLOG", 1 << 20)
-    near, far = await pair()
+    near, far = [Connection(*await asyncio.open_connection(sock=one)) for one in socket.socketpair()]
     for _ in range(5):
         with suppress(Ended):
             near.send(Lines(token="t"), bytes(1 << 20))  # noqa: S106 - no password
@@ -220,21 +221,20 @@ async def test_a_peer_that_takes_nothing_is_disconnected(monkeypatch: pytest.Mon
     far.abort()
 
 
-async def test_a_silent_worker_is_no_member_any_more() -> None:
-    relay = Relay(silence=0.1)
-    worker = await relay.connect()
-    worker.send(FACTS)
-    await worker.read()
-    with pytest.raises(Ended):
-        await worker.read()
-    assert not relay._workers
+async def test_a_silent_worker_is_no_member_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("matrix_runner.carry.cluster.relay.SILENCE", 0.1)
+    async with scheduler("tcp://127.0.0.1:0") as address:
+        silent = await connect(address, None)
+        silent.send(FACTS)
+        await silent.read()
+        with pytest.raises(Ended):
+            await silent.read()
+        assert (await query(address, None)).workers == []
 
 
 async def test_signs_of_life_keep_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("matrix_runner.carry.cluster.members._PULSE", 0.001)
     sent = asyncio.Event()
     monkeypatch.setattr(Connection, "send_sign_of_life", lambda _: sent.set())
-    relay = Relay()
-    async with stay_on(await relay.connect(), Membership("one")):
+    async with scheduler("tcp://127.0.0.1:0") as address, worker(address, Membership("one")):
         await sent.wait()
-    await relay.close()

@@ -41,10 +41,7 @@ class Certificates:
 
 @dataclass(frozen=True)
 class Address:
-    """`slots`: a cluster in this process, `local:N`."""
-
     text: str
-    slots: int = 0
     certificates: Path | None = None
 
     @classmethod
@@ -54,12 +51,10 @@ class Address:
             return cls.declared(Path(text))
         kind, _, number = text.partition(":")
         if kind == "local":
-            if not number.isdecimal() or not 1 <= int(number) <= 1024:
-                raise ValueError(f"{text!r}: write `local:4` for four batches at a time on this host")
-            return cls(text, int(number))
+            raise ValueError(f"{text!r} is not an address; use --jobs {number or 'N'} for several rigs on this host")
         parts = urlsplit(text)
         if parts.scheme not in _SCHEMES or not parts.hostname or not parts.port or parts.path:
-            raise ValueError(f"{text!r} is not an address; write tls://HOST:PORT, tcp://HOST:PORT or local:N")
+            raise ValueError(f"{text!r} is not an address; write tls://HOST:PORT or tcp://HOST:PORT")
         return cls(text)
 
     @classmethod
@@ -78,8 +73,6 @@ class Address:
 
     def checked(self, certificates: Path | None, *, insecure: bool) -> Certificates | None:
         """Return the certificates to use. Refuse a connection that others can use, such as other users of this host."""
-        if self.slots:
-            return None
         if not self.is_encrypted:
             if not insecure:
                 raise BadInput(

@@ -40,9 +40,8 @@ class Connection:
 
     @property
     def peer(self) -> str:
-        """Return the address of the peer; empty within this process."""
-        host, port = (self._writer.get_extra_info("peername") or ("", ""))[:2]
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}" if host else ""
+        host, port = (self._writer.get_extra_info("peername") or ("gone", 0))[:2]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def send(self, head: Head, body: bytes = b"") -> None:
         self._write(frame(head, body))
@@ -94,9 +93,3 @@ class Connection:
 async def open_connection(host: str, port: int, certificates: Certificates | None) -> Connection:
     context = certificates.client() if certificates else None
     return Connection(*await asyncio.open_connection(host, port, ssl=context))
-
-
-async def pair() -> tuple[Connection, Connection]:
-    """Return the two ends of a connection within this process."""
-    near, far = socket.socketpair()
-    return Connection(*await asyncio.open_connection(sock=near)), Connection(*await asyncio.open_connection(sock=far))

@@ -133,11 +133,11 @@ def lengths_of(prefix: bytes) -> tuple[int, int]:
     return head, body
 
 
-def packed(content: bytes, *, level: int = 1) -> bytes:
+def packed(content: bytes) -> bytes:
     """Compress the content of a body, unless it is so regular that its reader would refuse it."""
     if not content:
         return b""
-    small = zlib.compress(content, level)
+    small = zlib.compress(content, 1)
     return small if len(content) <= _most(small) else zlib.compress(content, 0)
 
 
@@ -169,13 +169,13 @@ def _most(body: bytes) -> int:
     return _FREE + MOST_RATIO * len(body)
 
 
-def in_messages(lines: Sequence[bytes], *, level: int = 1) -> list[bytes]:
+def in_messages(lines: Sequence[bytes]) -> list[bytes]:
     """Return the bodies that hold all lines."""
     bodies, part, size = list[bytes](), list[bytes](), 0
     for line in lines:
         if part and size + len(line) >= MOST_LINES // 4:
-            bodies.append(packed(b"\n".join(part), level=level))
+            bodies.append(packed(b"\n".join(part)))
             part, size = [], 0
         part.append(line)
         size += len(line) + 1
-    return [*bodies, packed(b"\n".join(part), level=level)]
+    return [*bodies, packed(b"\n".join(part))]

@@ -84,14 +84,8 @@ def listens_everywhere(address: str) -> bool:
 
 @asynccontextmanager
 async def worker(address: str, member: Membership, certificates: Certificates | None = None) -> AsyncIterator[Worker]:
-    async with stay_on(await connect(address, certificates), member) as made:
-        yield made
-
-
-@asynccontextmanager
-async def stay_on(connection: Connection, member: Membership, *, level: int = 1) -> AsyncIterator[Worker]:
-    """Be a worker on a connection. `level`: the compression of what it sends."""
-    made, tasks = Worker(connection, Seats(connection.send, member.slots, member.hosts, level=level)), []
+    connection = await connect(address, certificates)
+    made, tasks = Worker(connection, Seats(connection.send, member.slots, member.hosts)), []
     try:
         await made.join(member)
         tasks = [asyncio.create_task(one) for one in (made.serve(), made.stay_alive())]

@@ -10,7 +10,7 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 
-from matrix_runner.carry.cluster.connection import Connection, Ended, pair
+from matrix_runner.carry.cluster.connection import Connection, Ended
 from matrix_runner.carry.cluster.frames import (
     AllKnown,
     Ask,
@@ -35,27 +35,14 @@ class _Flight:
 
 
 class Relay:
-    """`silence`: None within one process, whose pauses are no reason to lose its worker."""
-
-    def __init__(self, silence: float | None = SILENCE) -> None:
-        self._silence = silence
+    def __init__(self) -> None:
         self._workers: dict[str, tuple[Connection, Join]] = {}
         self._coordinators = set[Connection]()
         self._flights: dict[str, _Flight] = {}
         self._tasks = set[asyncio.Task[None]]()
 
     def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._serve(Connection(reader, writer))
-
-    async def connect(self) -> Connection:
-        """Return a connection to this relay from within its process."""
-        near, far = await pair()
-        self._serve(far)
-        await near.read()
-        return near
-
-    def _serve(self, connection: Connection) -> None:
-        task = asyncio.create_task(self._serve_one(connection))
+        task = asyncio.create_task(self._serve_one(Connection(reader, writer)))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -63,7 +50,7 @@ class Relay:
         """Serve a member until its connection ends, also because it sends what no member sends."""
         try:
             connection.send(Hello())
-            first, _ = await connection.read(self._silence)
+            first, _ = await connection.read(SILENCE)
             if isinstance(first, Join):
                 await self._serve_worker(connection, first)
             elif isinstance(first, Coordinate):
@@ -128,13 +115,13 @@ class Relay:
     # --- workers ---
 
     async def _serve_worker(self, connection: Connection, facts: Join) -> None:
-        address = connection.peer or facts.host  # which no worker chooses, but for that of this process
+        address = connection.peer  # which no worker chooses
         self._workers[address] = connection, facts
         self._tell(Member(address=address, facts=facts))
         try:
             connection.send(AllKnown())
             while True:
-                head, body = await connection.read(self._silence)
+                head, body = await connection.read(SILENCE)
                 if not isinstance(head, Lines):
                     return
                 self._pass_on(address, head, body)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,9 +24,7 @@ from matrix_runner.carry.cluster.frames import (
     packed,
     unpacked,
 )
-from matrix_runner.carry.cluster.members import Membership, stay_on
 from matrix_runner.carry.cluster.reach import connect_soon, unanswered
-from matrix_runner.carry.cluster.relay import Relay
 from matrix_runner.carry.cluster.seats import INTERVAL as SEND_INTERVAL
 from matrix_runner.carry.cluster.seats import QUIET
 from matrix_runner.carry.cluster_interface import (
@@ -65,11 +62,8 @@ class _Flight:
 
 
 class RelayedCluster:
-    """`slots`: start a cluster in this process, for this number of batches at a time."""
-
-    def __init__(self, address: str = "", slots: int = 0, certificates: Certificates | None = None) -> None:
-        self._address, self._slots, self._certificates = address, slots, certificates
-        self._relay = Relay(silence=None)
+    def __init__(self, address: str, certificates: Certificates | None = None) -> None:
+        self._address, self._certificates = address, certificates
         self._connection: Connection | None = None
         self._changed: Callable[[], None] = lambda: None
         self._flights: dict[str, _Flight] = {}
@@ -86,27 +80,18 @@ class RelayedCluster:
     @asynccontextmanager
     async def open(self, changed: Callable[[], None]) -> AsyncIterator[None]:
         self._changed = changed
-        async with AsyncExitStack() as stack:
-            if self._slots:
-                stack.push_async_callback(self._relay.close)
-                member = Membership(socket.gethostname(), self._slots)
-                # Within a process, compression saves nothing.
-                await stack.enter_async_context(stay_on(await self._relay.connect(), member, level=0))
-            await self._connect()
-            listener = asyncio.create_task(self._listen())
-            try:
-                yield
-            finally:
-                listener.cancel()
-                await asyncio.wait([listener])
-                if self._connection:
-                    await self._connection.close()
+        await self._connect()
+        listener = asyncio.create_task(self._listen())
+        try:
+            yield
+        finally:
+            listener.cancel()
+            await asyncio.wait([listener])
+            if self._connection:
+                await self._connection.close()
 
     async def _connect(self, *, again: bool = False) -> None:
-        if self._slots:
-            self._connection = await self._relay.connect()
-        else:
-            self._connection = await connect_soon(self._address, self._certificates, RECONNECT, again=again)
+        self._connection = await connect_soon(self._address, self._certificates, RECONNECT, again=again)
         for one in await members_of(self._connection, Coordinate(), self._address):
             self._take(one)
         self.connected = True

@@ -26,10 +26,8 @@ QUIET = 20  # intervals without a line after which an empty message shows that t
 class Seats:
     """At most as many batches at a time as slots, also if several coordinators send them. Checks need no slot."""
 
-    def __init__(
-        self, send: Callable[[Lines, bytes], None], slots: int, hosts: Path | None = None, *, level: int = 1
-    ) -> None:
-        self._send, self._free, self._hosts, self._level = send, asyncio.Semaphore(slots), hosts, level
+    def __init__(self, send: Callable[[Lines, bytes], None], slots: int, hosts: Path | None = None) -> None:
+        self._send, self._free, self._hosts = send, asyncio.Semaphore(slots), hosts
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._idle: list[BatchProcess] = []
 
@@ -56,7 +54,7 @@ class Seats:
         lines: list[bytes] = []
 
         def send(*, over: bool = False, died: str = "") -> None:
-            *bodies, last = in_messages(lines, level=self._level)
+            *bodies, last = in_messages(lines)
             lines.clear()
             for body in bodies:
                 self._send(Lines(token=token), body)

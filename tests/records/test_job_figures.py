@@ -20,7 +20,8 @@ from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import CellRow, Outcome, Trial
 from matrix_runner.records.salvage import salvage
 from matrix_runner.statistics.percentile import Histogram, percentiles
-from matrix_runner.work.fio.output import PERCENTILES, figures_of, merge_histograms, parse
+from matrix_runner.work.fio.output import figures_of, merge_histograms, parse
+from matrix_runner.work.metrics import PERCENTILES
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import subprocess
-import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-import matrix_runner
 from matrix_runner.records.record import COUNTED, UNMEASURED, WORST, CellRow, Kind, Outcome, outcome_of_cell
+from tests.support.added import run_with_lines
 
-ROOT = Path(__file__).parents[2]
+if TYPE_CHECKING:
+    from pathlib import Path
+
 _LAST_LINE = '    SKIPPED = "skipped", _'
 _SCRIPT = """
 import csv, json
@@ -49,17 +46,8 @@ print(json.dumps({
 
 
 def test_each_place_knows_an_added_outcome(tmp_path: Path) -> None:
-    package = tmp_path / "matrix_runner"
-    shutil.copytree(Path(matrix_runner.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
-    record = package / "records/record.py"
-    before, after = record.read_text(encoding="utf-8").split(_LAST_LINE)
-    added = '    STUCK = "stuck", _About(kind=Kind.ERROR, rank=2, again=True, meaning="fio made no progress.")\n'
-    record.write_text(f"{before}{added}{_LAST_LINE}{after}", encoding="utf-8")
-    path = os.pathsep.join((str(tmp_path), str(ROOT)))
-    done = subprocess.run(
-        [sys.executable, "-c", _SCRIPT], env=os.environ | {"PYTHONPATH": path}, capture_output=True, check=True
-    )
-    found = json.loads(done.stdout)
+    line = '    STUCK = "stuck", _About(kind=Kind.ERROR, rank=2, again=True, meaning="fio made no progress.")\n'
+    found = run_with_lines(tmp_path, _SCRIPT, ("records/record.py", _LAST_LINE, line))
     summary = found["summary"]
     assert [summary[one] for one in ("measured", "broken", "stuck", "skipped")] == ["0", "0", "1", "0"]
     assert (summary["reason"], summary["machine"]) == ("why", "qemu")

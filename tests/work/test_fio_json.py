@@ -11,14 +11,8 @@ from hypothesis import strategies as st
 from matrix_runner.answers.fio_import import find_last_json
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.statistics.percentile import Distribution, Histogram, needs
-from matrix_runner.work.fio.output import (
-    PERCENTILES,
-    FioFailed,
-    figures_of,
-    merge_histograms,
-    missed_steady_states,
-    parse,
-)
+from matrix_runner.work.fio.output import FioFailed, figures_of, merge_histograms, missed_steady_states, parse
+from matrix_runner.work.metrics import PERCENTILES
 from matrix_runner.work.pts.output import documents
 from tests.support.fio import DATA, NEWER
 

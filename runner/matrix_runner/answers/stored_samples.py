@@ -29,7 +29,6 @@ from matrix_runner.records.store_columns import WORK, work_bit
 from matrix_runner.simdisks.server import lost_share
 from matrix_runner.statistics.percentile import Histogram, estimated_percentiles, merge, percentiles
 from matrix_runner.statistics.stopping import Estimate, Rule, StopReason, estimate_mean, stop_reason
-from matrix_runner.work.fio.output import PERCENTILES
 from matrix_runner.work.metrics import (
     BESIDE,
     FLUSH,
@@ -38,6 +37,8 @@ from matrix_runner.work.metrics import (
     OF_DIRECTION,
     OF_FLUSH,
     OF_SYNC,
+    OF_TRIAL,
+    PERCENTILES,
     RATES,
     SIDES,
     SYNC,
@@ -54,8 +55,7 @@ if TYPE_CHECKING:
 
 METRICS: dict[str, str] = {
     **{f"{side}_{name}": unit for name, unit in OF_DIRECTION.items() for side in SIDES},
-    **dict.fromkeys(("cpu_usr", "cpu_sys"), "%"),
-    "runtime": "s",
+    **{name: unit for name, unit in OF_TRIAL.items() if unit},
     **{f"{TOTAL}_{name}": OF_DIRECTION[name] for name in RATES},
     **dict.fromkeys(BESIDE.values(), "share"),
     **{f"{SYNC}_{name}": unit for name, unit in OF_SYNC.items()},

@@ -7,17 +7,31 @@ import csv
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 from matrix_runner.base.text import without_formula
 from matrix_runner.pages.knees import knee_values
-from matrix_runner.pages.run_data import LATENCIES, METRICS, CellSummary, RunData
+from matrix_runner.pages.run_data import METRICS, CellSummary, RunData
 from matrix_runner.pages.table import BOOLS, estimate_values
 from matrix_runner.records.record import UNMEASURED, CellRow, Outcome, Trial
 from matrix_runner.statistics.percentile import needs
-from matrix_runner.work.fio.output import PERCENTILES, Figures
-from matrix_runner.work.metrics import FLUSH, OF_FLUSH, SIDES, SYNC, TOTAL
+from matrix_runner.work.fio.output import Figures
+from matrix_runner.work.metrics import (
+    FLUSH,
+    OF_A_REBUILD,
+    OF_A_SIDE,
+    OF_A_TRIAL,
+    OF_DIRECTION,
+    OF_FLUSH,
+    OF_TRIAL,
+    PERCENTILES,
+    RATES,
+    SIDES,
+    SYNC,
+    TOTAL,
+    Figure,
+)
 
 
 class Column(NamedTuple):
@@ -37,28 +51,24 @@ _PLACE = (
 #: Placeholder for the axes, one column each.
 AXES = Column("AXIS", "", "one column per axis, by its full name (`md.chunk`); empty if the cell has no such axis")
 
-_LATENCIES = (
-    "mean latency of a {side}, from its submission to its completion",
-    "median of the same latency",
-    "its 90th percentile",
-    "its 95th percentile",
-    "its 99th percentile",
-    "its 99.9th percentile; empty below 10,000 requests",
-    "its 99.99th percentile; empty below 100,000 requests",
-    "the longest",
-)
-
 
 def _one_of(names: Iterable[str]) -> str:
     *several, last = names
     return f"{', '.join(several)} or {last}"
 
 
-def _latencies(what: str, side: str = "") -> Iterable[Column]:
-    return (
-        Column(f"{side or what}_{name}", "ns", meaning.format(side=what))
-        for name, meaning in zip(LATENCIES, _LATENCIES, strict=True)
-    )
+#: Words on a side for the meanings of its figures.
+_WORDS = {
+    "read": {"side": "read", "requests": "read requests", "bandwidth": "read bandwidth", "done": "read"},
+    "write": {"side": "write", "requests": "write requests", "bandwidth": "write bandwidth", "done": "written"},
+    "trim": {"side": "trim", "requests": "trims", "bandwidth": "bandwidth of trims (discards)", "done": "trimmed"},
+    FLUSH: {"side": "sync (fsync or fdatasync)", "requests": "fsyncs and fdatasyncs"},
+}
+
+
+def _column(side: str, figure: Figure) -> Column:
+    words = {"them": f"{side}s", **_WORDS[side]}
+    return Column(f"{side}_{figure.name}", figure.unit, figure.meaning.format_map(words))
 
 
 TRIAL_HEAD = (
@@ -72,28 +82,19 @@ TRIAL_HEAD = (
     Column("reason", "", f"why it is {_one_of(UNMEASURED)}"),
     *_PLACE,
 )
+_LATENCIES = [one for one in OF_A_SIDE if one.unit == "ns"]
+_RATES = [one for one in OF_A_SIDE if one.name in RATES]
+_AMOUNTS = sorted((one for one in OF_A_SIDE if not one.better), key=lambda one: one.unit)  # requests, then bytes
+_SIDE_FIGURES = (
+    *(_column(side, one) for one in _RATES for side in SIDES),
+    *(_column(side, one) for side in SIDES for one in _LATENCIES),
+    *(_column(side, one) for one in _AMOUNTS for side in SIDES),
+)
+_REBUILD_FIGURES = tuple(reversed(OF_A_REBUILD))
 TRIAL_FIGURES = (
-    Column("read_bw", "bytes/s", "read bandwidth; empty without reads"),
-    Column("write_bw", "bytes/s", "write bandwidth; empty without writes"),
-    Column("trim_bw", "bytes/s", "bandwidth of trims (discards); empty without trims"),
-    Column("read_iops", "1/s", "read requests completed per second"),
-    Column("write_iops", "1/s", "write requests completed per second"),
-    Column("trim_iops", "1/s", "trims completed per second"),
-    *_latencies("read"),
-    *_latencies("write"),
-    *_latencies("trim"),
-    Column("read_ios", "", "read requests that were measured; with fewer than 10, the figures are unreliable"),
-    Column("write_ios", "", "write requests that were measured"),
-    Column("trim_ios", "", "trims that were measured"),
-    Column("read_bytes", "bytes", "bytes read"),
-    Column("write_bytes", "bytes", "bytes written"),
-    Column("trim_bytes", "bytes", "bytes trimmed"),
-    Column("runtime", "s", "run time that fio reports"),
-    Column("cpu_usr", "%", "processor time of fio in user mode"),
-    Column("cpu_sys", "%", "processor time of fio in the kernel"),
-    Column("errors", "", "number of I/O errors, if the job continues after errors (`fio: {continue_on_error: …}`)"),
-    Column("sync_seconds", "s", "time of the rebuild, resync, check or repair (`sync_action`); else empty"),
-    Column("sync_bw", "bytes/s", "its rate: the bytes of one device of the array, divided by this time; else empty"),
+    *_SIDE_FIGURES,
+    *(Column(one.name, one.unit, one.meaning) for one in OF_A_TRIAL),
+    *(Column(f"{SYNC}_{one.name}", one.unit, one.meaning) for one in _REBUILD_FIGURES),
 )
 TRIAL_TAIL = (
     Column(
@@ -123,11 +124,8 @@ TRIAL_TAIL = (
     Column("notes", "", "notes of the set-up and the trial, as `name: text`, joined by `; `"),
     Column("folder", "", "folder of its scripts and raw outputs, inside of the run folder"),
 )
-TRIAL_SYNCS = (
-    Column("sync_iops", "1/s", "fsyncs and fdatasyncs completed per second; empty without them"),
-    Column("sync_ios", "", "fsyncs and fdatasyncs that were measured"),
-    *_latencies("sync (fsync or fdatasync)", FLUSH),
-)
+_OF_SYNCS = [one for one in (*_RATES, *_AMOUNTS, *_LATENCIES) if not one.is_of_data]
+TRIAL_SYNCS = tuple(_column(FLUSH, one) for one in _OF_SYNCS)
 TRIALS = (*TRIAL_HEAD, AXES, *TRIAL_FIGURES, *TRIAL_TAIL, *TRIAL_SYNCS)
 JOB = Column("job", "", "name of the job; jobs with one name count together")
 JOBS = (JOB, *TRIALS)
@@ -139,10 +137,7 @@ def _few(percent: float) -> str:
 
 SUMMARY_HEAD = (
     *IDENTITY,
-    *(
-        Column(one, "", f"number of {one} trials{f': {one.about.counted}' if one.about.counted else ''}")
-        for one in Outcome
-    ),
+    *(Column(one, "", f"number of {one} trials{f': {one.about.brief}' if one.about.brief else ''}") for one in Outcome),
     Column("reason", "", f"why trials are {_one_of(UNMEASURED)}, each reason once, joined by `; `"),
     Column(
         "least_ios",
@@ -179,14 +174,12 @@ SUMMARY_HEAD = (
     *_PLACE,
 )
 _SUMMARISED = {
-    "bw": ("bytes/s", "mean bandwidth of the trials"),
-    "iops": ("1/s", "mean number of requests per second of the trials"),
-    "seconds": ("s", "mean time of the trials"),
-    "lat_mean": ("ns", "mean of the mean latencies of the trials"),
-    **{
-        name: ("ns", f"{percent:g} % of the requests of all trials took at most this long{_few(percent)}")
-        for name, percent in PERCENTILES.items()
-    },
+    one.name: (
+        one.unit,
+        one.mean or f"{one.percent:g} % of the requests of all trials took at most this long{_few(one.percent or 0)}",
+    )
+    for one in (*OF_A_REBUILD, *OF_A_SIDE)
+    if one.is_summarised
 }
 
 
@@ -257,11 +250,13 @@ def summary_header(axes: Iterable[str]) -> list[str]:
     return _header(SUMMARY_HEAD, axes, SUMMARY[len(SUMMARY_HEAD) + 1 :], SUMMARY)
 
 
-_direction_values = attrgetter("bw", "iops", *LATENCIES, "ios", "bytes")
-_NO_DIRECTION = (None,) * (len(LATENCIES) + 4)
+_values_of_side, _NO_SIDE = attrgetter(*OF_DIRECTION), (None,) * len(OF_DIRECTION)
+_values_of_trial = attrgetter(*OF_TRIAL)
+_BY_SIDE = [f"{side}_{name}" for side in SIDES for name in OF_DIRECTION]
+_in_order = itemgetter(*(_BY_SIDE.index(column.name) for column in _SIDE_FIGURES))
 NOTES = ("evenness", "iowait", "bottleneck", "host_limited_share", "host_limited", "unsettled", "slow", "host")
 _NO_FIGURES = (None,) * len(TRIAL_FIGURES)
-_sync_values, _NO_SYNCS = attrgetter("iops", "ios", *LATENCIES), (None,) * len(TRIAL_SYNCS)
+_sync_values, _NO_SYNCS = attrgetter(*(one.name for one in _OF_SYNCS)), (None,) * len(TRIAL_SYNCS)
 
 
 def trials_csv(recorded: RunData) -> Iterator[str]:
@@ -348,12 +343,10 @@ def _trial_row(cell: CellRow, trial: Trial, shared: tuple[str, str], places: Seq
 
 
 def _figures(figures: Figures) -> tuple[Any, ...]:
-    sides = [_direction_values(side) if side else _NO_DIRECTION for side in map(figures.sides.get, SIDES)]
-    bw, iops, *latencies, ios, moved = zip(*sides, strict=True)
-    by_side = chain.from_iterable(zip(*latencies, strict=True))
-    sync = (figures.rebuild.seconds, figures.rebuild.bw) if figures.rebuild else (None, None)
-    whole = (figures.runtime, figures.cpu_usr, figures.cpu_sys, figures.errors)
-    return (*bw, *iops, *by_side, *ios, *moved, *whole, *sync)
+    found = map(figures.sides.get, SIDES)
+    by_side = tuple(chain.from_iterable(_values_of_side(side) if side else _NO_SIDE for side in found))
+    rebuild = [getattr(figures.rebuild, one.name, None) for one in _REBUILD_FIGURES]
+    return (*_in_order(by_side), *_values_of_trial(figures), *rebuild)
 
 
 def summary_row(

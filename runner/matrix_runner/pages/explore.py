@@ -26,6 +26,8 @@ from matrix_runner.records.record import COUNTED, HOST_LIMITED, UNSETTLED
 from matrix_runner.work.metrics import (
     BESIDE,
     FLUSH,
+    OF_A_SIDE,
+    OF_A_TRIAL,
     OF_DIRECTION,
     OF_FLUSH,
     OF_SYNC,
@@ -44,10 +46,9 @@ if TYPE_CHECKING:
 
 #: Latencies of the direction that is slower, for runs with both.
 _WORST = {f"worst_{name}": name for name in ("lat_mean", "lat_p99")}
-_OF_SIDE, _OF_SYNCS = (
-    {name: unit for name, unit in figures.items() if name not in {"bytes", "ios"}}
-    for figures in (OF_DIRECTION, OF_FLUSH)
-)
+_OF_SIDE = {one.name: one.unit for one in OF_A_SIDE if one.better}
+_OF_SYNCS = {name: unit for name, unit in _OF_SIDE.items() if name in OF_FLUSH}
+_OF_TRIAL = {one.name: one.unit for one in sorted(OF_A_TRIAL, key=lambda one: one.better) if one.unit}
 #: The figures of a trial, with their units.
 FIGURES: dict[str, str] = {
     **{f"{TOTAL}_{name}": OF_DIRECTION[name] for name in RATES},
@@ -55,13 +56,13 @@ FIGURES: dict[str, str] = {
     **{f"{SYNC}_{name}": unit for name, unit in OF_SYNC.items()},
     **{f"{FLUSH}_{name}": unit for name, unit in _OF_SYNCS.items()},
     **dict.fromkeys(BESIDE.values(), "share"),
-    **dict.fromkeys(("cpu_usr", "cpu_sys"), "%"),
-    "runtime": "s",
+    **_OF_TRIAL,
 }
 #: The columns of a row: those of the store.
 COLUMNS = ("cell", "round", "outcome", "reason", HOST_LIMITED, UNSETTLED, *FIGURES)
 Row = tuple[Any, ...]
 _HEAD = COLUMNS.index(next(iter(FIGURES)))
+_trial_values_of = attrgetter(*_OF_TRIAL)
 _values_of, _NO_SIDE = attrgetter(*_OF_SIDE), (None,) * len(_OF_SIDE)
 _syncs_of, _NO_SYNCS = attrgetter(*_OF_SYNCS), (None,) * len(_OF_SYNCS)
 _FOLDER = Path(__file__).parent
@@ -98,8 +99,7 @@ def _row(trial: Trial) -> Row:
     syncs = _syncs_of(figures.sync) if figures.sync else _NO_SYNCS
     totals = (figures.total_bw, figures.total_iops) if figures.sides else (None, None)
     beside = [_share(notes.get(name)) for name in BESIDE.values()]
-    rest = (figures.cpu_usr, figures.cpu_sys, figures.runtime)
-    return (*head, *totals, *sides, *sync, *syncs, *beside, *rest)
+    return (*head, *totals, *sides, *sync, *syncs, *beside, *_trial_values_of(figures))
 
 
 def _share(note: str | None) -> float | None:

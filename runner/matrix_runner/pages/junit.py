@@ -19,10 +19,9 @@ from junitparser import Error, Failure, JUnitXml, Properties, Property, Skipped,
 
 from matrix_runner.answers.samples import Verdict
 from matrix_runner.pages.knees import knee_values
-from matrix_runner.pages.run_data import LATENCIES, CellSummary, RunData
 from matrix_runner.pages.verdicts import explain_verdict, verdict_text
 from matrix_runner.records.record import Kind, Outcome, Trial
-from matrix_runner.work.metrics import FLUSH
+from matrix_runner.work.metrics import FLUSH, OF_LATENCY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
     from matrix_runner.answers.knee import Knee
     from matrix_runner.answers.verdicts import Judgement
+    from matrix_runner.pages.run_data import CellSummary, RunData
     from matrix_runner.work.fio.output import Direction, Figures
 
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -256,7 +256,7 @@ def _direction(side: str, direction: Direction) -> Iterator[str]:
         yield _line(f"{side}_bw", f"{direction.bw:.0f} bytes/s")
     yield _line(f"{side}_iops", f"{direction.iops:.6g}")
     yield _line(f"{side}_ios", str(direction.ios))
-    for name in LATENCIES:
+    for name in OF_LATENCY:
         value = getattr(direction, name)
         if value is not None:
             yield _line(f"{side}_{name}", f"{value:.0f} ns")

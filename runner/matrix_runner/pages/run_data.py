@@ -31,8 +31,19 @@ from matrix_runner.records.record import (
 from matrix_runner.statistics.changes import LEAST_VALUES, Drift, States, drift, find_two_states
 from matrix_runner.statistics.percentile import estimated_percentiles
 from matrix_runner.statistics.stopping import Estimate, Rule, StopReason, estimate_mean, stop_reason
-from matrix_runner.work.fio.output import PERCENTILES, Direction, Figures
-from matrix_runner.work.metrics import ALL_SIDES, FLUSH, OF_SYNC, RATES, SIDES, SYNC, TOTAL, headline
+from matrix_runner.work.fio.output import Direction, Figures
+from matrix_runner.work.metrics import (
+    ALL_SIDES,
+    FLUSH,
+    OF_A_SIDE,
+    OF_SYNC,
+    PERCENTILES,
+    RATES,
+    SIDES,
+    SYNC,
+    TOTAL,
+    headline,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -43,18 +54,18 @@ if TYPE_CHECKING:
     from matrix_runner.pages.survey import Survey
     from matrix_runner.pages.table import Grid
     from matrix_runner.records.usage import Usage
+    from matrix_runner.work.fio.output import Direction, Figures
 
-LATENCIES: tuple[str, ...] = ("lat_mean", *PERCENTILES, "lat_max")  # the latencies of a direction
-MEASURES: tuple[str, ...] = ("bw", "iops", "lat_mean")  # figures that are summarised by their mean over trials
+_MEASURES = tuple(one.name for one in OF_A_SIDE if one.mean)  # figures that are summarised by their mean over trials
 METRICS: tuple[str, ...] = (
     *(f"{side}_{rate}" for rate in RATES for side in (*SIDES, TOTAL)),
-    *(f"{side}_{measure}" for measure in ("lat_mean", *PERCENTILES) for side in SIDES),
+    *(f"{side}_{one.name}" for one in OF_A_SIDE if one.is_summarised and one.better < 0 for side in SIDES),
     *(f"{SYNC}_{name}" for name in OF_SYNC),
-    *(f"{FLUSH}_{measure}" for measure in ("iops", "lat_mean", *PERCENTILES)),
+    *(f"{FLUSH}_{one.name}" for one in OF_A_SIDE if one.is_summarised and not one.is_of_data),
 )
 #: Shared by cells, of which there may be 100,000.
 NO_FIGURES: Mapping[str, Any] = MappingProxyType({})
-_measures_of = attrgetter(*MEASURES)
+_measures_of = attrgetter(*_MEASURES)
 _BANDWIDTHS = tuple(f"{side}_bw" for side in (*SIDES, SYNC))
 
 
@@ -159,7 +170,7 @@ def _values(measured: Iterable[Figures]) -> dict[str, list[float]]:
             values.setdefault("total_bw", []).append(figures.total_bw)
             values.setdefault("total_iops", []).append(figures.total_iops)
         for side, direction in figures.all_sides.items():
-            for measure, value in zip(MEASURES, _measures_of(direction), strict=True):
+            for measure, value in zip(_MEASURES, _measures_of(direction), strict=True):
                 if value is not None and not (side == FLUSH and measure == "bw"):
                     values.setdefault(f"{side}_{measure}", []).append(value)
     return values

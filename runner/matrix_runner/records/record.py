@@ -43,7 +43,6 @@ class _About:
     rank: int  # the outcome of a cell is that of its trials with the smallest rank
     again: bool = False  # `--retry-broken` repeats such trials
     brief: str = ""  # for the columns of CSV files
-    counted: str = ""  # the same for the column that counts such trials
     meaning: str = ""  # for the list of doubts
     doubt: str = ""  # the sentence there on the figures; empty: only cells without figures change the reading
     heading: str = ""  # of the list of such cells in a summary
@@ -69,7 +68,6 @@ class Outcome(StrEnum):
             kind=Kind.FAILURE,
             rank=1,
             brief="fio read wrong data",
-            counted="fio read other data than it had written",
             meaning="fio read other data than it had written. This is a result about the storage. "
             "These cells have no figures.",
             doubt="fio read other data than it had written.",

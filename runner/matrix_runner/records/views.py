@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from matrix_runner.records.record import COUNTED, HOST_LIMITED, UNSETTLED, Outcome
-from matrix_runner.work.metrics import FLUSH, OF_DIRECTION, OF_SIDE, RATES, SIDES, TOTAL
+from matrix_runner.work.metrics import FLUSH, OF_A_SIDE, OF_SIDE, OF_TRIAL, RATES, SIDES, TOTAL
 
 _SYNTHETIC = "((SELECT value FROM meta WHERE meta.\"key\" = 'synthetic') = 'true') AS synthetic"
 _RUN = ("matrix", "machine", "host", "part", "revision", "synthetic")
@@ -16,9 +16,8 @@ _NOTES = ("kernel", HOST_LIMITED, UNSETTLED)
 _SYNC = ("sync_bw", "sync_seconds")
 _OF_TRIAL = (
     *("round", "outcome", "reason", "started", "seconds", "attempts", "folder"),
-    *("runtime", "cpu_usr", "cpu_sys", "errors", *_SYNC),
+    *(*OF_TRIAL, *_SYNC),
 )
-_LATENCIES = tuple(name for name, unit in OF_DIRECTION.items() if unit == "ns")
 
 
 def views_of_journal() -> dict[str, str]:
@@ -83,8 +82,8 @@ def _rate(name: str) -> dict[str, str]:
 
 
 def _latencies(side: str) -> dict[str, str]:
-    names = {name: f"{side}_{name}" for name in _LATENCIES}
-    return {name: f"{'max' if of == 'lat_max' else 'avg'}({_counted(name)})" for of, name in names.items()}
+    names = ((f"{side}_{one.name}", one.average) for one in OF_A_SIDE if one.unit == "ns")
+    return {name: f"{how}({_counted(name)})" for name, how in names}
 
 
 def _count(condition: str) -> str:

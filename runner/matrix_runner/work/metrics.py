@@ -3,33 +3,80 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-#: Figures of one direction: name and unit.
-_LATENCIES = ("mean", "p50", "p90", "p95", "p99", "p999", "p9999", "max")
-OF_DIRECTION: dict[str, str] = {
-    "bw": "bytes/s",
-    "iops": "1/s",
-    "bytes": "bytes",
-    "ios": "",
-    **{f"lat_{name}": "ns" for name in _LATENCIES},
-}
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure of a trial. That of a side has a column for each side, such as `read_bw`."""
+
+    name: str
+    unit: str
+    meaning: str  # of its column in trials.csv, with words of the side in braces
+    mean: str = ""  # the meaning of its mean over trials in summary.csv; empty: it has none there
+    better: int = 0  # 1: more is better, -1: less is better, 0: neither
+    percent: float | None = None  # of a percentile, which is computed from all requests and never averaged
+    average: str = "avg"  # over the trials of a cell, in SQL
+    is_of_data: bool = False  # only sides that move data have it
+
+    @property
+    def is_summarised(self) -> bool:
+        return bool(self.mean) or self.percent is not None
+
+
+#: The figures of a side, in the order of the fields of `Direction`.
+OF_A_SIDE = (
+    Figure("bw", "bytes/s", "{bandwidth}; empty without {them}", "mean bandwidth of the trials", 1, is_of_data=True),
+    Figure("iops", "1/s", "{requests} completed per second", "mean number of requests per second of the trials", 1),
+    Figure("bytes", "bytes", "bytes {done}", is_of_data=True),
+    Figure("ios", "", "{requests} that were measured; with fewer than 10, the figures are unreliable"),
+    Figure(
+        *("lat_mean", "ns", "mean latency of a {side}, from its submission to its completion"),
+        *("mean of the mean latencies of the trials", -1),
+    ),
+    Figure("lat_p50", "ns", "median of the same latency", "", -1, 50.0),
+    Figure("lat_p90", "ns", "its 90th percentile", "", -1, 90.0),
+    Figure("lat_p95", "ns", "its 95th percentile", "", -1, 95.0),
+    Figure("lat_p99", "ns", "its 99th percentile", "", -1, 99.0),
+    Figure("lat_p999", "ns", "its 99.9th percentile; empty below 10,000 requests", "", -1, 99.9),
+    Figure("lat_p9999", "ns", "its 99.99th percentile; empty below 100,000 requests", "", -1, 99.99),
+    Figure("lat_max", "ns", "the longest", "", -1, average="max"),
+)
+#: The figures of all sides together.
+OF_A_TRIAL = (
+    Figure("runtime", "s", "run time that fio reports"),
+    Figure("cpu_usr", "%", "processor time of fio in user mode", "", -1),
+    Figure("cpu_sys", "%", "processor time of fio in the kernel", "", -1),
+    Figure("errors", "", "number of I/O errors, if the job continues after errors (`fio: {continue_on_error: …}`)"),
+)
+#: Those of a rebuild.
+OF_A_REBUILD = (
+    Figure("bw", "bytes/s", "its rate: the bytes of one device of the array, divided by this time; else empty", "", 1),
+    Figure(
+        *("seconds", "s", "time of the rebuild, resync, check or repair (`sync_action`); else empty"),
+        *("mean time of the trials", -1),
+    ),
+)
 SIDES = ("read", "write", "trim")
 FLUSH = "sync"  # fsync and fdatasync: a side that moves no data, so it counts in no total
 ALL_SIDES = (*SIDES, FLUSH)
-OF_FLUSH: dict[str, str] = {name: unit for name, unit in OF_DIRECTION.items() if name not in {"bw", "bytes"}}
+OF_DIRECTION: dict[str, str] = {one.name: one.unit for one in OF_A_SIDE}
+OF_FLUSH: dict[str, str] = {one.name: one.unit for one in OF_A_SIDE if not one.is_of_data}
 #: The figures of each side: name and unit.
 OF_SIDE: dict[str, dict[str, str]] = {**dict.fromkeys(SIDES, OF_DIRECTION), FLUSH: OF_FLUSH}
+OF_TRIAL: dict[str, str] = {one.name: one.unit for one in OF_A_TRIAL}
+OF_LATENCY: tuple[str, ...] = tuple(one.name for one in OF_A_SIDE if one.unit == "ns")
+PERCENTILES: dict[str, float] = {one.name: one.percent for one in OF_A_SIDE if one.percent is not None}
 LARGE = 64 * 1024  # requests of this size or more are shown as bandwidth, smaller ones as requests per second
 _SECTOR = 512
 # fio rounds bandwidth down to whole bytes per second, so requests of 64 KiB would look slightly smaller.
 LEAST_LARGE = LARGE - _SECTOR / 2
 TOTAL = "total"  # all directions together: the headline of mixed work
-RATES = ("bw", "iops")  # more is better for these, less for latencies
+RATES = tuple(one.name for one in OF_A_SIDE if one.better > 0)
 #: Shares from the monitors, and the notes of a trial that hold them.
 BESIDE: dict[str, str] = {"cpu.iowait": "iowait", "disks.evenness": "evenness", "disks.strain": "host_limited_share"}
 LOST = ("cpu.iowait", "disks.strain")  # less is better for these
 REBUILD = "rebuild"  # a rebuild, resync, check or repair of an array
 SYNC = "sync"  # the same in names of columns
-OF_SYNC: dict[str, str] = {"bw": "bytes/s", "seconds": "s"}
+OF_SYNC: dict[str, str] = {one.name: one.unit for one in OF_A_REBUILD}
 DECIMALS: dict[str, int] = {"iowait": 4, "evenness": 3, "host_limited_share": 4}  # decimals of these notes
 
 
@@ -59,7 +106,7 @@ class Metric:
 
 
 def _known() -> dict[str, Metric]:
-    judged = {name: unit for name, unit in OF_DIRECTION.items() if unit in {"bytes/s", "1/s", "ns"}}
+    judged = {one.name: one.unit for one in OF_A_SIDE if one.better}
     found = [Metric(f"{side}.{name}", (f"{side}_{name}",), unit) for name, unit in judged.items() for side in SIDES]
     found += [Metric(f"total.{name}", tuple(f"{side}_{name}" for side in SIDES), judged[name]) for name in RATES]
     found += [Metric(f"{REBUILD}.{name}", (f"{SYNC}_{name}",), unit) for name, unit in OF_SYNC.items()]

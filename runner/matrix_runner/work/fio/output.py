@@ -20,10 +20,8 @@ from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.base.text import lines_of, without_formula
 from matrix_runner.statistics.percentile import Histogram, needs, percentiles
 from matrix_runner.work.fio.json_fields import find_misfits
-from matrix_runner.work.metrics import FLUSH, SIDES
+from matrix_runner.work.metrics import FLUSH, OF_LATENCY, PERCENTILES, RATES, SIDES
 
-#: Percentiles by the names of their figures.
-PERCENTILES = {"lat_p50": 50.0, "lat_p90": 90.0, "lat_p95": 95.0, "lat_p99": 99.0, "lat_p999": 99.9, "lat_p9999": 99.99}
 #: The fio version of a synthetic trial, and the one that older versions of matrix wrote.
 SYNTHETIC, FORMERLY_SYNTHETIC = "synthetic, from the dry machine", "made up by the dry machine"
 _EVIDENCE = 2000  # characters of output in an error
@@ -61,10 +59,9 @@ class Direction:
 
     def in_real_units(self, slow: int) -> Direction:
         """Return the figures without slow motion."""
-        times = ("lat_mean", *PERCENTILES, "lat_max")
-        found = {name: value / slow for name in times if (value := getattr(self, name)) is not None}
-        latencies = self.latencies and self.latencies.divided(slow)
-        return replace(self, bw=self.bw * slow, iops=self.iops * slow, latencies=latencies, **found)
+        found = {name: value / slow for name in OF_LATENCY if (value := getattr(self, name)) is not None}
+        rates = {name: getattr(self, name) * slow for name in RATES}
+        return replace(self, latencies=self.latencies and self.latencies.divided(slow), **rates, **found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import orjson
 from matrix_runner.base.text import lines_of
 from matrix_runner.statistics.steady import WINDOW, Window, last_window
 from matrix_runner.work.fio.output import Figures, FioFailed, csv_text, figures_of, jobs_of
+from matrix_runner.work.metrics import PERCENTILES
 from matrix_runner.work.pts.workload import WRITTEN
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def _mean(rounds: Sequence[Figures]) -> Figures:
             bytes=sum(one.bytes for one in found),
             ios=sum(one.ios for one in found),
             lat_mean=sum(mean * ios for mean, ios in latencies) / count if count else None,
-            **dict.fromkeys(("lat_p50", "lat_p90", "lat_p95", "lat_p99", "lat_p999", "lat_p9999"), None),
+            **dict.fromkeys(PERCENTILES),
             lat_max=max((one.lat_max for one in found if one.lat_max is not None), default=None),
             latencies=None,
         )

@@ -31,13 +31,10 @@ from matrix_runner.statistics.percentile import Histogram, estimated_percentiles
 from matrix_runner.statistics.stopping import Estimate, Rule, StopReason, estimate_mean, stop_reason
 from matrix_runner.work.metrics import (
     BESIDE,
-    FLUSH,
+    COLUMNS,
     FOUND,
     KNOWN,
-    OF_DIRECTION,
-    OF_FLUSH,
     OF_SYNC,
-    OF_TRIAL,
     PERCENTILES,
     RATES,
     SIDES,
@@ -53,22 +50,10 @@ if TYPE_CHECKING:
     from matrix_runner.answers.selectors import CellSelection
     from matrix_runner.records.store import RunRow, SharedStore
 
-METRICS: dict[str, str] = {
-    **{f"{side}_{name}": unit for name, unit in OF_DIRECTION.items() for side in SIDES},
-    **{name: unit for name, unit in OF_TRIAL.items() if unit},
-    **{f"{TOTAL}_{name}": OF_DIRECTION[name] for name in RATES},
-    **dict.fromkeys(BESIDE.values(), "share"),
-    **{f"{SYNC}_{name}": unit for name, unit in OF_SYNC.items()},
-    **{column: one.unit for one in FOUND.values() for column in one.columns},
-    **{f"{FLUSH}_{name}": unit for name, unit in OF_FLUSH.items()},
-}
-_RATES = ("_bw", "_iops")  # rates: more is better
+#: Units by column. The count of errors is no metric.
+METRICS: dict[str, str] = {column: one.unit for column, one in COLUMNS.items() if one.unit or column != one.name}
 #: Figures with a better direction. Amounts, durations and counters do not have one.
-COMPARED = tuple(
-    name for name in METRICS if name.endswith(_RATES) or "_lat_" in name or name.startswith(("cpu", f"{SYNC}_s"))
-)
-
-
+COMPARED = tuple(column for column in METRICS if COLUMNS[column].better)
 _OF_REBUILD = {f"{SYNC}_{name}" for name in OF_SYNC}
 _NOT_OF_JOBS = frozenset((*BESIDE.values(), *_OF_REBUILD, *(one.columns[0] for one in FOUND.values())))
 
@@ -106,7 +91,7 @@ def _split(metric: str) -> tuple[str, str]:
 
 
 def more_is_faster(metric: str) -> bool:
-    return metric.endswith(_RATES)
+    return COLUMNS[split_column(metric)[1]].better > 0
 
 
 @lru_cache

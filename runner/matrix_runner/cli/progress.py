@@ -1,7 +1,4 @@
-"""The output of a running run: a live bar, plain lines, JSON lines or only errors.
-
-Over 400 lines: each event of a run has its method in each of these views.
-"""
+"""The output of a running run: a live bar, plain lines, JSON lines or only errors."""
 
 from __future__ import annotations
 

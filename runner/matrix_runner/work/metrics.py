@@ -78,6 +78,16 @@ REBUILD = "rebuild"  # a rebuild, resync, check or repair of an array
 SYNC = "sync"  # the same in names of columns
 OF_SYNC: dict[str, str] = {one.name: one.unit for one in OF_A_REBUILD}
 DECIMALS: dict[str, int] = {"iowait": 4, "evenness": 3, "host_limited_share": 4}  # decimals of these notes
+#: All figures by column.
+COLUMNS: dict[str, Figure] = {
+    **{f"{side}_{one.name}": one for one in OF_A_SIDE for side in SIDES},
+    **{one.name: one for one in sorted(OF_A_TRIAL, key=lambda one: one.better)},
+    **{f"{TOTAL}_{one.name}": one for one in OF_A_SIDE if one.name in RATES},
+    **{note: Figure(note, "share", "") for note in BESIDE.values()},
+    **{f"{SYNC}_{one.name}": one for one in OF_A_REBUILD},
+    **{f"found_{one.name}": one for one in OF_A_SIDE if one.name in RATES},
+    **{f"{FLUSH}_{one.name}": one for one in OF_A_SIDE if not one.is_of_data},
+}
 
 
 @dataclass(frozen=True, slots=True)

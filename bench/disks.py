@@ -98,7 +98,7 @@ async def measured(model: str, scratch: Path) -> AsyncIterator[tuple[Probe, floa
         async with machine.rig(rig_spec(space.matrix, space.stacks[0], None), scratch) as rig:
             array = await StackOnRig.build(space.matrix, space.stacks[0], rig, machine, None)
             trial = await array.measure(cells[probe.name], 1)
-            figures = trial.finding.figures
+            figures = trial.finding.result.figures
             if figures is None:
                 raise SystemExit(trial.finding.reason)
             iops = sum(side.iops for side in (figures.read, figures.write) if side)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from bench.mutations import flip_bytes, mutate_journal, mutate_json, mutate_text, mutate_tree
 from matrix_runner.answers.fio_import import parse_groups
 from matrix_runner.base.errors import MatrixError
-from matrix_runner.carry.trial_result import mismatch, notes_of, readings_of, split_other_settings
+from matrix_runner.carry.trial_result import mismatch, readings_of, split_other_settings
 from matrix_runner.hosts.inventory import parse_census
 from matrix_runner.language.hosts import Needs
 from matrix_runner.language.yaml_source import Source
@@ -32,6 +32,7 @@ from matrix_runner.work.fio import output as fio_output
 from matrix_runner.work.fio.output import table_by_position, table_by_sample, table_by_time
 from matrix_runner.work.replay.requests import trace_text
 from matrix_runner.work.replay.workload import ReplayWorkload
+from matrix_runner.work.result import notes_of
 
 if TYPE_CHECKING:
     import random

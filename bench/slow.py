@@ -72,7 +72,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         found = asyncio.run(measure_all(parse("bench", MATRIX).space, asked.only, asked.repeats, Path(scratch)))
     rates = {
-        key: fmean(one.finding.figures.total_bw for one in trials if one.finding.figures)
+        key: fmean(one.finding.result.figures.total_bw for one in trials if one.finding.result.figures)
         for key, trials in found.items()
     }
     print("work             factor      MB/s  of that at 8  host-limited trials  share of time lost to the host")

@@ -27,6 +27,14 @@ def test_no_test_imports_from_another_test_file() -> None:
     assert wrong == [], "what several tests use is in tests/support"
 
 
+def test_only_kinds_of_work_ask_for_a_kind_of_work() -> None:
+    rooms = TESTS.parent / "runner" / "matrix_runner"
+    kind = re.compile(r"isinstance\([^)]*Workload|\btype\([^)]*\) (is|in) [^:]*Workload")
+    others = (path for path in rooms.rglob("*.py") if "work" not in path.relative_to(rooms).parts)
+    wrong = [str(path.relative_to(rooms)) for path in others if kind.search(path.read_text())]
+    assert wrong == [], "ask the workload: its answers are properties and methods of each kind"
+
+
 def _test_files(path: Path) -> Iterator[str]:
     """Yield the files of tests that a module of the tests imports from."""
     for node in ast.walk(ast.parse(path.read_text())):

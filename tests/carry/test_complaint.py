@@ -7,6 +7,9 @@ from hypothesis import strategies as st
 
 from matrix_runner.carry.trial_result import evidence, finding
 from matrix_runner.machines.base import StepResult
+from matrix_runner.work.fio.workload import Workload
+
+WORK = Workload.model_validate({"rw": "write"})
 
 MKFS_XFS = """\
 stripe unit (1000) must be a multiple of the sector size (512)
@@ -194,4 +197,4 @@ FIO = {
 
 @pytest.mark.parametrize("output", FIO)
 def test_the_message_of_fio_is_in_the_reason(output: str) -> None:
-    assert finding([StepResult("measure", 1, output, 0.0)]).reason == FIO[output]
+    assert finding([StepResult("measure", 1, output, 0.0)], WORK).reason == FIO[output]

@@ -25,8 +25,8 @@ from matrix_runner.pages.pts import pts_reports, rounds_csv
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.records.record import UNSETTLED, CellRow, Outcome, Trial
 from matrix_runner.scripts.cell import cell_scripts, find_error, job, stack_scripts
-from matrix_runner.work.pts.output import documents, parse_rounds
-from matrix_runner.work.pts.workload import TESTS, WRITTEN, PtsWorkload
+from matrix_runner.work.pts.output import WRITTEN, documents, parse_rounds
+from matrix_runner.work.pts.workload import TESTS, PtsWorkload
 from tests.support.engine import Bench
 from tests.support.matrices import space
 from tests.support.shell import complaints
@@ -207,47 +207,47 @@ def _found(cell: Cell, rounds: list[float], *, status: int = 0, slow: int = 1) -
     work = test_of(cell)
     names = work.job_names or (work.points[0].name,)
     output = f"note\tpurge\tblkdiscard\n{_documents(rounds, names)}\n"
-    return finding([StepResult("measure", status, output, 0.0)], slow=slow, pts=work)
+    return finding([StepResult("measure", status, output, 0.0)], work, slow)
 
 
 def test_figures_are_means_of_the_last_five_rounds() -> None:
     found = _found(cell_of("preset: snia-latency"), [900.0, 100.0, 101.0, 99.0, 100.0, 100.0])
     assert found.outcome is Outcome.MEASURED
-    assert not found.unsettled
-    assert found.figures
-    assert found.figures.write
-    assert found.figures.write.iops == pytest.approx(100.0)
-    assert found.figures.write.lat_max == pytest.approx(2e9 / 99, rel=1e-6)
-    assert set(found.figures.jobs) == set(test_of(cell_of("preset: snia-latency")).job_names)
-    assert found.notes["purge"] == "blkdiscard"
-    assert found.notes["rounds"] == "6"
-    assert found.notes["steady_state"].startswith("rounds 2 to 6; r0w100-4k: range ")
-    assert found.notes[WRITTEN] == str(9 * 4096 * 1400)
+    assert not found.result.unsettled
+    assert found.result.figures
+    assert found.result.figures.write
+    assert found.result.figures.write.iops == pytest.approx(100.0)
+    assert found.result.figures.write.lat_max == pytest.approx(2e9 / 99, rel=1e-6)
+    assert set(found.result.figures.jobs) == set(test_of(cell_of("preset: snia-latency")).job_names)
+    assert found.result.notes["purge"] == "blkdiscard"
+    assert found.result.notes["rounds"] == "6"
+    assert found.result.notes["steady_state"].startswith("rounds 2 to 6; r0w100-4k: range ")
+    assert found.result.notes[WRITTEN] == str(9 * 4096 * 1400)
 
 
 def test_without_a_steady_state_figures_do_not_count() -> None:
     found = _found(cell_of("preset: snia-latency, rounds: 5"), [900.0, 500.0, 300.0, 200.0, 100.0])
-    assert found.unsettled.startswith("no steady state in 5 rounds: r0w100-4k: range ")
-    assert found.notes["not_as_specified"] == "at most 5 rounds instead of 25"
-    trial = Trial("c", 1, Outcome.MEASURED, figures=found.figures, notes={UNSETTLED: found.unsettled})
+    assert found.result.unsettled.startswith("no steady state in 5 rounds: r0w100-4k: range ")
+    assert found.result.notes["not_as_specified"] == "at most 5 rounds instead of 25"
+    trial = Trial("c", 1, Outcome.MEASURED, figures=found.result.figures, notes={UNSETTLED: found.result.unsettled})
     assert trial.counted is None
 
 
 def test_write_saturation_needs_no_steady_state() -> None:
     found = _found(cell_of("preset: snia-wsat, runtime: 30s"), [900.0, 500.0, 300.0, 200.0, 100.0, 100.0])
-    assert not found.unsettled
-    assert found.figures
-    assert found.figures.write
-    assert found.figures.write.iops == pytest.approx(240.0)
-    assert found.notes["steady_state"] == "no steady state in 6 rounds"
-    assert found.notes["not_as_specified"] == "30 s instead of 60 s for each point"
+    assert not found.result.unsettled
+    assert found.result.figures
+    assert found.result.figures.write
+    assert found.result.figures.write.iops == pytest.approx(240.0)
+    assert found.result.notes["steady_state"] == "no steady state in 6 rounds"
+    assert found.result.notes["not_as_specified"] == "30 s instead of 60 s for each point"
 
 
 def test_write_saturation_is_steady_over_thirty_rounds_each() -> None:
     found = _found(cell_of("preset: snia-wsat"), [900.0, *[100.0] * 29, 880.0, *[100.0] * 90, *[870.0]])
-    assert not found.notes["steady_state"].startswith("rounds")
+    assert not found.result.notes["steady_state"].startswith("rounds")
     steady = [900.0, *[100.0] * 29] * 4 + [890.0]
-    assert _found(cell_of("preset: snia-wsat"), steady).notes["steady_state"].startswith("rounds 1 to 121; ")
+    assert _found(cell_of("preset: snia-wsat"), steady).result.notes["steady_state"].startswith("rounds 1 to 121; ")
 
 
 def test_all_tracked_points_must_be_steady() -> None:
@@ -257,9 +257,9 @@ def test_all_tracked_points_must_be_steady() -> None:
         json.dumps({"jobs": [_job(name, falling.get(name, [100.0] * 5)[at]) for name in work.job_names]})
         for at in range(5)
     ]
-    found = finding([StepResult("measure", 0, "\n".join(rounds), 0.0)], pts=work)
-    assert "r65w35-64k: range" in found.unsettled
-    assert "r0w100-4k" not in found.unsettled
+    found = finding([StepResult("measure", 0, "\n".join(rounds), 0.0)], work)
+    assert "r65w35-64k: range" in found.result.unsettled
+    assert "r0w100-4k" not in found.result.unsettled
 
 
 #: Stands for fio: each tracked job has a constant rate, but the one named $falling halves its rate in each round.
@@ -304,19 +304,19 @@ def _rounds_run(folder: Path, falling: str = "", missing: str = "") -> int:
 
 def test_slow_motion_is_taken_out_of_figures_and_rounds() -> None:
     found = _found(cell_of("preset: snia-wsat"), [100.0] * 6, slow=4)
-    assert found.figures
-    assert found.figures.write
-    assert found.figures.write.iops == pytest.approx(400.0)
-    assert {row.measures["iops"] for row in parse_rounds(found.files["rounds.csv"])} == {400.0}
+    assert found.result.figures
+    assert found.result.figures.write
+    assert found.result.figures.write.iops == pytest.approx(400.0)
+    assert {row.measures["iops"] for row in parse_rounds(found.result.files["rounds.csv"])} == {400.0}
 
 
 def test_a_round_that_failed_makes_the_trial_broken() -> None:
     cell = cell_of("preset: snia-wsat")
     assert _found(cell, [100.0] * 3, status=1).outcome is Outcome.BROKEN
     work = test_of(cell)
-    cut = finding([StepResult("measure", 0, '{\n  "jobs" : [\n', 0.0)], pts=work)
+    cut = finding([StepResult("measure", 0, '{\n  "jobs" : [\n', 0.0)], work)
     assert (cut.outcome, cut.reason[:32]) == (Outcome.BROKEN, "fio failed: fio's JSON is cut sh")
-    assert finding([StepResult("measure", 0, "", 0.0)], pts=work).reason.startswith("fio failed: fio printed no JSON")
+    assert finding([StepResult("measure", 0, "", 0.0)], work).reason.startswith("fio failed: fio printed no JSON")
 
 
 def test_documents_of_several_lines_are_told_apart() -> None:
@@ -328,8 +328,8 @@ def test_a_budget_counts_all_rounds_and_the_fill() -> None:
     found = _found(cell, [100.0] * 6)
     spending = Spending(Cost(1e9, 1e15))
     left = spending.left.written
-    notes = {WRITTEN: found.notes[WRITTEN]}
-    spending.add(Trial(cell.id, 1, Outcome.MEASURED, figures=found.figures, notes=notes), cell)
+    notes = {WRITTEN: found.result.notes[WRITTEN]}
+    spending.add(Trial(cell.id, 1, Outcome.MEASURED, figures=found.result.figures, notes=notes), cell)
     assert left - spending.left.written == pytest.approx(2 * 2**30 + 6 * 9 * 100 * 4096)
 
 
@@ -371,9 +371,9 @@ def test_the_tables_have_the_mixes_and_sizes_of_the_specification() -> None:
     cell = cell_of("preset: snia-iops")
     found = _found(cell, [100.0, 110.0, 100.0, 100.0, 100.0])
     row = CellRow(cell.id, cell.name, cell.axes)
-    trial = Trial(cell.id, 1, Outcome.MEASURED, figures=found.figures, notes=found.notes)
+    trial = Trial(cell.id, 1, Outcome.MEASURED, figures=found.result.figures, notes=found.result.notes)
     (report,) = pts_reports(
-        RunData("m", "qemu", False, [row], [trial], rounds={cell.id: {1: found.files["rounds.csv"]}})
+        RunData("m", "qemu", False, [row], [trial], rounds={cell.id: {1: found.result.files["rounds.csv"]}})
     )
     _, table = report.tables[0]
     assert table.columns == ("request in KiB", *(f"R/W {one}/{100 - one}" for one in (100, 95, 65, 50, 35, 5, 0)))

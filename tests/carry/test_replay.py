@@ -33,7 +33,7 @@ ON_TIME, BEHIND = ReplayReport(1000, 10, 0.05, 4.0), ReplayReport(1000, 11, 1.5,
 def found_in(line: str, slow: int = 1, status: int = 0) -> Finding:
     (cell,) = declared().space.cells()
     split = split_outputs([StepResult("measure", status, line + FIO, 1.0)], cell.work)
-    return finding(split.steps, slow=slow, replay=split.replay)
+    return finding(split.steps, cell.work, slow, split.report)
 
 
 def report(**changes: object) -> str:
@@ -41,7 +41,7 @@ def report(**changes: object) -> str:
 
 
 def test_rates_are_over_the_time_of_the_replay() -> None:
-    one = found_in(report()).figures
+    one = found_in(report()).result.figures
     assert one
     assert one.runtime == 4.0
     for side in one.sides.values():
@@ -51,11 +51,11 @@ def test_rates_are_over_the_time_of_the_replay() -> None:
 
 def test_slow_motion_is_not_in_the_figures() -> None:
     plain, slow = found_in(report()), found_in(report(), slow=4)
-    assert plain.figures
-    assert slow.figures
-    assert slow.figures.runtime == 1.0
-    assert slow.figures.total_iops == pytest.approx(4 * plain.figures.total_iops)
-    assert slow.replay == ReplayReport(1000, 10, 0.0125, 1.0)
+    assert plain.result.figures
+    assert slow.result.figures
+    assert slow.result.figures.runtime == 1.0
+    assert slow.result.figures.total_iops == pytest.approx(4 * plain.result.figures.total_iops)
+    assert slow.result.replay == ReplayReport(1000, 10, 0.0125, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_run_keeps_the_trace_once_and_the_reports_have_its_figures(bench: Benc
 
 
 def test_reports_show_saturated_replays() -> None:
-    figures = found_in(report()).figures
+    figures = found_in(report()).result.figures
     trial = Trial("c", 1, Outcome.MEASURED, figures=figures, notes={SATURATED: "20.0% (why)"})
     recorded = RunData("replays", "local", False, [CellRow("c", "raw/web", {})], [trial])
     assert [one.title for one in concerns(recorded)] == ["Saturated"]

@@ -219,8 +219,8 @@ def report(**changes: object) -> str:
 def found_in(output: str, status: int = 0, fio: str = "") -> tuple[Outcome, str, Sync | None, dict[str, str]]:
     work = cell_of(work=BUSY if fio else REBUILD).work
     split = split_outputs([StepResult("measure", status, output + fio, 1.0)], work)
-    one = finding(split.steps, slow=2, sync=split.sync, alone=not fio)
-    return one.outcome, one.reason, one.figures.rebuild if one.figures else None, dict(one.notes)
+    one = finding(split.steps, work, 2, split.report)
+    return one.outcome, one.reason, one.result.figures.rebuild if one.result.figures else None, dict(one.result.notes)
 
 
 def test_its_time_and_rate_are_the_figures() -> None:

@@ -18,11 +18,14 @@ from matrix_runner.pages.terminal import outcome, table
 from matrix_runner.records.record import Outcome, Trial
 from matrix_runner.session.finish import exit_code
 from matrix_runner.statistics.stopping import Rule
+from matrix_runner.work.fio.workload import Workload
 from tests.pages.samples import RAND, SEQ, direction, measured
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+WORK = Workload.model_validate({"rw": "write"})
+VERIFIED = Workload.model_validate({"rw": "write", "fio": {"verify": "crc32c"}})
 BLOCK = 4096
 JOB = "[trial]\nfilename={}\nsize=64k\nbs=4k\nverify=crc32c\nverify_state_save=0\nrw=write\n{}\n"
 needs_fio = pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed: apt install fio")
@@ -53,10 +56,10 @@ def damage(folder: Path, offset: int) -> None:
     ],
 )
 def test_a_wrong_read_of_fio_is_corrupt(tmp_path: Path, offset: int, options: tuple[str, ...], said: str) -> None:
-    assert finding([measure(tmp_path, "do_verify=0")]).outcome is Outcome.MEASURED
+    assert finding([measure(tmp_path, "do_verify=0")], WORK).outcome is Outcome.MEASURED
     damage(tmp_path, offset)
-    found = finding([measure(tmp_path, "verify_only=1", *options)])
-    assert (found.outcome, found.figures) == (Outcome.CORRUPT, None)
+    found = finding([measure(tmp_path, "verify_only=1", *options)], WORK)
+    assert (found.outcome, found.result.figures) == (Outcome.CORRUPT, None)
     assert said in found.reason
 
 
@@ -65,7 +68,9 @@ def test_all_wrong_blocks_are_counted(tmp_path: Path) -> None:
     measure(tmp_path, "do_verify=0")
     for block in range(3):
         damage(tmp_path, block * BLOCK + 100)
-    assert finding([measure(tmp_path, "verify_only=1", "continue_on_error=verify")]).reason.endswith("(and 2 more)")
+    assert finding([measure(tmp_path, "verify_only=1", "continue_on_error=verify")], WORK).reason.endswith(
+        "(and 2 more)"
+    )
 
 
 @needs_fio
@@ -73,18 +78,18 @@ def test_a_pattern_is_compared_too(tmp_path: Path) -> None:
     pattern = ("verify=pattern", "verify_pattern=0xdeadbeef")
     measure(tmp_path, "do_verify=0", *pattern)
     damage(tmp_path, 2 * BLOCK)
-    assert finding([measure(tmp_path, "verify_only=1", *pattern)]).outcome is Outcome.CORRUPT
+    assert finding([measure(tmp_path, "verify_only=1", *pattern)], WORK).outcome is Outcome.CORRUPT
 
 
 @needs_fio
 def test_reads_of_the_verification_are_no_figures(tmp_path: Path) -> None:
     result = measure(tmp_path)
-    found = finding([result], verifies=True)
-    assert found.figures
-    assert found.figures.write
-    assert (found.figures.read, found.figures.write.bytes) == (None, 65536)
-    assert found.verified == "64KiB read back, without difference"
-    plain = finding([result]).figures
+    found = finding([result], VERIFIED)
+    assert found.result.figures
+    assert found.result.figures.write
+    assert (found.result.figures.read, found.result.figures.write.bytes) == (None, 65536)
+    assert found.result.verified == "64KiB read back, without difference"
+    plain = finding([result], WORK).result.figures
     assert plain
     assert plain.read
 
@@ -92,13 +97,13 @@ def test_reads_of_the_verification_are_no_figures(tmp_path: Path) -> None:
 def test_an_error_of_the_kernel_is_no_wrong_data() -> None:
     """dm-integrity returns the same error number as fio's verification, instead of wrong data."""
     text = 'fio: io_u error on file /dev/dm-0: Invalid or incomplete multibyte or wide character: read offset=0\n{\n  "jobs": [{"error": 84}]\n}\n'
-    assert finding([StepResult("measure", 1, text, 0.0)]).outcome is Outcome.BROKEN
+    assert finding([StepResult("measure", 1, text, 0.0)], WORK).outcome is Outcome.BROKEN
 
 
 def test_wrong_data_is_not_hidden_by_another_failure() -> None:
     read_back = StepResult("verify", 0, "reading\tmd.chunk\t65536\t4096\n", 0.0)
     text = "crc32c: verify failed at file /dev/vda offset 0, length 4096 (requested block: offset=0)\n"
-    assert finding([read_back, StepResult("measure", 1, text, 0.0)]).outcome is Outcome.CORRUPT
+    assert finding([read_back, StepResult("measure", 1, text, 0.0)], WORK).outcome is Outcome.CORRUPT
 
 
 CORRUPT = Trial("c1", 2, Outcome.CORRUPT, "wrong data: crc32c: verify failed at file /dev/vda offset 0")

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matrix_runner.carry.trial_result import notes_of
 from matrix_runner.decide.costs import SET_UP, set_up
 from matrix_runner.decide.estimate import Pace, building_of
 from matrix_runner.layers import Crypt, Integrity, Layer, Precondition
 from matrix_runner.layers.geometry import Below, Shape
 from matrix_runner.space.load import BadMatrix
+from matrix_runner.work.result import notes_of
 from tests.support.costs import free
 from tests.support.matrices import space
 

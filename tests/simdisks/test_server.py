@@ -40,6 +40,9 @@ from matrix_runner.simdisks.server import (
     wait_for_socket,
 )
 from matrix_runner.space.load import disk_model
+from matrix_runner.work.fio.workload import Workload
+
+VERIFIED = Workload.model_validate({"rw": "write", "fio": {"verify": "crc32c"}})
 
 IDEAL = Disk(64 * 2**20, "virtio", Physics("ideal"))
 VOLUME = Disk(64 * 2**20, "virtio", disk_model("cloud-80iops").physics(1))
@@ -102,7 +105,7 @@ def test_wrong_data_is_found_by_fio_only(offset: int, length: int, outcome: Outc
     work = ("--rw=write", "--verify=crc32c", "--verify_state_save=0", "--output-format=json+")
     status, output, done = asked(IDEAL, *work, faults=wrong)
     assert (done.failed, done.written_bytes) == (0, 4 << 20)
-    assert finding([StepResult("measure", status, output, 0.0)], verifies=True).outcome is outcome
+    assert finding([StepResult("measure", status, output, 0.0)], VERIFIED).outcome is outcome
 
 
 def test_a_bad_place_that_was_written_is_good_again() -> None:

@@ -24,12 +24,16 @@ from matrix_runner.records.record import Outcome
 from matrix_runner.scripts.cell import cell_scripts, job, stack_scripts
 from matrix_runner.simdisks.clib import Report
 from matrix_runner.space.load import parse
+from matrix_runner.work.fio.workload import Workload
 from tests.pages.samples import SEQ, direction, measured
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from matrix_runner.space.space import Space
+
+
+WORK = Workload.model_validate({"rw": "trim"})
 
 
 def trims(layers: str, disks: str = "count: 4, size: 256MiB", work: str = "{rw: randtrim, runtime: 1s}") -> Space:
@@ -91,9 +95,9 @@ def test_the_depth_is_no_axis_because_fio_sends_one_trim_at_a_time() -> None:
 
 def test_trims_of_the_dry_machine_are_only_trims() -> None:
     measure, text = scripts(trims("disk"))
-    found = finding([plausible(Step("measure", measure, {"job.fio": text}))])
-    assert found.figures
-    assert list(found.figures.sides) == ["trim"]
+    found = finding([plausible(Step("measure", measure, {"job.fio": text}))], WORK)
+    assert found.result.figures
+    assert list(found.result.figures.sides) == ["trim"]
 
 
 def test_trims_are_in_the_journal_and_all_reports(tmp_path: Path) -> None:

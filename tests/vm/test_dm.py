@@ -245,7 +245,7 @@ def test_a_mapping_changed_behind_our_back_is_noticed(shared_rig: SharedRig) -> 
                 finding = (await built.measure(_cell(found, array), 1)).finding
                 assert finding.outcome is Outcome.BROKEN, (name, finding)
                 assert wanted in finding.reason
-                assert finding.figures is None
+                assert finding.result.figures is None
             await built.tear_down()
 
     _with_rig(found, shared_rig, batch)

@@ -72,7 +72,7 @@ def test_the_kernel_meets_real_errors_and_what_became_of_the_array_is_recorded(t
     assert "read error corrected" in unwell.outputs["aftermath.log"]
     assert "disk 2 stalls at 0.2 s for 0.7 s" in unwell.notes["faults"]
     assert "disk 3 " in unwell.notes["faults"]
-    stalled = unwell.finding.figures
+    stalled = unwell.finding.result.figures
     assert stalled is not None
     assert max(side.lat_max or 0.0 for side in (stalled.read, stalled.write) if side) > 0.5e9
 

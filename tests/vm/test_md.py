@@ -214,7 +214,7 @@ def test_what_was_over_before_the_end_is_no_measurement(shared_rig: SharedRig) -
         work = replace(bench.cell("small"))
         finding = (await built.measure(work, 1)).finding
         assert finding.outcome is Outcome.BROKEN
-        assert finding.figures is None
+        assert finding.result.figures is None
         assert "wanted resync" in finding.reason or "was over at once" in finding.reason
         await built.tear_down()
 
@@ -296,7 +296,7 @@ def test_what_happens_to_an_array_while_it_is_measured_is_no_figure(shared_rig: 
             built, cell = await bench.build(label), bench.cell(label)
             built._rig = MeddledMeanwhile(bench.rig, text.replace("%s", bench.rig.disks[1]))
             finding = (await built.measure(cell, 1)).finding
-            assert (finding.outcome, finding.figures) == (Outcome.BROKEN, None)
+            assert (finding.outcome, finding.result.figures) == (Outcome.BROKEN, None)
             assert finding.reason.startswith(f"not as declared: {said} (")
             built._rig = bench.rig
             await built.tear_down()

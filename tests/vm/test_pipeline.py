@@ -115,7 +115,7 @@ async def _watched(place: SharedRig) -> Measured:
 
 def test_what_happens_beside_a_trial_is_seen(shared_rig: SharedRig) -> None:
     measured = shared_rig.run(_watched(shared_rig))
-    figures = measured.finding.figures
+    figures = measured.finding.result.figures
     assert figures
     assert figures.read
     assert figures.write
@@ -161,16 +161,16 @@ async def _courses(place: SharedRig) -> dict[str, tuple[Measured, list[dict[str,
 def test_the_course_of_a_rate_is_kept(shared_rig: SharedRig) -> None:
     found = shared_rig.run(_courses(shared_rig))
     everything, rows = found["all"]
-    assert everything.finding.figures
-    assert everything.finding.figures.read
-    assert sum(int(row["bytes"]) for row in rows) == everything.finding.figures.read.bytes
+    assert everything.finding.result.figures
+    assert everything.finding.result.figures.read
+    assert sum(int(row["bytes"]) for row in rows) == everything.finding.result.figures.read.bytes
     offsets = [int(row["offset"]) for row in rows]
-    assert offsets == list(range(0, everything.finding.figures.read.bytes, offsets[1]))
+    assert offsets == list(range(0, everything.finding.result.figures.read.bytes, offsets[1]))
     assert 50 <= len(rows) <= 100
     some, rows = found["some"]
-    assert some.finding.figures
-    assert some.finding.figures.write
-    assert some.finding.figures.write.bytes == 128 * 1024 * len(rows)
+    assert some.finding.result.figures
+    assert some.finding.result.figures.write
+    assert some.finding.result.figures.write.bytes == 128 * 1024 * len(rows)
     assert {int(row["bytes"]) for row in rows} == {64 * 1024}  # after the first request at each place
     _, rows = found["time"]
     assert all(float(row["read_bw"]) > 0 or float(row["write_bw"]) > 0 for row in rows)
@@ -199,7 +199,7 @@ async def _steady(scratch: Path) -> dict[str, Measured]:
 @pytest.mark.exhaustive
 def test_work_ends_once_it_is_steady_and_says_so_if_it_never_is(tmp_path: Path) -> None:
     found = asyncio.run(_steady(tmp_path))
-    figures = {name: one.finding.figures for name, one in found.items()}
+    figures = {name: one.finding.result.figures for name, one in found.items()}
     assert json.loads(found["any"].outputs["fio.json"])["jobs"][0]["steadystate"]["attained"] == 1
     assert "unsettled" not in found["any"].notes
     assert found["none"].notes["unsettled"].startswith("iops:0.000001% over 2 s not reached: ")
@@ -231,7 +231,7 @@ async def _sabotaged(place: SharedRig, found: Space, sabotage: dict[str, str]) -
         for name, text in sabotage.items():
             built._rig = Meddled(rig, text)
             finding = (await built.measure(cell, 1)).finding
-            assert finding.figures is None
+            assert finding.result.figures is None
             assert finding.outcome is Outcome.BROKEN
             reasons[name] = finding.reason
         built._rig = rig

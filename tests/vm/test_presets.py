@@ -65,11 +65,11 @@ def test_every_program_moves_what_it_should(tmp_path: Path) -> None:
         "fs/bonnie/phase=read": (2, 0),
     }, moved
     # What was read again was found in memory.
-    again = measured["fs/iozone/phase=reread"].finding.figures
+    again = measured["fs/iozone/phase=reread"].finding.result.figures
     assert again
     assert again.read
     assert again.read.bytes == 32 * MIB
-    seeks = measured["fs/seeks"].finding.figures
+    seeks = measured["fs/seeks"].finding.result.figures
     assert seeks
     assert seeks.read
     assert seeks.write

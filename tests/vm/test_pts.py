@@ -14,8 +14,7 @@ from matrix_runner.machines.qemu import Qemu
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import UNSETTLED, Outcome
 from matrix_runner.space.select import select
-from matrix_runner.work.pts.output import parse_rounds
-from matrix_runner.work.pts.workload import WRITTEN
+from matrix_runner.work.pts.output import WRITTEN, parse_rounds
 from tests.support.engine import Shelf
 from tests.support.execution import executor
 from tests.support.matrices import space

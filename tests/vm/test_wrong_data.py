@@ -57,8 +57,8 @@ def test_wrong_data_of_a_disk_is_corrupt_if_no_layer_mends_it(tmp_path: Path) ->
         "checked": Outcome.MEASURED,
     }
     assert "verify failed at file" in found["stripe"].reason or "bad magic header" in found["stripe"].reason
-    assert found["stripe"].figures is None
-    checked = found["checked"].figures
+    assert found["stripe"].result.figures is None
+    checked = found["checked"].result.figures
     assert checked
     assert list(checked.sides) == ["write"]
 
@@ -67,7 +67,7 @@ def test_wrong_data_of_a_disk_is_corrupt_if_no_layer_mends_it(tmp_path: Path) ->
 def test_trims_are_measured(tmp_path: Path, bus: str) -> None:
     (one,) = asyncio.run(_measured(TRIMS.replace("BUS", bus), tmp_path)).values()
     assert one.finding.outcome is Outcome.MEASURED, one.finding.reason
-    assert one.finding.figures
-    assert list(one.finding.figures.sides) == ["trim"]
-    assert one.finding.figures.trim
-    assert one.finding.figures.trim.bytes > 2**26
+    assert one.finding.result.figures
+    assert list(one.finding.result.figures.sides) == ["trim"]
+    assert one.finding.result.figures.trim
+    assert one.finding.result.figures.trim.bytes > 2**26

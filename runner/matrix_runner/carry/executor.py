@@ -192,7 +192,7 @@ class Executor:
         overload = measured.notes.get(HOST_LIMITED, "")
         if overload:
             self._turns.host_limited(turn)
-        elif measured.finding.figures is not None:
+        elif measured.finding.result.figures is not None:
             self._turns.kept_up(turn)
         if not overload or not turn.beside:
             return True
@@ -221,7 +221,7 @@ def _trial_of(
         started=measured.started,
         seconds=measured.seconds,
         attempts=attempt,
-        figures=found.figures,
+        figures=found.result.figures,
         readings=found.readings,
         notes={**measured.notes, **notes},
         folder=folder,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.base.process import run_to_end
 from matrix_runner.carry.disk_samples import sample_disks
-from matrix_runner.carry.trial_result import Finding, TrialOutput, evidence, finding, notes_of, split_outputs
+from matrix_runner.carry.trial_result import Finding, TrialOutput, evidence, finding, split_outputs
 from matrix_runner.decide import costs
 from matrix_runner.machines.base import Machine, Rig, RigLost, Step, StepResult
 from matrix_runner.records.counters import (
@@ -39,9 +39,7 @@ from matrix_runner.simdisks.server import overload_of
 from matrix_runner.work.fio.output import mark_synthetic
 from matrix_runner.work.fio.workload import NO_MODEL_OF_TRIMS
 from matrix_runner.work.metrics import DECIMALS
-from matrix_runner.work.pts.workload import PtsWorkload
-from matrix_runner.work.replay.workload import ReplayWorkload
-from matrix_runner.work.sync.workload import SyncWorkload
+from matrix_runner.work.result import notes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -169,15 +167,15 @@ class StackOnRig:
         if faults and output.steps[-1].name == "measure":
             aftermath = (await _run_step(self._rig, "aftermath", self._scripts.aftermath)).output
         done = service.since(sum(one.seconds for one in output.steps if one.name != "measure"))
-        found = self._find(output, work, done, alone=not work.has_fio_job)
-        # fio's run time lacks that of the verification.
-        timed = None if work.verifies or isinstance(work, PtsWorkload) else found.figures
+        found = self._find(output, work, done)
+        result = found.result
+        timed = result.figures if work.has_whole_runtime else None
         beside = observe_use(output.before, output.after, found.readings, timed, work, slow)
         strain = self._matrix.machine.strain
         overload = host_limited(done, work, strain, beside) if done else busy_host(timed, work, strain, beside)
-        if found.replay:
-            kept_up = kept_pace(done, strain, found.replay.seconds)
-            overload = {**overload, **late_replay(found.replay, work.runtime or 0.0, overload, kept_up=kept_up)}
+        if result.replay:
+            kept_up = kept_pace(done, strain, result.replay.seconds)
+            overload = {**overload, **late_replay(result.replay, work.runtime or 0.0, overload, kept_up=kept_up)}
         return Measured(
             finding=found,
             started=started.isoformat(timespec="milliseconds"),
@@ -188,32 +186,23 @@ class StackOnRig:
                 **notes_of(aftermath),
                 **overload,
                 **output.notes,
-                **found.notes,
-                **({UNSETTLED: found.unsettled} if found.unsettled else {}),
-                **({"verified": found.verified} if found.verified else {}),
-                **self._bottleneck(beside, found.figures, work, done, overload.get(HOST_LIMITED, "")),
+                **result.notes,
+                **({UNSETTLED: result.unsettled} if result.unsettled else {}),
+                **({"verified": result.verified} if result.verified else {}),
+                **self._bottleneck(beside, result.figures, work, done, overload.get(HOST_LIMITED, "")),
             },
             scripts=files_of(self._scripts, scripts),
             outputs={
                 **_outputs(output.steps, fio_job, self.set_up_log, aftermath),
                 **output.files,
-                **{name: mark_synthetic(text) if self._invented else text for name, text in found.files.items()},
+                **{name: mark_synthetic(text) if self._invented else text for name, text in result.files.items()},
                 **service.files(),
                 **(beside.files() if beside else {}),
             },
         )
 
-    def _find(self, output: TrialOutput, work: Workload, done: Sequence[Report], *, alone: bool) -> Finding:
-        found = finding(
-            output.steps,
-            work.phases,
-            self._stack.slow,
-            output.sync if isinstance(work, SyncWorkload) else None,
-            alone=alone,
-            verifies=work.verifies,
-            replay=output.replay if isinstance(work, ReplayWorkload) else None,
-            pts=work if isinstance(work, PtsWorkload) else None,
-        )
+    def _find(self, output: TrialOutput, work: Workload, done: Sequence[Report]) -> Finding:
+        found = finding(output.steps, work, self._stack.slow, output.report)
         ages = all(disk.physics and disk.physics.ages for disk in self._disks)
         if work.trims and done and not ages:  # a matrix for physical disks, on simulated ones
             return Finding(Outcome.BROKEN, NO_MODEL_OF_TRIMS, readings=found.readings)

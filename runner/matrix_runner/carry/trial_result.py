@@ -10,36 +10,25 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from matrix_runner.base.quantities import format_size
 from matrix_runner.base.text import lines_of
 from matrix_runner.machines.base import StepResult
 from matrix_runner.records.counters import NODE, CounterSnapshot, split_counters
 from matrix_runner.records.record import Outcome, Reading
 from matrix_runner.work.fio.output import (
-    Figures,
     FioFailed,
-    figures_of,
-    find_json,
-    jobs_of,
     mark_synthetic,
-    missed_steady_states,
     table_by_position,
     table_by_sample,
     table_by_time,
 )
-from matrix_runner.work.pts.output import ROUNDS, pts_result
-from matrix_runner.work.replay.output import NotReported as NoReplay
-from matrix_runner.work.replay.output import ReplayReport, parse_replay, split_replay, with_replay
-from matrix_runner.work.sync.output import NotReported, parse_sync, split_sync, with_sync
+from matrix_runner.work.result import NotReported, Result, split_report
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from matrix_runner.work.fio.workload import Workload
-    from matrix_runner.work.pts.workload import PtsWorkload
 
 _PREFIX = "matrix: "
 #: Lines that only refer to help or logs.
@@ -114,13 +103,8 @@ _WHAT = {"set-up": "set-up failed", "tune": "tuning failed", "verify": "read-bac
 class Finding:
     outcome: Outcome
     reason: str = ""
-    figures: Figures | None = None
-    unsettled: str = ""  # the steady state that was not reached; else empty
-    verified: str = ""  # how much fio read back
     readings: tuple[Reading, ...] = ()
-    notes: Mapping[str, str] = field(default_factory=dict)  # of a sync, or a test of SNIA
-    files: Mapping[str, str] = field(default_factory=dict)  # of the trial
-    replay: ReplayReport | None = None
+    result: Result = field(default_factory=Result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +114,7 @@ class TrialOutput:
     after: CounterSnapshot | None
     files: Mapping[str, str]  # files of the trial with details of the measurement
     notes: Mapping[str, str]
-    sync: str = ""  # the report of a rebuild or another sync, as JSON
-    replay: str = ""  # the report of a replay, as JSON
+    report: str = ""  # that of the script, as JSON
 
 
 def split_outputs(
@@ -139,13 +122,12 @@ def split_outputs(
 ) -> TrialOutput:
     """Split the output of the steps; `invented`: the dry machine made it."""
     steps, files, notes, before, after = list[StepResult](), dict[str, str](), dict[str, str](), None, None
-    sync = replay = ""
+    report = ""
     for result in results:
         if result.name == "measure":
             output, before, after = split_counters(result.output)
-            output, sync = split_sync(output)
-            output, replay = split_replay(output)
-            files |= {"sync.json": f"{sync}\n"} if sync else {}
+            output, report = split_report(output, work.kind)
+            files |= {work.report_file: f"{report}\n"} if report and work.report_file else {}
             other_readings, output = split_other_settings(output)
             # The measurement reads more settings, which belong to the read-back.
             steps = [replace(one, output=one.output + other_readings) if one.name == "verify" else one for one in steps]
@@ -159,7 +141,7 @@ def split_outputs(
                 files |= {"profile.csv": _profile(result.output, work, slow, invented=invented)}
         else:
             steps.append(result)
-    return TrialOutput(tuple(steps), before, after, files, notes, sync, replay)
+    return TrialOutput(tuple(steps), before, after, files, notes, report)
 
 
 def _profile(table_text: str, work: Workload, slow: int, *, invented: bool) -> str:
@@ -206,15 +188,6 @@ def _split_settings(before: str) -> tuple[str, str]:
     return "".join(readings), "".join(rest)
 
 
-def notes_of(output: str) -> dict[str, str]:
-    notes: dict[str, str] = {}
-    for line in lines_of(output):
-        if line.startswith("note\t") and line.count("\t") >= 2:
-            _, name, text = line.split("\t", 2)
-            notes[name] = f"{notes[name]}; {text}" if name in notes else text
-    return notes
-
-
 def mismatch(readings: Sequence[Reading]) -> str:
     wrong = list(dict.fromkeys(one for one in readings if one.wanted is not None and one.wanted != one.got))
     if not wrong:
@@ -251,67 +224,27 @@ def wrong_data(output: str) -> str:
     return f"wrong data: {first[:300]}{more}"
 
 
-def _without_verification(figures: Figures) -> tuple[Figures, str]:
-    """Leave out the reads of the verification, which come after the writes or between them; and what they were."""
-    if figures.write is None or figures.read is None:
-        return figures, ""
-    return replace(figures, read=None), f"{format_size(figures.read.bytes)} read back, without difference"
-
-
-def finding(
-    results: Sequence[StepResult],
-    phases: Mapping[str, int] = MappingProxyType({}),
-    slow: int = 1,
-    sync: str | None = None,
-    *,
-    alone: bool = False,
-    verifies: bool = False,
-    replay: str | None = None,
-    pts: PtsWorkload | None = None,
-) -> Finding:
-    """Return the outcome. `sync`: the report of a sync; None: the workload has no sync. `alone`: without fio.
-
-    `replay`: the report of a replay; None: the workload replays no trace.
-    """
+def finding(results: Sequence[StepResult], work: Workload, slow: int = 1, report: str = "") -> Finding:
+    """Return the outcome. `report`: that of the script, for work that fio does not measure alone."""
     readings = next((readings_of(result.output) for result in results if result.name == "verify"), ())
     broken = partial(Finding, Outcome.BROKEN, readings=readings)
     last = results[-1]
     if failed_before := _failed_before(last, readings):
         return failed_before
-    if pts:
-        return _of_test(last, pts, slow, readings)
-    if sync is not None and last.status != 0 and (not sync or alone):
+    if work.script_failed(last.status, report):
         return broken(evidence(_beside_json(last.output)))
-    jobs: list[dict[str, Any]] = []
-    figures: Figures | None = None
+    why, result = "", Result()
     try:
-        if not alone:
-            jobs = jobs_of(find_json(last.output), last.output)
-            figures = figures_of(jobs, last.output, phases)
+        result = work.read_output(last.output, report, slow)
     except FioFailed as failed:
         return broken(_fio_failed(failed, last))
+    except NotReported as strange:
+        why = strange.brief
     if last.status != 0:
         message = evidence(_beside_json(last.output))
         exit_status = "" if message.startswith("not as declared") else f"fio failed: exit status {last.status}: "
-        return broken(f"{exit_status}{message}")
-    verified = ""
-    if verifies and figures:
-        figures, verified = _without_verification(figures)
-    try:
-        report = None if sync is None else parse_sync(sync)
-        replayed = None if replay is None else parse_replay(replay)
-    except (NotReported, NoReplay) as strange:
-        return broken(strange.brief)
-    figures = with_sync(figures, report) if report else with_replay(figures, replayed)
-    return Finding(
-        Outcome.MEASURED,
-        figures=figures and figures.in_real_units(slow),
-        unsettled=missed_steady_states(jobs),
-        verified=verified,
-        readings=readings,
-        notes=report.notes if report else {},
-        replay=replayed and replayed.in_real_units(slow),
-    )
+        why = f"{exit_status}{message}"
+    return broken(why) if why else Finding(Outcome.MEASURED, readings=readings, result=result)
 
 
 def _failed_before(last: StepResult, readings: tuple[Reading, ...]) -> Finding | None:
@@ -323,21 +256,3 @@ def _failed_before(last: StepResult, readings: tuple[Reading, ...]) -> Finding |
     if last.name != "measure":
         return Finding(Outcome.BROKEN, f"{_WHAT[last.name]}: {evidence(last.output)}", readings=readings)
     return None
-
-
-def _of_test(measured: StepResult, work: PtsWorkload, slow: int, readings: tuple[Reading, ...]) -> Finding:
-    """Return the outcome of a test of SNIA, from the documents of its rounds."""
-    if measured.status != 0:
-        return Finding(Outcome.BROKEN, evidence(_beside_json(measured.output)), readings=readings)
-    try:
-        tested = pts_result(measured.output, work, slow)
-    except FioFailed as failed:
-        return Finding(Outcome.BROKEN, _fio_failed(failed, measured), readings=readings)
-    return Finding(
-        Outcome.MEASURED,
-        figures=tested.figures.in_real_units(slow),
-        unsettled=tested.unsettled,
-        readings=readings,
-        notes={**notes_of(measured.output), **tested.notes},
-        files={ROUNDS: tested.table},
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import ceil, floor
@@ -18,8 +19,10 @@ from matrix_runner.work import slow as slow_motion
 from matrix_runner.work.fio import rules as fio_rules
 from matrix_runner.work.fio.bounds import JobBound, Values, bound_of
 from matrix_runner.work.fio.options import DEFAULT_SIZE, SYNCHRONOUS, FileSet, OpenValue, Steady, refused
+from matrix_runner.work.fio.output import figures_of, find_json, jobs_of, missed_steady_states
 from matrix_runner.work.fio.values import MIXED, TRIMS, Option, option_name, option_text
 from matrix_runner.work.metrics import FLUSH, sides_of_kind
+from matrix_runner.work.result import Result
 
 if TYPE_CHECKING:
     from matrix_runner.layers.geometry import Below
@@ -371,6 +374,34 @@ class Workload(Model):
     def script_files(self, span: int, slow: int) -> Mapping[str, str]:  # noqa: ARG002
         """Return the files beside the scripts."""
         return {}
+
+    @property
+    def has_whole_runtime(self) -> bool:
+        """Return whether the run time in its figures is that of the whole measurement."""
+        return not self.verifies
+
+    @property
+    def report_file(self) -> str:
+        """Return the file of a trial that keeps the report of its script; empty: none."""
+        return ""
+
+    def script_failed(self, status: int, report: str) -> bool:  # noqa: ARG002
+        """Return whether the script itself failed, rather than fio."""
+        return False
+
+    def read_output(self, output: str, report: str, slow: int) -> Result:  # noqa: ARG002
+        """Return the result of a trial from the output of its script and its report. Raise FioFailed or NotReported."""
+        read = self.read_fio(output)
+        return replace(read, figures=read.figures and read.figures.in_real_units(slow))
+
+    def read_fio(self, output: str) -> Result:
+        """Return what fio measured in slow motion, without the reads of a verification."""
+        jobs = jobs_of(find_json(output), output)
+        figures, verified = figures_of(jobs, output, self.phases), ""
+        if self.verifies and figures.write and figures.read:  # they come after the writes or between them
+            verified = f"{format_size(figures.read.bytes)} read back, without difference"
+            figures = replace(figures, read=None)
+        return Result(figures, missed_steady_states(jobs), verified)
 
     def slowed(self, slow: int) -> Workload:
         """Return the workload in slow motion of the disks. Raise ValueError if fio cannot express it."""

@@ -14,23 +14,16 @@ from matrix_runner.base.text import lines_of
 from matrix_runner.statistics.steady import WINDOW, Window, last_window
 from matrix_runner.work.fio.output import Figures, FioFailed, csv_text, figures_of, jobs_of
 from matrix_runner.work.metrics import PERCENTILES
-from matrix_runner.work.pts.workload import WRITTEN
+from matrix_runner.work.result import Result
 
 if TYPE_CHECKING:
     from matrix_runner.work.pts.workload import Figure, PtsWorkload
 
 ROUNDS = "rounds.csv"
+WRITTEN = "written_in_rounds"  # the note with the bytes of all rounds
 #: Columns of the table after round, job and whether the round is one of the last five.
 MEASURES = ("iops", "bw", "lat_mean", "lat_max")
 COLUMNS = ("round", "job", "in_window", *MEASURES)
-
-
-@dataclass(frozen=True, slots=True)
-class PtsResult:
-    figures: Figures  # those of the last five rounds; by themselves, those of the first tracked point
-    unsettled: str
-    notes: Mapping[str, str]
-    table: str
 
 
 def documents(output: str) -> Iterator[Any]:
@@ -58,8 +51,11 @@ def _parsed(text: str) -> Any:
         raise FioFailed(f"fio's JSON is damaged: {problem}", evidence=text[-2000:]) from problem
 
 
-def pts_result(output: str, work: PtsWorkload, slow: int = 1) -> PtsResult:
-    """Return the result of a test. Raise FioFailed without figures; `slow`: the factor of its times."""
+def pts_result(output: str, work: PtsWorkload, slow: int = 1) -> Result:
+    """Return the result of a test: the figures are those of the last five rounds, and of its first tracked point.
+
+    Raise FioFailed without figures. `slow`: the factor of its times.
+    """
     rounds = [figures_of(jobs_of(one, output), output) for one in documents(output)]
     if not rounds:
         raise FioFailed("fio printed no JSON", evidence=output[-2000:])
@@ -71,11 +67,12 @@ def pts_result(output: str, work: PtsWorkload, slow: int = 1) -> PtsResult:
     jobs = {name: _mean([one[name] for one in last]) for name in last[-1] if all(name in one for one in last)}
     main = replace(jobs[work.tracked[0]], jobs=jobs if len(jobs) > 1 else {})
     steady = {name: _window([one[name] for one in by_job], work) for name in work.tracked}
-    return PtsResult(
-        main,
+    table = _table([{name: one.in_real_units(slow) for name, one in each.items()} for each in by_job])
+    return Result(
+        main.in_real_units(slow),
         _unsettled(steady, work, len(rounds)),
-        _notes(steady, work, by_job),
-        _table([{name: one.in_real_units(slow) for name, one in each.items()} for each in by_job]),
+        notes=_notes(steady, work, by_job),
+        files={ROUNDS: table},
     )
 
 

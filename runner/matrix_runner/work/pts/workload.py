@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, ClassVar, Literal
 
@@ -16,9 +16,10 @@ from matrix_runner.statistics.steady import WINDOW
 from matrix_runner.work.fio.values import Option, option_text
 from matrix_runner.work.jobs.file import Section
 from matrix_runner.work.jobs.workload import JobWorkload, bounds_of
+from matrix_runner.work.pts.output import WRITTEN, pts_result
+from matrix_runner.work.result import Result, notes_of
 
 KIB = 1024
-WRITTEN = "written_in_rounds"  # the note with the bytes of all rounds
 NO_AGEING = "the model of the disk has no `ageing:`; use `model: ageing-ssd`, add `ageing:`, or remove `model:`"
 RUNTIME = 60.0  # seconds of a point in a round
 FILL = 2  # times that the device is written before the rounds
@@ -160,6 +161,17 @@ class PtsWorkload(JobWorkload):
             "active": self.active,
             "most_written": self.test.capacities * span,
         }
+
+    @property
+    def has_whole_runtime(self) -> bool:
+        return False  # its figures are those of the last rounds
+
+    def script_failed(self, status: int, report: str) -> bool:  # noqa: ARG002
+        return status != 0
+
+    def read_output(self, output: str, report: str, slow: int) -> Result:  # noqa: ARG002
+        tested = pts_result(output, self, slow)
+        return replace(tested, notes={**notes_of(output), **tested.notes})
 
     @property
     def points(self) -> tuple[Point, ...]:

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
-from matrix_runner.base.errors import HarnessBroken
-from matrix_runner.base.text import lines_of
+from matrix_runner.work.result import NotReported, parse_report
 
 if TYPE_CHECKING:
     from matrix_runner.work.fio.output import Direction, Figures
 
-_WORD = "replay\t"
 _MOST = 1e9
 #: A request is late if it begins this much after its time in the trace, in seconds.
 LATE = 0.01
 #: A replay fell behind if a larger share of its requests is late.
 MOST_LATE = 0.01
-
-
-class NotReported(HarnessBroken):
-    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,23 +36,10 @@ class ReplayReport:
         return f"{share}, at most {self.worst * 1000:,.0f} ms"
 
 
-def split_replay(output: str) -> tuple[str, str]:
-    """Split the output of a script into the rest, and the JSON of the line; empty without such a line."""
-    lines = lines_of(output, keepends=True)
-    found = [line for line in lines if line.startswith(_WORD)]
-    rest = "".join(line for line in lines if not line.startswith(_WORD)) if found else output
-    return rest, found[-1].removeprefix(_WORD).strip() if found else ""
-
-
 def parse_replay(text: str) -> ReplayReport:
     """Raise NotReported for a text that the script does not print."""
-    try:
-        found = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        raise NotReported(f"the report of the replay is no JSON: {text:.60}") from None
     names = ("requests", "late", "worst", "seconds")
-    if not isinstance(found, dict) or not all(_is_number(found.get(name)) for name in names):
-        raise NotReported(f"the report of the replay is not as a script writes it: {text:.60}")
+    found = parse_report(text, "replay", names, _MOST)
     requests, late, worst, seconds = (found[name] for name in names)
     if requests < 1 or late > requests or seconds <= 0:
         raise NotReported(f"the replay began {requests:g} requests in {seconds:g} s")
@@ -78,7 +56,3 @@ def with_replay(figures: Figures | None, report: ReplayReport | None) -> Figures
 
     sides: dict[str, Any] = {name: corrected(side) for name, side in figures.all_sides.items()}
     return replace(figures, **sides, runtime=report.seconds)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value) and 0 <= value <= _MOST

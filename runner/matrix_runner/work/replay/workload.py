@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
@@ -12,8 +13,12 @@ from matrix_runner.base.model import ChangeSchema, Model
 from matrix_runner.base.quantities import format_size, resolve_share
 from matrix_runner.layers import Problem
 from matrix_runner.work.fio.workload import Workload
+from matrix_runner.work.replay.output import parse_replay, with_replay
 from matrix_runner.work.replay.requests import FILE, trace_text
 from matrix_runner.work.replay.trace import READ, WRITE, Trace
+
+if TYPE_CHECKING:
+    from matrix_runner.work.result import Result
 
 #: Of one replay: fio and its logs keep all of them in the memory of the rig.
 MOST_REQUESTS = 250_000
@@ -106,6 +111,12 @@ class ReplayWorkload(Workload):
 
     def script_files(self, span: int, slow: int) -> Mapping[str, str]:
         return {FILE: trace_text(self, span, slow)}
+
+    def read_output(self, output: str, report: str, slow: int) -> Result:
+        read = self.read_fio(output)
+        found = parse_replay(report)
+        figures = with_replay(read.figures, found)
+        return replace(read, figures=figures and figures.in_real_units(slow), replay=found.in_real_units(slow))
 
     @property
     def lead(self) -> float:

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
-import orjson
-
-from matrix_runner.base.errors import HarnessBroken
-from matrix_runner.base.text import lines_of
 from matrix_runner.work.fio.output import Figures, Sync
+from matrix_runner.work.result import NotReported, parse_report
 
-_WORD = "sync\t"
 _MOST = 1e18
 _AT_LIMIT = 0.95  # of sync_speed_max: from here on, it is the limit
 MISMATCHES = "mismatch_cnt"  # the note with the kernel's count of a check
-
-
-class NotReported(HarnessBroken):
-    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,24 +32,10 @@ class SyncReport:
         return counted
 
 
-def split_sync(output: str) -> tuple[str, str]:
-    """Split the output of a script into the rest, and the JSON of the line; empty without such a line."""
-    lines = lines_of(output, keepends=True)
-    found = [line for line in lines if line.startswith(_WORD)]
-    if not found:
-        return output, ""
-    return "".join(line for line in lines if not line.startswith(_WORD)), found[-1].removeprefix(_WORD).strip()
-
-
 def parse_sync(text: str) -> SyncReport:
     """Raise NotReported for a text that the script does not print."""
-    try:
-        found = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        raise NotReported(f"the report of the sync is no JSON: {text:.60}") from None
     names = ("began", "ended", "bytes", "mismatch_cnt", "sync_speed_max")
-    if not isinstance(found, dict) or not all(_is_number(found.get(name)) for name in names):
-        raise NotReported(f"the report of the sync is not as a script writes it: {text:.60}")
+    found = parse_report(text, "sync", names, _MOST)
     seconds = float(found["ended"] - found["began"])
     if seconds <= 0 or found["bytes"] <= 0:
         raise NotReported(f"the sync took {seconds:g} s for {found['bytes']:g} bytes")
@@ -71,7 +48,3 @@ def with_sync(figures: Figures | None, report: SyncReport) -> Figures:
     if figures is None:
         return Figures(None, None, report.seconds, 0.0, 0.0, 0, rebuild=report.figures)
     return replace(figures, rebuild=report.figures)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value) and 0 <= value <= _MOST

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
@@ -11,6 +12,8 @@ from matrix_runner.base.model import Model
 from matrix_runner.layers import Layer, Problem
 from matrix_runner.layers.redundancy import Action, SyncTarget, sync_target, why_not
 from matrix_runner.work.fio.workload import Workload
+from matrix_runner.work.result import Result
+from matrix_runner.work.sync.output import parse_sync, with_sync
 
 if TYPE_CHECKING:
     from matrix_runner.layers.geometry import Below
@@ -145,6 +148,18 @@ class SyncWorkload(Workload):
 
     def script_values(self, span: int, slow: int) -> Mapping[str, object]:  # noqa: ARG002
         return {"action": self.sync_action, "alone": self.alone, "patience": round(self.patience * slow)}
+
+    @property
+    def report_file(self) -> str:
+        return "sync.json"
+
+    def script_failed(self, status: int, report: str) -> bool:
+        return status != 0 and (not report or self.alone)
+
+    def read_output(self, output: str, report: str, slow: int) -> Result:
+        read = Result() if self.alone else self.read_fio(output)
+        found = parse_sync(report)
+        return replace(read, figures=with_sync(read.figures, found).in_real_units(slow), notes=found.notes)
 
     def for_fio(self) -> Workload:
         # It runs longer than the sync, which ends it.

@@ -80,7 +80,7 @@ async def compare(space: Space, rounds: int, folder: Path) -> list[tuple[float, 
                 began = time.perf_counter()
                 left = deque(cells)
                 while left:
-                    await execution.trial(built, left, round_number)
+                    await execution.executor.trial(built, left, round_number)
                 pairs.append((time.perf_counter() - began, by_hand))
                 require_difference("number of records", between - before, len(list(journal.trials())) - between)
                 print(f"round {round_number}: {pairs[-1][0]:.1f} s / {by_hand:.1f} s", flush=True)

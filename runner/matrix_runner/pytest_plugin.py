@@ -221,7 +221,7 @@ class _Failure:
 def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> RunFolder:
     import asyncio
 
-    from matrix_runner.carry.executor import Executor
+    from matrix_runner.carry.executor import LocalRun
     from matrix_runner.carry.recorder import RunContext
     from matrix_runner.decide.plan import Plan
     from matrix_runner.decide.scheduler import Scheduler
@@ -252,5 +252,5 @@ def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> R
             folder = folder.update_manifest(slow=slow)
             plan = order.selected.in_slow_motion(slow).plan
         context = RunContext(here, journal, folder, folder.path, lambda _: None, boot_id())
-        asyncio.run(Executor(Scheduler(plan), context).run())
+        asyncio.run(LocalRun(Scheduler(plan), context).run())
     return folder.update_manifest(finished=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from matrix_runner.carry.executor import Executor
+    from matrix_runner.carry.executor import LocalRun
 
 MATRIX = """\
 name: steered
@@ -34,7 +34,7 @@ guidelines:
 CLEAR = MATRIX.replace("within: 2%", "within: 60%")
 
 
-def run(bench: Bench, budget: Cost | None = None) -> Executor:
+def run(bench: Bench, budget: Cost | None = None) -> LocalRun:
     plan, clock = bench.plan, Clock()
     cells = [CellRow(cell.id, cell.name, cell.axes) for cell in plan.selection.cells()]
     steering = Steering(plan.selection.space.matrix.guidelines, cells, plan.repeat.min)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from matrix_runner.carry.executor import ONE, Executor
+from matrix_runner.carry.executor import ONE, LocalRun
 from matrix_runner.decide.budget import Cost, Spending
 from matrix_runner.decide.concurrency import Level
 from matrix_runner.machines.dry import Dry
@@ -22,7 +22,7 @@ repeat: {min: 2, max: 9, until: 0.0001%}
 FOREVER = float("inf")
 
 
-def spend(bench: Bench, seconds: float = FOREVER, written: float = FOREVER, level: Level = ONE) -> Executor:
+def spend(bench: Bench, seconds: float = FOREVER, written: float = FOREVER, level: Level = ONE) -> LocalRun:
     clock = Clock()
     spending = Spending(Cost(seconds, written), clock=clock)
     execution = executor(

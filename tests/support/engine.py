@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from matrix_runner.carry.events import Event, Listener
-from matrix_runner.carry.executor import ONE, Executor
+from matrix_runner.carry.executor import ONE, LocalRun
 from matrix_runner.decide.concurrency import Level
 from matrix_runner.decide.plan import Plan
 from matrix_runner.machines.base import RigLost, Step, StepResult
@@ -61,7 +61,7 @@ class Bench:
         self.machine = machine or Recorded(answer)
         asyncio.run(self.execution(self.events.append, boot_id, level).run())
 
-    def execution(self, listen: Listener, boot_id: str = "one", level: Level = ONE) -> Executor:
+    def execution(self, listen: Listener, boot_id: str = "one", level: Level = ONE) -> LocalRun:
         return executor(
             self.plan, self.machine, self.journal, self.shelf, self.folder, listen, boot_id=boot_id, level=level
         )

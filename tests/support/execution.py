@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from matrix_runner.carry.executor import ONE, Executor
+from matrix_runner.carry.executor import ONE, LocalRun
 from matrix_runner.carry.recorder import RunContext
 from matrix_runner.decide.scheduler import Scheduler
 
@@ -37,6 +37,6 @@ def executor(
     spending: Spending | None = None,
     steering: Steering | None = None,
     lent: Mapping[str, LeasedDisk] | None = None,
-) -> Executor:
+) -> LocalRun:
     context = RunContext(machine, journal, shelf, scratch, listen, boot_id, own_templates, leased=lent or {})
-    return Executor(Scheduler(plan, spending=spending, steering=steering), context, level)
+    return LocalRun(Scheduler(plan, spending=spending, steering=steering), context, level)

@@ -39,14 +39,13 @@ from matrix_runner.carry.events import (
     RigUp,
     RigWasLost,
     TimeLeft,
-    TrialHostLimited,
     TrialStarted,
     Waiting,
 )
 from matrix_runner.carry.flight import Flight, Flights
 from matrix_runner.carry.inbox import Inbox
 from matrix_runner.carry.members import Members
-from matrix_runner.carry.recorder import Recorder, RunContext, now
+from matrix_runner.carry.recorder import RunContext, RunRecorder, now
 from matrix_runner.decide.forecast import Forecast
 from matrix_runner.decide.placement import OpenRound, RepeatsAlone, Work
 from matrix_runner.decide.scheduler import TRIES
@@ -108,8 +107,8 @@ class Coordinator:
         self._forecast = Forecast(clock)
         self._pools = dict(context.pools)
         self._members = Members(cluster, order, notice, clock, tags)
-        self._recorder = Recorder(scheduler, context)
-        self._rounds = scheduler.rounds()
+        self._recorder = RunRecorder(scheduler, context)
+        self._rounds = self._recorder.rounds()
         self._opened = 0
         self._open: list[OpenRound] = []
         self._flights = Flights()
@@ -119,7 +118,6 @@ class Coordinator:
         self._members_changed = True
         self._starved = set[str]()  # addresses of workers for which there was no work
         self._repeats = RepeatsAlone()
-        self._reasons_alone: dict[tuple[str, int], str] = {}  # trials to repeat alone, with the reason
         self._deaths = Counter[tuple[str, int]]()
         self._fruitless = Counter[str]()  # batches of a worker, by address, since its last trial began
         self._crashed: dict[str, list[tuple[str, int, str]]] = {}  # trials under way when a host was lost
@@ -258,13 +256,10 @@ class Coordinator:
             self._forecast.close_rounds(one.number for one in self._open)
         if self._opened >= self.scheduler.plan.repeat.min and self._open:
             return None
-        for number in self._rounds:
+        for number, batches in self._rounds:
             self._opened = number
             opened = OpenRound(number, bound=not self._context.machine.synthetic)
-            cells = (cell for batch in self.scheduler.plan.batches(number) for cell in batch.cells)
-            self._recorder.conclude(cells, number)
-            self._recorder.announce_round(number)
-            for batch, wanted in self.scheduler.batches(number):
+            for batch, wanted in batches:
                 several = iter(wanted)
                 while part := tuple(islice(several, MOST_CELLS)):
                     opened.add(Work(batch, part), self._members.refusals)
@@ -510,8 +505,7 @@ class Coordinator:
         if (overload := trial.notes.get(HOST_LIMITED)) and flight.beside:
             self._repeat_alone(flight, cell, overload)
             return
-        if why := self._reasons_alone.pop((cell.id, trial.round), ""):
-            notes["repeated"] = why
+        notes |= self._recorder.end_repeat(cell, trial.round)
         self._forecast.end_trial(flight.worker.host, trial.round, cell.id)
         own = {name: text for name, text in trial.notes.items() if name not in _OUR_NOTES}
         folder = flight.folders.get(cell.id, "")
@@ -525,12 +519,9 @@ class Coordinator:
             self._look_again()
 
     def _repeat_alone(self, flight: Flight, cell: Cell, overload: str) -> None:
-        number = flight.round.number
-        self._reasons_alone[cell.id, number] = f"alone; host-limited {overload} with {flight.beside} beside it"
         self._repeats.add(flight.worker.host, flight.round, Work(replace(flight.batch, cells=(cell,)), (cell,)))
         self._look_again()
-        stack = flight.batch.stack.label
-        self._context.listen(TrialHostLimited(cell.name, number, stack, overload, flight.beside))
+        self._recorder.repeat_alone(cell, flight.round.number, overload, flight.beside)
 
     def _lose_attempt(self, flight: Flight, message: Message) -> None:
         attempt = messages.attempt_from(message)
@@ -545,8 +536,7 @@ class Coordinator:
     def _set_up(self, flight: Flight, message: Message) -> None:
         stack = flight.batch.stack
         _count(flight, "rigs", _most_rigs(flight))
-        self._context.journal.record_set_up(flight.round.number, stack.key, message["seconds"])
-        self.scheduler.spending.record_set_up(stack, message["seconds"])
+        self._recorder.record_set_up(stack, flight.round.number, message["seconds"])
         self._context.listen(messages.event_of({**message, "stack": stack.label}))
 
 

@@ -1,4 +1,4 @@
-"""Execution of a plan, batch by batch: fresh rigs after a loss, and the outcome of stacks that were not set up.
+"""Execution of batches on this host: fresh rigs after a loss, and the outcome of stacks that were not set up.
 
 Each trial is recorded before the next one begins. For trials with output see trial_result.py, for cells that lost their
 rig scheduler.py.
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.base.process import run_to_end
-from matrix_runner.carry.events import BatchDone, BatchStarted, RigUp, RigWasLost, TrialHostLimited, TrialStarted
-from matrix_runner.carry.recorder import Recorder, RunContext, now
+from matrix_runner.carry.events import BatchDone, BatchStarted, RigUp, RigWasLost, TrialStarted
+from matrix_runner.carry.recorder import BatchContext, Recorder, RunContext, RunRecorder, now
 from matrix_runner.carry.rigs import Teardowns, opened_exclusively, rig_spec
 from matrix_runner.carry.trial import LostInSetUp, Measured, NotOnThisKernel, SetUpFailed, StackOnRig
 from matrix_runner.decide.concurrency import Level, Turn, Turns
@@ -25,7 +25,7 @@ from matrix_runner.records.record import HOST_LIMITED, Trial
 
 if TYPE_CHECKING:
     from collections import deque
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from matrix_runner.decide.plan import Batch
     from matrix_runner.language.matrix import Matrix
@@ -39,12 +39,11 @@ class _TrialLost(Exception):
 
 
 class Executor:
-    def __init__(self, scheduler: Scheduler, context: RunContext, level: Level = ONE) -> None:
-        self.scheduler, self._context = scheduler, context
-        self._recorder = Recorder(scheduler, context)
+    """Measures batches on the machine of this host: those of a local run, or one that a cluster gave this process."""
+
+    def __init__(self, scheduler: Scheduler, context: BatchContext, recorder: Recorder, level: Level = ONE) -> None:
+        self.scheduler, self._context, self._recorder = scheduler, context, recorder
         self._turns = Turns(level)
-        #: Trials to measure again alone, with the reason. After a kill, the next process finds them again.
-        self._repeat_alone: dict[tuple[str, int], str] = {}
         self._teardowns = Teardowns(context.shelf)
         self._lost: Stack | None = None  # the stack of the last lost rig
 
@@ -52,15 +51,10 @@ class Executor:
     def _matrix(self) -> Matrix:
         return self.scheduler.plan.selection.space.matrix
 
-    async def run(self) -> None:
-        """Measure all trials that are not recorded yet. A cancellation or a kill may stop it at any point."""
-        self._recorder.start()
+    async def measure(self, rounds: Iterable[Iterable[tuple[Batch, deque[Cell]]]]) -> None:
+        """Measure the batches of rounds. A cancellation or a kill may stop it at any point."""
         try:
-            for round_number in self.scheduler.rounds():
-                cells = (cell for batch in self.scheduler.plan.batches(round_number) for cell in batch.cells)
-                self._recorder.conclude(cells, round_number)
-                self._recorder.announce_round(round_number)
-                batches = self.scheduler.batches(round_number)
+            for batches in rounds:
                 await self._turns.side_by_side(self._measure_batch(batch, cells) for batch, cells in batches)
             if self._lost and self._teardowns.leftovers:
                 with suppress(HarnessBroken):
@@ -138,8 +132,7 @@ class Executor:
                 keep = partial(self._teardowns.keep, stack.key)
             built = await StackOnRig.build(self._matrix, stack, rig, context.machine, context.own_templates, keep)
             seconds = time.monotonic() - clock
-            context.journal.record_set_up(round_number, stack.key, seconds)
-            self.scheduler.spending.record_set_up(stack, seconds)
+            self._recorder.record_set_up(stack, round_number, seconds)
             context.listen(RigUp(stack.label, seconds, rig.facts))
         return built
 
@@ -159,7 +152,7 @@ class Executor:
         """Measure the first cell. It leaves the queue when its trial is recorded, else it stays for another attempt."""
         cell, journal, records = cells[0], self._context.journal, self.scheduler.records
         identity = (cell.id, round_number)
-        alone = identity in self._repeat_alone or bool(records.attempts(*identity))
+        alone = self._recorder.is_repeated(cell, round_number) or bool(records.attempts(*identity))
         async with self._turns.turn(alone=alone) as turn:
             attempt, started, clock = records.next_attempt(*identity), now(), time.monotonic()
             journal.begin(cell.id, round_number, attempt, self._context.boot_id, started)
@@ -180,8 +173,7 @@ class Executor:
                 return
             folder = self._context.shelf.put(cell.name, round_number, measured.scripts, measured.outputs)
             notes = {"beside": str(turn.beside)} if turn.beside else {}
-            if why := self._repeat_alone.pop(identity, ""):
-                notes["repeated"] = why
+            notes |= self._recorder.end_repeat(cell, round_number)
             self._recorder.record(cell, _trial_of(cell, round_number, attempt, measured, notes, folder))
             self._next(cells, round_number)
 
@@ -196,10 +188,20 @@ class Executor:
             self._turns.kept_up(turn)
         if not overload or not turn.beside:
             return True
-        self._repeat_alone[cell.id, round_number] = f"alone; host-limited {overload} with {turn.beside} beside it"
         self._context.journal.withdraw(cell.id, round_number)
-        self._context.listen(TrialHostLimited(cell.name, round_number, cell.stack.label, overload, turn.beside))
+        self._recorder.repeat_alone(cell, round_number, overload, turn.beside)
         return False
+
+
+class LocalRun:
+    def __init__(self, scheduler: Scheduler, context: RunContext, level: Level = ONE) -> None:
+        self.scheduler, self._recorder = scheduler, RunRecorder(scheduler, context)
+        self.executor = Executor(scheduler, context, self._recorder, level)
+
+    async def run(self) -> None:
+        """Measure all trials that are not recorded yet."""
+        self._recorder.start()
+        await self.executor.measure(batches for _, batches in self._recorder.rounds())
 
 
 def _after_loss(*, left: bool, brings_disks: bool) -> str:

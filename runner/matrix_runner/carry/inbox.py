@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from matrix_runner.carry.batch_messages import Message
     from matrix_runner.carry.events import Event, Listener
-    from matrix_runner.carry.recorder import TrialLog
+    from matrix_runner.records.journal import Journal
 
 GROUP = 0.01  # seconds
 _MOST, _EACH = 32 << 20, 2048  # bytes of messages that wait, and of each beside its text
@@ -23,7 +23,7 @@ class Inbox:
 
     def __init__(
         self,
-        journal: TrialLog,
+        journal: Journal,
         take: Callable[[Message], None],
         show: Listener,
         start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],

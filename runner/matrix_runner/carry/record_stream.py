@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from matrix_runner.carry.batch_messages import FILES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping
 
     from matrix_runner.carry.batch_messages import Outbox
-    from matrix_runner.carry.cluster_interface import BatchRequest
-    from matrix_runner.records.journal_reader import UnendedAttempt
-    from matrix_runner.records.record import Attempt, CellRow, Trial
+    from matrix_runner.records.record import Attempt, Trial
     from matrix_runner.records.standing import Standing
 
 
 class RecordStream:
     """`standing`: where tear-down scripts stay if the stack may outlive the process."""
 
-    def __init__(self, request: BatchRequest, outbox: Outbox, standing: Standing | None = None) -> None:
-        self._request, self._outbox, self._standing = request, outbox, standing
+    def __init__(self, outbox: Outbox, standing: Standing | None = None) -> None:
+        self._outbox, self._standing = outbox, standing
 
-    # --- the journal ---
-
-    def together(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def add_cells(self, cells: Iterable[CellRow]) -> None: ...
     def begin(self, cell: str, round_number: int, attempt: int, boot_id: str, started: str = "") -> None: ...
     def withdraw(self, cell: str, round_number: int) -> None: ...
     def record_set_up(self, round_number: int, stack: str, seconds: float) -> None: ...
@@ -38,23 +29,6 @@ class RecordStream:
 
     def record_lost(self, attempt: Attempt) -> None:
         self._outbox.send_attempt(attempt)
-
-    def trials(self) -> Iterator[Trial]:
-        return iter(())
-
-    def attempts(self) -> Sequence[Attempt]:
-        return self._request.attempts
-
-    def retry_counts(self) -> dict[tuple[str, int], int]:
-        return {(cell, self._request.round): count for cell, count in self._request.retried.items()}
-
-    def unended_attempts(self) -> Sequence[UnendedAttempt]:
-        return ()
-
-    def set_up_times(self) -> Sequence[tuple[str, float]]:
-        return ()
-
-    # --- the shelf ---
 
     def put(self, cell: str, round_number: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:
         self._outbox.send(FILES, cell=cell, round=round_number, scripts=dict(scripts), outputs=dict(outputs))

@@ -2,42 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
-from matrix_runner.carry.events import Listener, RoundAdded, TrialDone
+from matrix_runner.carry.events import Listener, RoundAdded, TrialDone, TrialHostLimited
 from matrix_runner.decide.scheduler import Scheduler, join_reasons
 from matrix_runner.machines.base import Machine, RigLost
 from matrix_runner.records.record import Attempt, CellRow, Outcome, Trial
 
 if TYPE_CHECKING:
     from collections import deque
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from matrix_runner.base.errors import HarnessBroken
+    from matrix_runner.decide.plan import Batch
     from matrix_runner.hosts.exclusive import LeasedDisk
-    from matrix_runner.records.journal_reader import UnendedAttempt
-    from matrix_runner.space.space import Cell
+    from matrix_runner.records.journal import Journal
+    from matrix_runner.space.space import Cell, Stack
 
 
 class TrialLog(Protocol):
-    """The part of a journal that the engine uses."""
+    """The part of a journal that batches use."""
 
-    def together(self) -> AbstractContextManager[None]: ...
-    def add_cells(self, cells: Iterable[CellRow]) -> None: ...
     def begin(self, cell: str, round_number: int, attempt: int, boot_id: str, started: str = "") -> None: ...
     def withdraw(self, cell: str, round_number: int) -> None: ...
     def record(self, trial: Trial) -> None: ...
     def record_lost(self, attempt: Attempt) -> None: ...
     def record_set_up(self, round_number: int, stack: str, seconds: float) -> None: ...
-    def trials(self) -> Iterable[Trial]: ...
-    def attempts(self) -> Sequence[Attempt]: ...
-    def retry_counts(self) -> dict[tuple[str, int], int]: ...
-    def unended_attempts(self) -> Sequence[UnendedAttempt]: ...
-    def set_up_times(self) -> Sequence[tuple[str, float]]: ...
 
 
 class Shelf(Protocol):
@@ -47,7 +40,7 @@ class Shelf(Protocol):
 
 
 @dataclass(frozen=True)
-class RunContext:
+class BatchContext:
     machine: Machine
     journal: TrialLog
     shelf: Shelf
@@ -58,33 +51,42 @@ class RunContext:
     kernel: str | None = None
     #: Physical disks that the run has leased, by their paths.
     leased: Mapping[str, LeasedDisk] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RunContext(BatchContext):
+    journal: Journal
     #: Serial numbers of the physical disks that the run used, by host of a cluster.
     pools: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class Recorder:
-    def __init__(self, scheduler: Scheduler, context: RunContext) -> None:
+    def __init__(self, scheduler: Scheduler, context: BatchContext) -> None:
         self._scheduler, self._context = scheduler, context
         self._journal, self._shelf = context.journal, context.shelf
-
-    def start(self) -> None:
-        """Give the scheduler the records of earlier processes. A trial in a crash of the host counts as an attempt."""
-        cells = self._scheduler.plan.selection.cells()
-        self._journal.add_cells(CellRow(cell.id, cell.name, cell.axes) for cell in cells)
-        self._scheduler.start(self._journal.trials(), self._journal.attempts(), self._journal.retry_counts())
-        for begun in self._journal.unended_attempts():
-            if begun.boot_id != self._context.boot_id:
-                self.lose(begun.cell, begun.round, begun.started, RigLost("the host went down during the trial"))
-        self._scheduler.charge_recorded(self._journal.set_up_times(), self._journal.trials())
+        #: Trials to measure again alone, with the reason. After a kill, the next process finds them again.
+        self._repeats: dict[tuple[str, int], str] = {}
 
     def record(self, cell: Cell, trial: Trial) -> None:
         self._journal.record(trial)
         self._scheduler.add(trial, cell)
         self._context.listen(TrialDone(cell.name, trial, cell.stack.label))
 
-    def announce_round(self, round_number: int) -> None:
-        if trials := self._scheduler.count_added(round_number):
-            self._context.listen(RoundAdded(round_number, trials))
+    def record_set_up(self, stack: Stack, round_number: int, seconds: float) -> None:
+        self._journal.record_set_up(round_number, stack.key, seconds)
+        self._scheduler.spending.record_set_up(stack, seconds)
+
+    def repeat_alone(self, cell: Cell, round_number: int, overload: str, beside: int) -> None:
+        self._repeats[cell.id, round_number] = f"alone; host-limited {overload} with {beside} beside it"
+        self._context.listen(TrialHostLimited(cell.name, round_number, cell.stack.label, overload, beside))
+
+    def is_repeated(self, cell: Cell, round_number: int) -> bool:
+        return (cell.id, round_number) in self._repeats
+
+    def end_repeat(self, cell: Cell, round_number: int) -> dict[str, str]:
+        """Return a note with the reason of a trial that was measured again, if it was."""
+        why = self._repeats.pop((cell.id, round_number), "")
+        return {"repeated": why} if why else {}
 
     def conclude(self, cells: Iterable[Cell], round_number: int) -> list[Cell]:
         concluded = []
@@ -135,6 +137,33 @@ class Recorder:
     def _keep_log(self, cell: Cell, attempt: Attempt) -> str:
         log = f"{attempt.reason}\n\n{attempt.tail}\n"
         return self._shelf.put(cell.name, attempt.round, {}, {f"lost-{attempt.number}.log": log})
+
+
+class RunRecorder(Recorder):
+    """Also what a run does around its batches, here or on a cluster: begin with what is recorded, and open rounds."""
+
+    def __init__(self, scheduler: Scheduler, context: RunContext) -> None:
+        super().__init__(scheduler, context)
+        self._run = context
+
+    def start(self) -> None:
+        """Give the scheduler the records of earlier processes. A trial in a crash of the host counts as an attempt."""
+        journal = self._run.journal
+        cells = self._scheduler.plan.selection.cells()
+        journal.add_cells(CellRow(cell.id, cell.name, cell.axes) for cell in cells)
+        self._scheduler.start(journal.trials(), journal.attempts(), journal.retry_counts())
+        for begun in journal.unended_attempts():
+            if begun.boot_id != self._context.boot_id:
+                self.lose(begun.cell, begun.round, begun.started, RigLost("the host went down during the trial"))
+        self._scheduler.charge_recorded(journal.set_up_times(), journal.trials())
+
+    def rounds(self) -> Iterator[tuple[int, Iterator[tuple[Batch, deque[Cell]]]]]:
+        """Open round after round, and yield its batches. A round may depend on the records of those before."""
+        for number in self._scheduler.rounds():
+            self.conclude((cell for batch in self._scheduler.plan.batches(number) for cell in batch.cells), number)
+            if trials := self._scheduler.count_added(number):
+                self._context.listen(RoundAdded(number, trials))
+            yield number, self._scheduler.batches(number)
 
 
 def now() -> str:

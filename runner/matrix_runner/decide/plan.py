@@ -34,6 +34,7 @@ class Plan:
     selection: Selection
     repeat: Repeat
     seed: int
+    follows: bool = True  # False: the coordinator of this process follows searches
 
     @property
     def rounds(self) -> range:
@@ -41,7 +42,7 @@ class Plan:
 
     @cached_property
     def finds(self) -> Mapping[str, Find]:
-        return self.selection.space.matrix.finds
+        return self.selection.space.matrix.finds if self.follows else {}
 
     def searched_cells(self) -> Iterator[Cell]:
         if finds := self.finds:
@@ -83,24 +84,6 @@ class Plan:
         shuffled = list(things)
         random.Random("/".join((str(self.seed), str(round_number), *what))).shuffle(shuffled)  # noqa: S311 - order, not secrecy
         return shuffled
-
-
-@dataclass(frozen=True)
-class OneBatch(Plan):
-    """The plan of a process that measures one batch in the given order. Its coordinator follows searches."""
-
-    batch: Batch
-
-    @property
-    def rounds(self) -> range:
-        return range(self.batch.round, self.batch.round + 1)
-
-    @cached_property
-    def finds(self) -> Mapping[str, Find]:
-        return {}
-
-    def batches(self, round_number: int) -> Iterator[Batch]:  # noqa: ARG002
-        return iter((self.batch,))
 
 
 def _search_of(cell: Cell, finds: Mapping[str, Find]) -> Coords:

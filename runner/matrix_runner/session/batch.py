@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections import deque
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from math import inf
@@ -23,10 +24,10 @@ from matrix_runner.carry.cluster.batch_process import SCRATCH
 from matrix_runner.carry.cluster_interface import BatchRequest, Order
 from matrix_runner.carry.executor import Executor
 from matrix_runner.carry.record_stream import RecordStream
-from matrix_runner.carry.recorder import RunContext
+from matrix_runner.carry.recorder import BatchContext, Recorder
 from matrix_runner.carry.rigs import rig_spec
 from matrix_runner.decide.budget import Cost, Spending
-from matrix_runner.decide.plan import Batch, OneBatch
+from matrix_runner.decide.plan import Batch, Plan
 from matrix_runner.decide.scheduler import Scheduler
 from matrix_runner.hosts.disk_ledger import run_within_budget
 from matrix_runner.machines import Where, machine
@@ -134,15 +135,18 @@ class Batches:
                 resolution="compare the installation and the environment of both hosts",
             )
         batch = Batch(request.round, stack, tuple(cells[one] for one in request.cells))
-        plan = OneBatch(selection, self.space.matrix.repeat, self.space.matrix.seed, batch)
+        plan = Plan(selection, self.space.matrix.repeat, self.space.matrix.seed, follows=False)
         pool = self._pool(request.order)
         async with self._leased(pool, request, stack) as disks:
             seconds = inf if request.seconds is None else request.seconds
             spending = Spending(Cost(seconds, inf), write_budget=disks.write_budget)
             with tempfile.TemporaryDirectory(dir=self.scratch) as folder:
                 context = self._context(request, Path(folder), pool, disks)
-                executor = Executor(Scheduler(plan, spending=spending), context)
-                await run_within_budget(executor.run(), disks.write_budget)
+                scheduler = Scheduler(plan, spending=spending)
+                scheduler.start((), request.attempts, {(one, batch.round): n for one, n in request.retried.items()})
+                executor = Executor(scheduler, context, Recorder(scheduler, context))
+                work = executor.measure([[(batch, deque(batch.cells))]])
+                await run_within_budget(work, disks.write_budget)
         if disks.write_budget and disks.write_budget.stop_reason:
             raise BadInput(disks.write_budget.stop_reason)
 
@@ -172,9 +176,9 @@ class Batches:
     def _send_pool(self, disks: RunDisks, health: tuple[Health, ...]) -> None:
         self.outbox.send(POOL, disks=disks.facts, health=health, unreturned=disks.unreturned)
 
-    def _context(self, request: BatchRequest, folder: Path, pool: Pool | None, disks: RunDisks) -> RunContext:
-        stream = RecordStream(request, self.outbox, pool.standing if pool else None)
-        return RunContext(
+    def _context(self, request: BatchRequest, folder: Path, pool: Pool | None, disks: RunDisks) -> BatchContext:
+        stream = RecordStream(self.outbox, pool.standing if pool else None)
+        return BatchContext(
             machine=self._machine(request.order, pool, disks),
             journal=stream,
             shelf=stream,

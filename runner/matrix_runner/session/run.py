@@ -17,7 +17,7 @@ from matrix_runner.base.errors import Exit, MatrixError
 from matrix_runner.base.files import write_output
 from matrix_runner.carry.coordinator import Coordinator
 from matrix_runner.carry.events import Event, PoolUsed, RigUp, TimeLeft, TrialDone, Waiting
-from matrix_runner.carry.executor import Executor
+from matrix_runner.carry.executor import LocalRun
 from matrix_runner.carry.past_timings import pace_of
 from matrix_runner.carry.recorder import RunContext
 from matrix_runner.decide.budget import ENDLESS, Cost, Spending
@@ -287,15 +287,15 @@ def _measure(this: _Run, pace: Pace, feed: Feed) -> bool:
     return done
 
 
-def _executor(this: _Run, scheduler: Scheduler, context: RunContext) -> Executor | Coordinator:
+def _executor(this: _Run, scheduler: Scheduler, context: RunContext) -> LocalRun | Coordinator:
     if wanted := this.options.cluster:
         order = order_for_batches(this.order)
         tags = frozenset(this.options.tags)
         return Coordinator(scheduler, context, connect(wanted), order, this.observer.notice, tags=tags)
-    return Executor(scheduler, context, this.level)
+    return LocalRun(scheduler, context, this.level)
 
 
-async def _work(executor: Executor | Coordinator, disks: RunDisks) -> None:
+async def _work(executor: LocalRun | Coordinator, disks: RunDisks) -> None:
     # A stop before the start closes only this coroutine, so the inner ones must not exist yet.
     await run_within_budget(executor.run(), disks.write_budget)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from matrix_runner.carry.batch_messages import Message
     from matrix_runner.carry.events import Event
 
 
@@ -38,17 +38,17 @@ def test_lines_are_recorded_together_and_shown_afterwards(journal: Journal, tmp_
         with Journal.existing(tmp_path / "journal.sqlite") as other:
             shown.append(len(list(other.trials())))
 
-    def take(message: Message) -> None:
-        journal.record(trial(message["number"]))
+    def take(number: int) -> None:
+        journal.record(trial(number))
         inbox.listen(BatchDone(1, "stack"))
 
     async def run() -> None:
         for number in (1, 2, 3):
-            inbox.add({"number": number}, 1)
+            inbox.add(partial(take, number), 1)
         assert list(journal.trials()) == []
         await inbox.settled()
 
-    inbox = Inbox(journal, take, show, asyncio.create_task)
+    inbox = Inbox(journal, show, asyncio.create_task)
     asyncio.run(run())
     assert shown == [3, 3, 3]
 
@@ -56,16 +56,16 @@ def test_lines_are_recorded_together_and_shown_afterwards(journal: Journal, tmp_
 def test_an_error_shows_nothing_and_records_nothing(journal: Journal) -> None:
     shown: list[Event] = []
 
-    def take(message: Message) -> None:
+    def take(number: int) -> None:
         journal.record(trial(1))
         inbox.listen(BatchDone(1, "stack"))
-        if message["number"] == 0:
+        if number == 0:
             raise ValueError("bad")
 
-    inbox = Inbox(journal, take, shown.append, asyncio.create_task)
+    inbox = Inbox(journal, shown.append, asyncio.create_task)
 
     async def run() -> None:
-        inbox.add({"number": 0}, 1)
+        inbox.add(partial(take, 0), 1)
         inbox.settle()
 
     with pytest.raises(ValueError, match="bad"):

@@ -47,7 +47,7 @@ from matrix_runner.carry.inbox import Inbox
 from matrix_runner.carry.members import Members
 from matrix_runner.carry.recorder import RunContext, RunRecorder, now
 from matrix_runner.decide.forecast import Forecast
-from matrix_runner.decide.placement import OpenRound, RepeatsAlone, Work
+from matrix_runner.decide.placement import OpenRound, RepeatsAlone
 from matrix_runner.decide.scheduler import TRIES
 from matrix_runner.machines.base import RigLost
 from matrix_runner.records.record import HOST, HOST_LIMITED, SPREAD, Trial
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
     from matrix_runner.carry.batch_messages import Message
+    from matrix_runner.decide.plan import Batch
     from matrix_runner.decide.scheduler import Scheduler
 
 #: How often the process of a trial may die before this counts as a lost attempt. Operators kill processes, too.
@@ -100,7 +101,7 @@ class Coordinator:
         tags: frozenset[str] = frozenset(),
     ) -> None:
         self.scheduler, self._cluster, self._order = scheduler, cluster, order
-        self._inbox = Inbox(context.journal, self._take, context.listen, self._start)
+        self._inbox = Inbox(context.journal, context.listen, self._start)
         self._context = context = replace(context, listen=self._inbox.listen)
         self._notice = notice
         self._noticed: set[str] = set()
@@ -210,8 +211,8 @@ class Coordinator:
         awaited = self._members.awaited()
         for one in self._open:
             one.release(awaited)
-        for opened, work in self._repeats.release(awaited):
-            opened.give_back(work, self._members.refusals)
+        for opened, batch in self._repeats.release(awaited):
+            opened.give_back(batch, self._members.refusals)
         self._starved.clear()
 
     async def _check(self, worker: Worker) -> None:
@@ -239,14 +240,14 @@ class Coordinator:
                     break
                 self._dispatch(worker, *found)
 
-    def _next_work(self, worker: Worker) -> tuple[OpenRound, Work] | None:
+    def _next_work(self, worker: Worker) -> tuple[OpenRound, Batch] | None:
         refused = self._members.refusals.get(worker.host, {})
         for one in self._open:
-            if one.waiting and (work := one.take(worker.host, refused)):
-                return one, work
+            if one.waiting and (batch := one.take(worker.host, refused)):
+                return one, batch
         while opened := self._open_round():
-            if work := opened.take(worker.host, refused):
-                return opened, work
+            if batch := opened.take(worker.host, refused):
+                return opened, batch
         return None
 
     def _open_round(self) -> OpenRound | None:
@@ -262,7 +263,7 @@ class Coordinator:
             for batch, wanted in batches:
                 several = iter(wanted)
                 while part := tuple(islice(several, MOST_CELLS)):
-                    opened.add(Work(batch, part), self._members.refusals)
+                    opened.add(replace(batch, cells=part), self._members.refusals)
                 for cell in wanted:
                     self._forecast.expect(number, cell.id, partial(self.scheduler.spending.expected_of, cell))
             if opened.waiting:
@@ -271,11 +272,11 @@ class Coordinator:
                 return opened
         return None
 
-    def _dispatch(self, worker: Worker, opened: OpenRound, work: Work, *, alone: bool = False) -> None:
-        cells = self._charge(work)
+    def _dispatch(self, worker: Worker, opened: OpenRound, batch: Batch, *, alone: bool = False) -> None:
+        cells = self._charge(batch)
         if not cells:
             return
-        batch = replace(work.batch, cells=cells)
+        batch = replace(batch, cells=cells)
         left, names = {one.id: one for one in cells}, {one.name: one.id for one in cells}
         flight = Flight(token_hex(8), worker, opened, batch, left, names, alone=alone)
         flight.beside = self._repeats.begin(worker.host, alone=alone)
@@ -286,12 +287,12 @@ class Coordinator:
         self._context.listen(BatchStarted(batch.round, batch.stack.label, len(cells), worker.host))
         self._start(self._carry_out(flight))
 
-    def _charge(self, work: Work) -> tuple[Cell, ...]:
+    def _charge(self, batch: Batch) -> tuple[Cell, ...]:
         """Charge the cells that are still wanted and within the budget. Return them."""
-        number, scheduler = work.batch.round, self.scheduler
-        self._recorder.conclude(work.cells, number)
-        cells, chosen = deque(one for one in work.cells if scheduler.is_wanted(one, number)), list[Cell]()
-        if scheduler.charge(cells, number, work.batch.stack):
+        number, scheduler = batch.round, self.scheduler
+        self._recorder.conclude(batch.cells, number)
+        cells, chosen = deque(one for one in batch.cells if scheduler.is_wanted(one, number)), list[Cell]()
+        if scheduler.charge(cells, number, batch.stack):
             while scheduler.charge(cells, number):
                 chosen.append(cells.popleft())
         return tuple(chosen)
@@ -359,12 +360,11 @@ class Coordinator:
         else:
             self._lose(flight, lost or BatchLost("its worker sent no end"))
         if flight.left:
-            cells = tuple(flight.left.values())
-            work = Work(replace(flight.batch, cells=cells), cells)
+            rest = replace(flight.batch, cells=tuple(flight.left.values()))
             if flight.alone:
-                self._repeats.add(flight.worker.host, flight.round, work)
+                self._repeats.add(flight.worker.host, flight.round, rest)
             else:
-                flight.round.give_back(work, self._members.refusals)
+                flight.round.give_back(rest, self._members.refusals)
         if flight.left or flight.alone or flight.round.over:
             self._look_again()
         self._context.listen(BatchDone(flight.round.number, flight.batch.stack.label, flight.worker.host))
@@ -372,10 +372,9 @@ class Coordinator:
     def _leave_out(self, flight: Flight, lie: BadAnswer) -> None:
         """Refuse a worker that sends what no worker sends. What it said of its trials counts for nothing."""
         host, again = flight.worker.host, "other workers continue the batch" if flight.left else "it had no trial left"
-        self._context.listen(
-            RigWasLost(flight.batch.stack.label, f"{host}: {lie.brief}", again, flight.batch.stack.label)
-        )
-        self._members.refuse(flight.worker, {"brief": lie.brief, "details": lie.details, "resolution": members.RESTART})
+        stack = flight.batch.stack.label
+        self._context.listen(RigWasLost(stack, f"{host}: {lie.brief}", again, stack))
+        self._members.refuse_for(flight.worker, lie)
         for other in self._flights.of_worker(flight.worker):
             self._abandon(other, lie)
         self._move_work()
@@ -392,7 +391,8 @@ class Coordinator:
             again = _after_loss(flight, lost) if flight.left else "it had no trial left"
             self._context.listen(RigWasLost(name, f"{host}: {reason}", again, flight.batch.stack.label))
         if flight.begun not in flight.left:
-            self._count_fruitless(flight, lost)
+            if isinstance(lost, BatchLost):
+                self._count_fruitless(flight, lost)
             return
         self._crashed.setdefault(host, []).append((flight.begun, number, flight.began))
         self._deaths[flight.begun, number] += 1
@@ -400,16 +400,11 @@ class Coordinator:
             brief = f"the process that measured it ended {DEATHS} times: {reason}"
             self._recorder.lose(flight.begun, number, flight.began, RigLost(brief))
 
-    def _count_fruitless(self, flight: Flight, lost: WorkerLost) -> None:
+    def _count_fruitless(self, flight: Flight, lost: BatchLost) -> None:
         """Refuse a worker whose batches end again and again before their first trial."""
-        if not isinstance(lost, BatchLost):
-            return
         self._fruitless[flight.worker.address] += 1
         if self._fruitless[flight.worker.address] == DEATHS:
-            brief = f"{DEATHS} of its batches ended before their first trial: {lost.brief}"
-            self._members.refuse(
-                flight.worker, {"brief": brief, "details": lost.details, "resolution": members.RESTART}
-            )
+            self._members.refuse_for(flight.worker, lost, f"{DEATHS} of its batches ended before their first trial: ")
 
     # --- records ---
 
@@ -418,12 +413,11 @@ class Coordinator:
             raise flight.lie
         message = messages.parsed(line)
         if self._flights.takes(flight, message):
-            self._inbox.add(message, len(line))
+            self._inbox.add(partial(self._take, flight, message), len(line))
         else:
             _count(flight, "lines of other numbers", MOST_AGAIN)
 
-    def _take(self, message: Message) -> None:
-        flight = self._flights.of(message)
+    def _take(self, flight: Flight, message: Message) -> None:
         if not flight.lie:
             try:
                 self._takers[message["event"]](flight, message)
@@ -514,12 +508,11 @@ class Coordinator:
         if (left := self._forecast.next_forecast(self._open, later, self._members.present)) is not None:
             self._context.listen(TimeLeft(left))
         if following := self.scheduler.following(cell, trial.round, list(flight.left.values())):
-            cells = tuple(following)
-            flight.round.add(Work(replace(flight.batch, cells=cells), cells), self._members.refusals)
+            flight.round.add(replace(flight.batch, cells=tuple(following)), self._members.refusals)
             self._look_again()
 
     def _repeat_alone(self, flight: Flight, cell: Cell, overload: str) -> None:
-        self._repeats.add(flight.worker.host, flight.round, Work(replace(flight.batch, cells=(cell,)), (cell,)))
+        self._repeats.add(flight.worker.host, flight.round, replace(flight.batch, cells=(cell,)))
         self._look_again()
         self._recorder.repeat_alone(cell, flight.round.number, overload, flight.beside)
 

@@ -43,7 +43,6 @@ class Flight:
 
 class Flights:
     def __init__(self) -> None:
-        self._by_token: dict[str, Flight] = {}
         self._by_host = defaultdict[str, dict[str, Flight]](dict)
         self.refused = 0  # messages with an unknown token, or repeated
         self.unreturned: dict[str, PoolUsed] = {}  # by host: disks of a lost batch
@@ -51,10 +50,10 @@ class Flights:
     def add(self, flight: Flight) -> None:
         for other in self._by_host[flight.worker.host].values():
             other.beside = max(other.beside, flight.beside)
-        self._by_token[flight.token] = self._by_host[flight.worker.host][flight.token] = flight
+        self._by_host[flight.worker.host][flight.token] = flight
 
     def remove(self, flight: Flight) -> None:
-        del self._by_token[flight.token], self._by_host[flight.worker.host][flight.token]
+        del self._by_host[flight.worker.host][flight.token]
 
     def of_worker(self, worker: Worker) -> list[Flight]:
         return [one for one in self._by_host[worker.host].values() if one.worker.address == worker.address]
@@ -65,9 +64,6 @@ class Flights:
         flight.lines += is_next
         self.refused += not is_next
         return is_next
-
-    def of(self, message: Message) -> Flight:
-        return self._by_token[message["token"]]
 
     def note_pool(self, flight: Flight, used: PoolUsed) -> None:
         """Note a message of a batch that leased its disks, also those of a lost batch, or that returned them."""

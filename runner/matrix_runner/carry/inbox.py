@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
     from typing import Any
 
-    from matrix_runner.carry.batch_messages import Message
     from matrix_runner.carry.events import Event, Listener
     from matrix_runner.records.journal import Journal
 
@@ -19,22 +18,24 @@ _MOST, _EACH = 32 << 20, 2048  # bytes of messages that wait, and of each beside
 
 
 class Inbox:
-    """`start` starts a task whose errors end the run. Events of records wait until these are on disk."""
+    """`start` starts a task whose errors end the run. Events of records wait until these are on disk.
+
+    A message is given as the call that records it.
+    """
 
     def __init__(
         self,
         journal: Journal,
-        take: Callable[[Message], None],
         show: Listener,
         start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
     ) -> None:
-        self._journal, self._take, self._show, self._start = journal, take, show, start
-        self._messages: list[Message] = []
+        self._journal, self._show, self._start = journal, show, start
+        self._messages: list[Callable[[], None]] = []
         self._size = 0
         self._settling: asyncio.Task[None] | None = None
         self._held: list[Event] | None = None
 
-    def add(self, message: Message, size: int) -> None:
+    def add(self, message: Callable[[], None], size: int) -> None:
         self._messages.append(message)
         self._size += size + _EACH
         if self._settling is None:
@@ -60,7 +61,7 @@ class Inbox:
         if messages:
             with self._held_events(), self._journal.together():
                 for message in messages:
-                    self._take(message)
+                    message()
 
     @contextmanager
     def _held_events(self) -> Iterator[None]:

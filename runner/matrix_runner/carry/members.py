@@ -95,7 +95,7 @@ class Members:
         except WorkerLost as lost:
             self._failed[worker.address] += CHECKS if isinstance(lost, BadAnswer) else 1
             if self._failed[worker.address] >= CHECKS:
-                self.refuse(worker, {"brief": lost.brief, "details": lost.details, "resolution": RESTART})
+                self.refuse_for(worker, lost)
         finally:
             self._asked.discard(worker.address)
         for message in found:
@@ -119,6 +119,9 @@ class Members:
         self._update(worker)
         self._note_hosts()
         return before is not None and before.boot_id != state.boot_id
+
+    def refuse_for(self, worker: Worker, lost: WorkerLost, brief: str = "") -> None:
+        self.refuse(worker, {"brief": brief + lost.brief, "details": lost.details, "resolution": RESTART})
 
     def refuse(self, worker: Worker, why: Message) -> None:
         if worker.address in self._unused:

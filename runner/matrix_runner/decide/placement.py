@@ -15,50 +15,43 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from matrix_runner.decide.plan import Batch
-    from matrix_runner.space.space import Cell
 
 Unit = frozenset[str]  # the hosts that cannot run some stacks, which stay together
 Refusals = dict[str, str]  # why a host cannot run stacks, by stack
-
-
-@dataclass(slots=True)
-class Work:
-    batch: Batch
-    cells: tuple[Cell, ...]
 
 
 @dataclass
 class OpenRound:
     number: int
     bound: bool  # whether a host keeps a unit that it began
-    waiting: dict[Unit, deque[Work]] = field(default_factory=dict)
+    waiting: dict[Unit, deque[Batch]] = field(default_factory=dict)
     hosts: dict[Unit, str] = field(default_factory=dict)
     running: int = 0
     held: int = 0  # trials that wait to be repeated alone
 
-    def add(self, work: Work, refusals: Mapping[str, Refusals]) -> None:
-        self._queue(work, refusals).append(work)
+    def add(self, batch: Batch, refusals: Mapping[str, Refusals]) -> None:
+        self._queue(batch, refusals).append(batch)
 
-    def give_back(self, work: Work, refusals: Mapping[str, Refusals]) -> None:
-        self._queue(work, refusals).appendleft(work)
+    def give_back(self, batch: Batch, refusals: Mapping[str, Refusals]) -> None:
+        self._queue(batch, refusals).appendleft(batch)
 
-    def _queue(self, work: Work, refusals: Mapping[str, Refusals]) -> deque[Work]:
-        key = work.batch.stack.key
+    def _queue(self, batch: Batch, refusals: Mapping[str, Refusals]) -> deque[Batch]:
+        key = batch.stack.key
         unit = frozenset(host for host, refused in refusals.items() if key in refused)
         return self.waiting.setdefault(unit, deque())
 
-    def take(self, host: str, refused: Refusals) -> Work | None:
+    def take(self, host: str, refused: Refusals) -> Batch | None:
         """Remove and return work for a host: of a unit that it began, or of one that no host has yet."""
         for unit in sorted(self.waiting, key=lambda one: self.hosts.get(one) != host):
             queue = self.waiting[unit]
-            if self.hosts.get(unit, host) != host or queue[0].batch.stack.key in refused:
+            if self.hosts.get(unit, host) != host or queue[0].stack.key in refused:
                 continue
-            work = queue.popleft()
+            batch = queue.popleft()
             if not queue:
                 del self.waiting[unit]
             if self.bound:
                 self.hosts[unit] = host
-            return work
+            return batch
         return None
 
     def release(self, present: Collection[str]) -> None:
@@ -79,21 +72,21 @@ class RepeatsAlone:
     """Trials to repeat alone on their host, because it could not keep up with several; and who is on a host now."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, deque[tuple[OpenRound, Work]]] = {}
+        self._waiting: dict[str, deque[tuple[OpenRound, Batch]]] = {}
         self._on_host = Counter[str]()
         self._alone = set[str]()  # hosts with a trial that must be alone
 
-    def add(self, host: str, opened: OpenRound, work: Work) -> None:
+    def add(self, host: str, opened: OpenRound, batch: Batch) -> None:
         opened.held += 1
-        self._waiting.setdefault(host, deque()).append((opened, work))
+        self._waiting.setdefault(host, deque()).append((opened, batch))
 
-    def take(self, host: str) -> tuple[OpenRound, Work] | None:
+    def take(self, host: str) -> tuple[OpenRound, Batch] | None:
         """Return work if the host is idle now."""
         if self._on_host[host] or not self._waiting.get(host):
             return None
-        opened, work = self._waiting[host].popleft()
+        opened, batch = self._waiting[host].popleft()
         opened.held -= 1
-        return opened, work
+        return opened, batch
 
     def forbids(self, host: str) -> bool:
         """Return whether other work must not begin on the host."""
@@ -116,12 +109,12 @@ class RepeatsAlone:
         """Return the hosts for which work waits."""
         return {host for host, waiting in self._waiting.items() if waiting}
 
-    def release(self, present: Collection[str]) -> Iterator[tuple[OpenRound, Work]]:
+    def release(self, present: Collection[str]) -> Iterator[tuple[OpenRound, Batch]]:
         """Give up what waits for absent hosts."""
         for host in self._waiting.keys() - present:
-            for opened, work in self._waiting.pop(host):
+            for opened, batch in self._waiting.pop(host):
                 opened.held -= 1
-                yield opened, work
+                yield opened, batch
 
 
 def impossible(stacks: Mapping[str, str], refusals: Mapping[str, Refusals]) -> Iterator[str]:

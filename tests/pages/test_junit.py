@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from junitparser import JUnitXml
 from lxml import etree
 
-from matrix_runner.pages.junit import junit, strip_illegal
+from matrix_runner.base.text import strip_illegal
+from matrix_runner.pages.junit import junit
 from matrix_runner.records.record import Outcome
 from tests.pages import samples
 from tests.pages.samples import RUN, SYNTHETIC

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from matrix_runner.pages.junit_of_workloads import junit_of_workloads
+from matrix_runner.pages.junit import junit
 from matrix_runner.records.record import Outcome, Trial
 from tests.pages import samples
 from tests.pages.large import CELLS, TRIALS, journal, surveyed
@@ -23,7 +23,7 @@ def test_a_case_is_a_workload_and_a_suite_a_layout(tmp_path: Path, journal: Jour
     trials = [*TRIALS[1:], Trial("raid0-1", 1, Outcome.BROKEN, "the guest panicked")]
     recorded = replace(samples.RUN, cells=CELLS, trials=trials, attempts=())
     found = surveyed(tmp_path, journal, recorded)
-    root = parsed(junit_of_workloads(replace(recorded, survey=found), found))
+    root = parsed(junit(replace(recorded, survey=found)))
     assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("2", "0", "1")
     assert [one.get("classname") for one in root.iter("testcase")] == ["sweep.raid0", "sweep.raid5"]
     (error,) = root.iter("error")

@@ -21,7 +21,6 @@ from matrix_runner.cli.results import command
 from matrix_runner.pages.concerns import concerns
 from matrix_runner.pages.csv_files import SUMMARY, summary_csv
 from matrix_runner.pages.junit import junit
-from matrix_runner.pages.junit_of_cells import junit_of_cells
 from matrix_runner.pages.terminal import table
 from matrix_runner.records.record import Outcome, Trial
 from matrix_runner.records.views import views_of_journal
@@ -33,7 +32,7 @@ alone = replace(run, trials=[*RUN.trials[:3], run.trials[-1]])
 head, *rows = csv.reader(summary_csv(run))
 print(json.dumps({
     "summary": dict(zip(head, rows[2], strict=True)),
-    "junit": [junit(run).decode().count("<error"), junit_of_cells(run).decode().count('type="stuck"')],
+    "junit": [junit(run).decode().count("<error"), junit(run, 0).decode().count('type="stuck"')],
     "errors": junit(alone).decode().split('errors="')[1].split('"')[0],
     "exit": exit_code(alone),
     "concerns": [one.title for one in concerns(run)],

@@ -21,6 +21,17 @@ def printable_json(text: str) -> str:
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
+_ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_COLOURS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+
+
+def strip_illegal(text: str) -> str:
+    """Remove terminal colours and characters that XML cannot hold."""
+    if text.isprintable():  # true for most texts, and much faster
+        return text
+    return _ILLEGAL.sub("", _COLOURS.sub("", text))
+
+
 def lines_of(text: str, *, keepends: bool = False) -> list[str]:
     """Cut the output of a program into lines. str.splitlines() also cuts inside names, for example at U+2028."""
     found = list(StringIO(text, newline=""))

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from matrix_runner.base.text import strip_illegal
 from matrix_runner.pages import verdicts
 from matrix_runner.pages.answer import summarize_rankings
 from matrix_runner.pages.charts import curves
 from matrix_runner.pages.concerns import concerns
 from matrix_runner.pages.explore import script_hash
-from matrix_runner.pages.junit import strip_illegal
 from matrix_runner.pages.knees import knee_table
 from matrix_runner.pages.marks import legend
 from matrix_runner.pages.pts import pts_reports

@@ -1,26 +1,28 @@
-"""Recorded trials as JUnit XML: a suite per cell, a test case per trial.
+"""A run as JUnit XML: a test case per trial; in a large run per cell; in a run of very many cells per workload.
+
+A viewer shows all test cases at once, so that large runs need larger ones. Guidelines and searches have suites of their
+own.
 
 The common schema (Jenkins' junit-10.xsd) allows properties only on suites. So the values of one trial are in its
-output, as `[[PROPERTY|name=value]]` lines, which several tools read. One more suite has a test case for each guideline,
-and another one for each search.
-
-For large runs: junit_of_cells.py and junit_of_workloads.py.
+output, as `[[PROPERTY|name=value]]` lines, which several tools read.
 """
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from io import BytesIO
-from itertools import chain
-from typing import TYPE_CHECKING
+from itertools import chain, groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple
 from xml.sax.saxutils import quoteattr
 
 from junitparser import Error, Failure, JUnitXml, Properties, Property, Skipped, SystemOut, TestCase, TestSuite
 
 from matrix_runner.answers.samples import Verdict
+from matrix_runner.base.text import strip_illegal
 from matrix_runner.pages.knees import knee_values
 from matrix_runner.pages.verdicts import explain_verdict, verdict_text
-from matrix_runner.records.record import Kind, Outcome, Trial
+from matrix_runner.records.record import Kind, Outcome, Trial, outcome_of_cell
 from matrix_runner.work.metrics import FLUSH, OF_LATENCY
 
 if TYPE_CHECKING:
@@ -31,51 +33,39 @@ if TYPE_CHECKING:
     from matrix_runner.answers.knee import Knee
     from matrix_runner.answers.verdicts import Judgement
     from matrix_runner.pages.run_data import CellSummary, RunData
+    from matrix_runner.pages.survey import Survey, Tally
     from matrix_runner.work.fio.output import Direction, Figures
 
-_ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_COLOURS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-
-_RESULTS: Mapping[Kind, type[Failure | Error | Skipped]] = {
-    Kind.FAILURE: Failure,
-    Kind.ERROR: Error,
-    Kind.SKIPPED: Skipped,
-}
-Tails = dict[tuple[str, int], str]  # the last console output of lost rigs, by cell and round
+#: With more trials, a test case is a cell.
+MOST_CASES = 10_000
+_SHOWN = 20  # reasons of one cell
+_setting_of = attrgetter("setting")
 
 
-def junit(recorded: RunData) -> bytes:
-    tails = {(attempt.cell, attempt.round): attempt.tail for attempt in recorded.attempts}
-    counts = {
-        "tests": len(recorded.trials) + len(recorded.judgements) + len(recorded.knees),
-        "failures": sum(one.failed for one in recorded.judgements) + count_kind(recorded.trials, Kind.FAILURE),
-        "errors": count_kind(recorded.trials, Kind.ERROR),
-        "time": _seconds(recorded.trials),
-    }
-    shown = (summary for summary in recorded.summaries if recorded.by_cell[summary.cell.id])
-    return document(recorded, counts, (_suite(recorded, summary, tails) for summary in shown))
-
-
-def document(recorded: RunData, counts: Mapping[str, float], suites: Iterable[TestSuite]) -> bytes:
+def junit(recorded: RunData, most: int = MOST_CASES) -> bytes:
     """Write one suite after the other: all test cases as objects would need gigabytes."""
-    title = strip_illegal(with_marks(recorded, f"{recorded.matrix} on {recorded.machine}"))
-    attributes = " ".join(f'{name}="{count}"' for name, count in counts.items())
+    every: Iterable[Trial | Tally] = recorded.trials
+    if recorded.survey:
+        suites = _of_workloads(recorded, recorded.survey)
+        every = [one for one in recorded.survey.tallies.values() if one.trials]
+    else:
+        suites = (_of_trials if len(recorded.trials) < most else _of_cells)(recorded)
+    counts, parts = Counter[str](), list[bytes]()
+    for suite in chain(suites, _of_guidelines(recorded), _of_searches(recorded)):
+        counts.update(tests=suite.tests, failures=suite.failures, errors=suite.errors)
+        parts.append(suite.tostring())  # type: ignore[no-untyped-call]
+    title = strip_illegal(_with_marks(recorded, f"{recorded.matrix} on {recorded.machine}"))
+    numbers = {name: counts[name] for name in ("tests", "failures", "errors")} | {"time": _seconds(every)}
+    attributes = " ".join(f'{name}="{number}"' for name, number in numbers.items())
     head = f"<?xml version='1.0' encoding='UTF-8'?>\n<testsuites name={quoteattr(title)} {attributes}>"
-    parts = (one.tostring() for one in chain(suites, _more_suites(recorded)))  # type: ignore[no-untyped-call]
     return b"".join((head.encode(), *parts, b"</testsuites>"))
-
-
-def _more_suites(recorded: RunData) -> list[TestSuite]:
-    """Return the suites of guidelines and searches."""
-    guidelines = [_guideline_suite(recorded)] if recorded.judgements else []
-    return [*guidelines, *([_search_suite(recorded)] if recorded.knees else [])]
 
 
 def merge_documents(documents: Sequence[bytes]) -> bytes:
     several = [JUnitXml.fromstring(document) for document in documents]
     root = JUnitXml(", ".join(dict.fromkeys(one.name for one in several)))
     for one in several:
-        put_below(root, list(one))
+        _put_below(root, list(one))
     for name in ("tests", "failures", "errors", "time"):
         setattr(root, name, round(sum(getattr(one, name) for one in several), 3))
     return _content(root)
@@ -87,97 +77,154 @@ def _content(root: JUnitXml) -> bytes:
     return written.getvalue()
 
 
-def strip_illegal(text: str) -> str:
-    """Remove terminal colours and characters that XML cannot hold."""
-    if text.isprintable():  # true for most texts, and much faster
-        return text
-    return _ILLEGAL.sub("", _COLOURS.sub("", text))
+def _of_trials(recorded: RunData) -> Iterator[TestSuite]:
+    tails = {(attempt.cell, attempt.round): attempt.tail for attempt in recorded.attempts}
+    for summary in recorded.summaries:
+        cell, trials = summary.cell, recorded.by_cell[summary.cell.id]
+        if trials:
+            classname = _classname(recorded, *cell.setting.split("/"))
+            cases = [_of_trial(classname, cell.work, one, tails.get((cell.id, one.round), "")) for one in trials]
+            yield _suite(recorded, cell.name, cases, _cell_properties(recorded, summary), trials, trials[0].started)
 
 
-def _suite(recorded: RunData, summary: CellSummary, tails: Tails) -> TestSuite:
-    cell, trials = summary.cell, recorded.by_cell[summary.cell.id]
-    properties = Properties()  # type: ignore[no-untyped-call]
-    pairs = _cell_properties(recorded, summary)
-    put_below(properties, [Property(strip_illegal(name), strip_illegal(value)) for name, value in pairs])
-    # Dots separate packages, so a value such as 0.5 must not have one.
-    classname = strip_illegal(".".join(part.replace(".", "_") for part in (recorded.matrix, *cell.setting.split("/"))))
-    suite = _filled_suite(
-        with_marks(recorded, f"{recorded.matrix} on {recorded.machine}: {cell.name}"),
-        [properties, *(_case(classname, cell.work, trial, tails) for trial in trials)],
-        tests=len(trials),
-        failures=count_kind(trials, Kind.FAILURE),
-        errors=count_kind(trials, Kind.ERROR),
-        skipped=count_kind(trials, Kind.SKIPPED),
-        time=_seconds(trials),
-    )
-    if trials[0].started:
-        suite.timestamp = strip_illegal(trials[0].started)
+def _of_cells(recorded: RunData) -> Iterator[TestSuite]:
+    cells = sorted((cell for cell in recorded.cells if recorded.by_cell[cell.id]), key=_setting_of)
+    why = f"a test case is a cell, because the run has {len(recorded.trials):,} trials; trials.csv has each trial"
+    for stack, several in groupby(cells, _setting_of):
+        classname = _classname(recorded, *stack.split("/"))
+        found = [(cell.work, recorded.by_cell[cell.id]) for cell in several]
+        cases = [_case(classname, work, _seconds(trials), _result_of_cell(trials)) for work, trials in found]
+        every = [trial for _, trials in found for trial in trials]
+        yield _suite(recorded, stack, cases, _summarised(recorded, why), every)
+
+
+def _of_workloads(recorded: RunData, survey: Survey) -> Iterator[TestSuite]:
+    layouts: dict[str, dict[str, Tally]] = {}
+    for (layout, workload), tally in survey.tallies.items():
+        if tally.trials:
+            layouts.setdefault(layout, {})[workload] = tally
+    why = f"a test case is a workload, because the run has {len(recorded.every):,} cells; summary.csv has each cell"
+    for layout, workloads in layouts.items():
+        cases = [_of_tally(_classname(recorded, layout), workload, one) for workload, one in workloads.items()]
+        yield _suite(recorded, layout, cases, _summarised(recorded, why), [*workloads.values()])
+
+
+def _of_guidelines(recorded: RunData) -> Iterator[TestSuite]:
+    if recorded.judgements:
+        classname, names = _classname(recorded, "guidelines"), {cell.id: cell.name for cell in recorded.every}
+        yield _suite(recorded, "guidelines", [_of_guideline(classname, one, names) for one in recorded.judgements])
+
+
+def _of_searches(recorded: RunData) -> Iterator[TestSuite]:
+    if recorded.knees:
+        classname = _classname(recorded, "searches")
+        yield _suite(recorded, "searches", [_of_search(classname, one) for one in recorded.knees])
+
+
+class _Case(NamedTuple):
+    element: TestCase
+    result: Result | None
+
+
+def _suite(
+    recorded: RunData,
+    about: str,
+    cases: Sequence[_Case],
+    properties: Iterable[tuple[str, str]] = (),
+    parts: Sequence[Trial | Tally] = (),
+    started: str | None = None,
+) -> TestSuite:
+    suite = TestSuite(strip_illegal(_with_marks(recorded, f"{recorded.matrix} on {recorded.machine}: {about}")))
+    if pairs := [Property(strip_illegal(name), strip_illegal(value)) for name, value in properties]:
+        of_suite = Properties()  # type: ignore[no-untyped-call]
+        _put_below(of_suite, pairs)
+        _put_below(suite, [of_suite])
+    _put_below(suite, [case.element for case in cases])
+    kinds = [type(case.result) for case in cases]
+    suite.tests, suite.failures, suite.errors = len(cases), kinds.count(Failure), kinds.count(Error)
+    suite.skipped, suite.time = kinds.count(Skipped), _seconds(parts)
+    if started is None:
+        started = min((one.started for one in parts if one.started), default="")
+    if started:
+        suite.timestamp = strip_illegal(started)
     return suite
 
 
-def _guideline_suite(recorded: RunData) -> TestSuite:
-    classname = strip_illegal(f"{recorded.matrix.replace('.', '_')}.guidelines")
-    names = {cell.id: cell.name for cell in recorded.every}
-    judgements = recorded.judgements
-    return _filled_suite(
-        with_marks(recorded, f"{recorded.matrix} on {recorded.machine}: guidelines"),
-        [_guideline_case(classname, one, [names.get(cell, cell) for cell in one.cells]) for one in judgements],
-        tests=len(judgements),
-        failures=sum(one.failed for one in judgements),
-        errors=0,
-        skipped=sum(_is_open(one) for one in judgements),
-        time=0.0,
+def _summarised(recorded: RunData, why: str) -> list[tuple[str, str]]:
+    return [("machine", recorded.machine), ("synthetic", str(recorded.synthetic).lower()), ("summarised", why)]
+
+
+def _classname(recorded: RunData, *parts: str) -> str:
+    """Join the parts. Dots separate packages, so a value such as 0.5 must not have one."""
+    return strip_illegal(".".join(part.replace(".", "_") for part in (recorded.matrix, *parts)))
+
+
+def _case(classname: str, name: str, seconds: float, result: Result | None, output: str | None = None) -> _Case:
+    case = TestCase(strip_illegal(name), classname, seconds)
+    _put_below(case, [*filter(None, [result]), *([] if output is None else [SystemOut(output)])])
+    return _Case(case, result)
+
+
+_RESULTS = {Kind.FAILURE: Failure, Kind.ERROR: Error, Kind.SKIPPED: Skipped}
+
+
+def _result(outcome: Outcome | None, message: str, text: str | None) -> Result | None:
+    """Return the result of a test case with this outcome; None if it passed."""
+    kind = outcome.kind if outcome else Kind.SKIPPED
+    if kind is Kind.PASSED:
+        return None
+    word = None if kind is Kind.SKIPPED else str(outcome)
+    return _with_text(_RESULTS[kind](strip_illegal(message) or str(outcome), word), text)
+
+
+def _with_text(result: Result, text: str | None) -> Result:
+    if text is not None:
+        result.text = strip_illegal(text)
+    return result
+
+
+def _of_trial(classname: str, work: str, trial: Trial, tail: str) -> _Case:
+    tail = tail if trial.outcome.is_error else ""
+    result = _result(trial.outcome, trial.reason, None if trial.outcome.is_skipped else tail or trial.reason)
+    return _case(
+        classname, f"{work} trial {trial.round}".strip(), _seconds([trial]), result, "\n".join(_trial_lines(trial))
     )
 
 
-def _search_suite(recorded: RunData) -> TestSuite:
-    classname = strip_illegal(f"{recorded.matrix.replace('.', '_')}.searches")
-    return _filled_suite(
-        with_marks(recorded, f"{recorded.matrix} on {recorded.machine}: searches"),
-        [_search_case(classname, one) for one in recorded.knees],
-        tests=len(recorded.knees),
-        failures=0,
-        errors=0,
-        skipped=sum(one.work is None for one in recorded.knees),
-        time=0.0,
-    )
+def _result_of_cell(trials: Sequence[Trial]) -> Result | None:
+    """Return the worst outcome of a cell, with the reason of each trial that was not measured."""
+    reasons = [f"trial {one.round}: {one.outcome}: {one.reason}" for one in trials if one.reason]
+    brief = next((one.reason for one in trials if one.reason), "")
+    outcome = outcome_of_cell(Counter(one.outcome for one in trials))
+    return _result(outcome, brief, None if outcome is None or outcome.is_skipped else "\n".join(reasons[:_SHOWN]))
 
 
-def _search_case(classname: str, knee: Knee) -> TestCase:
-    case = TestCase(strip_illegal(knee.search.name), classname, 0.0)
-    if knee.work is None:
-        put_below(case, [Skipped("not found")])
+def _of_tally(classname: str, workload: str, tally: Tally) -> _Case:
+    """Return the worst outcome of the cells, with the first reasons."""
+    counts = ", ".join(f"{count:,} {outcome or 'not yet run'}" for outcome, count in tally.cells.items())
+    outcome = outcome_of_cell({one: count for one, count in tally.cells.items() if one})
+    result = _result(outcome, counts, "\n".join(tally.reasons))
+    return _case(classname, workload, _seconds([tally]), result, f"cells: {counts}")
+
+
+def _of_search(classname: str, knee: Knee) -> _Case:
     lines = [_line(name, str(value)) for name, value in knee_values(knee).items() if value not in {None, ""}]
-    put_below(case, [SystemOut(strip_illegal("\n".join(lines)))])
-    return case
+    result = Skipped("not found") if knee.work is None else None
+    return _case(classname, knee.search.name, 0.0, result, strip_illegal("\n".join(lines)))
 
 
-def _filled_suite(title: str, children: Sequence[Element], **counts: float) -> TestSuite:
-    suite = TestSuite(strip_illegal(title))
-    put_below(suite, children)
-    for name, count in counts.items():
-        setattr(suite, name, count)
-    return suite
-
-
-def _guideline_case(classname: str, judgement: Judgement, cells: Sequence[str]) -> TestCase:
-    case = TestCase(judgement.guideline.id, classname, 0.0)
-    why = strip_illegal(f"{verdict_text(judgement)}: {explain_verdict(judgement)}")
-    if judgement.failed:
-        failure = Failure(why, "guideline")
-        failure.text = strip_illegal(f"{judgement.guideline.claim}\n{judgement.guideline.source}\n{why}".strip())
-        put_below(case, [failure])
-    elif _is_open(judgement):
-        put_below(case, [Skipped(why)])
+def _of_guideline(classname: str, judgement: Judgement, names: Mapping[str, str]) -> _Case:
     guideline = judgement.guideline
+    why = strip_illegal(f"{verdict_text(judgement)}: {explain_verdict(judgement)}")
+    result: Result | None = None
+    if judgement.failed:
+        result = _with_text(Failure(why, "guideline"), f"{guideline.claim}\n{guideline.source}\n{why}".strip())
+    elif judgement.synthetic or judgement.verdict in {Verdict.INCONCLUSIVE, Verdict.NOT_TESTED}:
+        result = Skipped(why)
     facts = {"verdict": verdict_text(judgement), "claim": guideline.claim, "source": guideline.source}
     lines = [_line(name, _one_line(value)) for name, value in facts.items() if value]
-    put_below(case, [SystemOut(strip_illegal("\n".join((*lines, why, *(f"rests on {name}" for name in cells)))))])
-    return case
-
-
-def _is_open(judgement: Judgement) -> bool:
-    return judgement.synthetic or judgement.verdict in {Verdict.INCONCLUSIVE, Verdict.NOT_TESTED}
+    cells = (f"rests on {names.get(cell, cell)}" for cell in judgement.cells)
+    return _case(classname, guideline.id, 0.0, result, strip_illegal("\n".join((*lines, why, *cells))))
 
 
 def _cell_properties(recorded: RunData, summary: CellSummary) -> Iterator[tuple[str, str]]:
@@ -202,30 +249,6 @@ def _cell_properties(recorded: RunData, summary: CellSummary) -> Iterator[tuple[
         relative = estimate.relative
         if relative is not None:
             yield f"{name}_rel", f"{relative:.4g}"
-
-
-def _case(classname: str, what: str, trial: Trial, tails: Tails) -> TestCase:
-    case = TestCase(strip_illegal(f"{what} trial {trial.round}".strip()), classname, round(trial.seconds, 3))
-    if result := _result(trial, tails):
-        put_below(case, [result])
-    put_below(case, [SystemOut("\n".join(_trial_lines(trial)))])
-    return case
-
-
-def _result(trial: Trial, tails: Tails) -> Result | None:
-    tail = tails.get((trial.cell, trial.round), "") if trial.outcome.is_error else ""
-    return result_of(trial.outcome, trial.reason, None if trial.outcome.is_skipped else tail or trial.reason)
-
-
-def result_of(outcome: Outcome | None, message: str, text: str | None) -> Result | None:
-    """Return the result of a test case with this outcome; None if it passed."""
-    kind = outcome.kind if outcome else Kind.SKIPPED
-    if kind is Kind.PASSED:
-        return None
-    result = _RESULTS[kind](strip_illegal(message) or str(outcome), None if kind is Kind.SKIPPED else str(outcome))
-    if text is not None:
-        result.text = strip_illegal(text)
-    return result
 
 
 def _trial_lines(trial: Trial) -> Iterator[str]:
@@ -266,11 +289,11 @@ def _line(name: str, value: str) -> str:
     return f"[[PROPERTY|{name}={value}]]"
 
 
-def put_below(parent: Element, children: Sequence[Element]) -> None:
+def _put_below(parent: Element, children: Sequence[Element]) -> None:
     parent.extend(children)  # type: ignore[no-untyped-call]
 
 
-def with_marks(recorded: RunData, title: str) -> str:
+def _with_marks(recorded: RunData, title: str) -> str:
     return f"{title} ({recorded.marks})" if recorded.marks else title
 
 
@@ -278,9 +301,5 @@ def _one_line(value: str) -> str:
     return value if value.isprintable() else " ".join(strip_illegal(value).split())
 
 
-def count_kind(trials: Iterable[Trial], kind: Kind) -> int:
-    return sum(trial.outcome.kind is kind for trial in trials)
-
-
-def _seconds(trials: Iterable[Trial]) -> float:
-    return round(sum(trial.seconds for trial in trials), 3)
+def _seconds(parts: Iterable[Trial | Tally]) -> float:
+    return round(sum(one.seconds for one in parts), 3)

@@ -8,6 +8,7 @@ from itertools import islice
 from math import ceil
 from typing import TYPE_CHECKING
 
+from matrix_runner.base.text import strip_illegal
 from matrix_runner.pages.axis_charts import (
     Group,
     Plot,
@@ -23,7 +24,6 @@ from matrix_runner.pages.effects import Effects, effects
 from matrix_runner.pages.heat_maps import HeatMap, heat_maps
 from matrix_runner.pages.history import Sparkline, sparkline
 from matrix_runner.pages.jobs import job_grid
-from matrix_runner.pages.junit import strip_illegal
 from matrix_runner.pages.terminal import displayed_rate, marks_of, outcome
 from matrix_runner.pages.terminal_text import figure
 from matrix_runner.records.record import WORST, CellRow

@@ -12,8 +12,6 @@ from matrix_runner.language.find import Find
 from matrix_runner.pages.answer import full_answer
 from matrix_runner.pages.csv_files import found_csv, jobs_csv, summary_csv, trials_csv
 from matrix_runner.pages.junit import junit
-from matrix_runner.pages.junit_of_cells import MOST_CASES, junit_of_cells
-from matrix_runner.pages.junit_of_workloads import junit_of_workloads
 from matrix_runner.pages.part import choose_part
 from matrix_runner.pages.pts import PRESET, rounds_csv
 from matrix_runner.pages.run_data import RunData
@@ -154,7 +152,7 @@ def rendered(content: RunData) -> Iterator[tuple[str, Iterable[bytes]]]:
 
 
 def _short(content: RunData) -> Iterator[tuple[str, bytes]]:
-    yield "junit.xml", _junit(content)
+    yield "junit.xml", junit(content)
     if not content.survey and (jobs := jobs_csv(content)):
         yield "jobs.csv", jobs.encode()
     if rounds := rounds_csv(content):
@@ -174,12 +172,6 @@ def _short(content: RunData) -> Iterator[tuple[str, bytes]]:
         yield "answer.txt", text.encode()
     for one in content.added:
         yield from one.files.items()
-
-
-def _junit(content: RunData) -> bytes:
-    if content.survey:
-        return junit_of_workloads(content, content.survey)
-    return (junit_of_cells if len(content.trials) >= MOST_CASES else junit)(content)
 
 
 def write_reports(run: RunFolder, content: RunData) -> list[Path]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from matrix_runner.space import workloads
 from matrix_runner.space.ceiling import factors
 from matrix_runner.space.load import BadMatrix, parse
 from matrix_runner.space.select import select
+from matrix_runner.work.fio import variants
 from tests.support.matrices import SMALL, SWEEP
 
 TEN = "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]"
@@ -30,7 +30,7 @@ def test_the_count_is_the_product_of_the_axes() -> None:
 
 
 def test_six_axes_of_ten_are_refused_without_making_one_variant(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workloads, "choices", None)
+    monkeypatch.setattr(variants, "choices", None)
     message = refusal(SIX_TENS)
     assert message.startswith(
         "workloads are 2,000,000 variants; at most 10,000. The axes multiply: workload.iodepth 10 × "

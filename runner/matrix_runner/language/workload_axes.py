@@ -7,14 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, create_model
 from pydantic_core import PydanticCustomError
 
-from matrix_runner.base.axes import axes_of, axis_type
+from matrix_runner.base.axes import axis_type
 from matrix_runner.language.find import Searched
-from matrix_runner.work.fio.presets import Program
 from matrix_runner.work.fio.workload import Workload
-from matrix_runner.work.jobs.keys import SeveralJobs
-from matrix_runner.work.pts.workload import PtsKeys
-from matrix_runner.work.replay.workload import ReplayKeys
-from matrix_runner.work.sync.workload import SyncKeys
+from matrix_runner.work.kinds import KINDS
 
 _INSTEAD_OF_RW = ("preset", "job", "jobs", "sync_action", "replay")
 
@@ -32,15 +28,7 @@ else:
     WorkloadAxes = create_model(
         "AnyWorkload",
         # The fields of the last base come first, so `preset` and `job` are validated before `rw`.
-        __base__=(
-            Searched,
-            axes_of(Workload),
-            axes_of(Program),
-            axes_of(SyncKeys),
-            ReplayKeys,
-            axes_of(PtsKeys),
-            SeveralJobs,
-        ),
+        __base__=(Searched, *(keys for kind in reversed(KINDS.values()) for keys in kind.keys)),
         __doc__=Workload.__doc__,
         rw=(
             Annotated[axis_type(Workload.model_fields["rw"]) | None, AfterValidator(_needed)],

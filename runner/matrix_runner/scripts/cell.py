@@ -24,6 +24,7 @@ from matrix_runner.scripts.tunable_files import (
     timers,
     tunables_of,
 )
+from matrix_runner.work.kinds import KINDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -146,7 +147,7 @@ def _values(cell: Cell, stack: StackView, own: Path | None, place: Place, sample
     tunables, declared, slow = tunables_of(cell.tune.value, stack), cell.work, stack.slow
     work = declared.slowed(slow)
     return {
-        **dict.fromkeys(("sync", "replay", "pts")),
+        **dict.fromkeys(KINDS),
         declared.kind: declared.script_values(place.span, slow),
         "stack": stack,
         "tunables": tunables,

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from matrix_runner.base.axes import constructed
-from matrix_runner.base.findings import Flaw, Note, Path, place_of
-from matrix_runner.base.variants import Choice, Coords, Variant, choices, digest, label_of, texts
+from matrix_runner.base.findings import Flaw, Path, place_of
+from matrix_runner.base.variants import Choice, Coords, Variant, choices, texts
 from matrix_runner.work.fio.values import file_names, is_elsewhere, option_text
 from matrix_runner.work.fio.workload import Workload
 from matrix_runner.work.jobs.file import is_ours, misnamed, split_key, why_refused, with_values
@@ -15,9 +15,9 @@ from matrix_runner.work.jobs.map import problems_of, sections_of
 from matrix_runner.work.jobs.workload import JobWorkload, bounds_of
 
 if TYPE_CHECKING:
-    from matrix_runner.base.findings import Findings
     from matrix_runner.work.fio.values import Option
     from matrix_runner.work.jobs.file import JobFile, Sections
+    from matrix_runner.work.written import Written
 
 _SET, _JOBS = "set.", "jobs."
 
@@ -26,21 +26,21 @@ def has_jobs(axes: Mapping[str, Any]) -> bool:
     return "job" in axes or any(name.startswith((_JOBS, _SET)) for name in axes)
 
 
-class JobVariants:
-    def __init__(
-        self, name: str, axes: Mapping[str, tuple[Any, ...]], memory: int, findings: Findings, slow: int = 1
-    ) -> None:
-        self._slow = slow
-        self._name, self._axes, self._memory, self._findings = name, axes, memory, findings
-        self._base: Path = ("workloads", name)
-        self._several = tuple(f"workload.{axis}" for axis, values in axes.items() if len(values) > 1)
+def variants(written: Written, *, in_files: bool) -> Iterator[Variant[Workload]]:
+    return _JobVariants(written).on(in_files=in_files)
+
+
+class _JobVariants:
+    def __init__(self, written: Written) -> None:
+        self._written, self._axes, self._findings = written, written.axes, written.findings
+        self._base = written.path
 
     def on(self, *, in_files: bool) -> Iterator[Variant[Workload]]:
         if misplaced := self._misplaced():
             self._findings.flaw((*self._base, *steps(misplaced)), _why_misplaced(misplaced, self._axes))
             return
         for choice in choices(self._axes):
-            coords: Coords = (("workload", self._name), *_coords(choice.values))
+            coords: Coords = (("workload", self._written.name), *_coords(choice.values))
             flaws = len(self._findings.impossible)
             if "job" in choice.values:
                 sections = self._of_file(choice, coords, in_files=in_files)
@@ -51,12 +51,11 @@ class JobVariants:
             bounds, wrong = bounds_of(sections)
             work = JobWorkload.of(sections, bounds, in_files=in_files) if bounds else None
             if work and not wrong:
-                wrong = [one.message for one in (*work.problems(), *work.slow_problems(self._slow))]
+                wrong = [one.message for one in (*work.problems(), *work.slow_problems(self._written.slow))]
             for message in wrong:
                 self._findings.flaw_of(coords, self._place(choice), message)
             if work and len(self._findings.impossible) == flaws:
-                label = "/".join(filter(None, (self._name, label_of(coords, self._several))))
-                yield Variant(work, coords, label, digest(work.content()))
+                yield self._written.variant(work, coords)
 
     def _misplaced(self) -> str:
         for axis in self._axes:
@@ -109,11 +108,8 @@ class JobVariants:
         self._note(ours, "{options} of " + f"{file} has no effect: matrix sets it itself, or leaves it out")
 
     def _note(self, options: list[str], text: str) -> None:
-        if not options:
-            return
-        note = Note(f"workload {self._name}: {text.format(options=', '.join(dict.fromkeys(options[:3])))}")
-        if note not in self._findings.notes:
-            self._findings.notes.append(note)
+        if options:
+            self._written.note(text.format(options=", ".join(dict.fromkeys(options[:3]))))
 
     def _of_map(self, choice: Choice, coords: Coords, *, in_files: bool) -> Sections:
         common = {axis: value for axis, value in choice.values.items() if not axis.startswith(_JOBS)}
@@ -133,7 +129,7 @@ class JobVariants:
             foreign = Workload.idle_on_files if in_files else Workload.idle_on_devices
             idle = {**Workload.idle({**defaults, **given}), **foreign(given)}
             work = constructed(Workload, {key: one for key, one in given.items() if key not in idle})
-            work = work.settled().on(self._memory)
+            work = work.settled().on(self._written.memory)
             problems = list(problems_of(work, in_files=in_files))
             if not problems:
                 jobs[job] = work

@@ -10,8 +10,8 @@ import pytest
 
 from matrix_runner.answers.ranking import Ranking, Standing
 from matrix_runner.pages.answer import full_answer, summarize_rankings
+from matrix_runner.pages.nightly import heat_map_of_squares
 from matrix_runner.pages.run_data import RunData
-from matrix_runner.pages.squares import heat_map_of_squares
 from matrix_runner.records.record import CellRow, Outcome, Trial
 from matrix_runner.work.fio.output import Direction, Figures
 

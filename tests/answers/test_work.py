@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from matrix_runner.answers.stored_samples import USUAL_RATES, Samples, rates_of
-from matrix_runner.pages.searches import Reader
+from matrix_runner.pages.stored import Reader
 from matrix_runner.records.record import UNSETTLED, CellRow, Outcome, Trial
 from matrix_runner.records.store import SharedStore
 from matrix_runner.records.store_sync import bring_up_to_date

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.pages.part import choose_part
+from matrix_runner.pages.run_data import choose_part
 from matrix_runner.pages.survey import Survey, survey
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import CellRow

@@ -10,10 +10,9 @@ from unittest.mock import Mock
 import pytest
 
 from matrix_runner.answers.stored_samples import USUAL_RATES, Samples, samples_of
-from matrix_runner.pages import compare_page
+from matrix_runner.pages import compare_table
 from matrix_runner.pages.compare import Comparison, Line, Speed
-from matrix_runner.pages.compare_page import page
-from matrix_runner.pages.compare_table import display_table
+from matrix_runner.pages.compare_table import display_table, page
 from matrix_runner.pages.pairs import Pair, Side
 from matrix_runner.records.record import CellRow
 from matrix_runner.records.store import RunRow
@@ -95,7 +94,7 @@ def test_names_have_their_figure_only_where_a_cell_has_several() -> None:
 
 
 def test_of_too_many_lines_the_slowest_and_the_fastest_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compare_page, "MOST_DOTS", 2)
+    monkeypatch.setattr(compare_table, "MOST_DOTS", 2)
     made = page(comparison(*FOUR))
     assert [name for *_, name in dots(made)] == [NAMES[1], NAMES[2]]
     assert "(the 1 slowest and the 1 fastest; 2 more are in the table)" in made.decode()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.pages.part import choose_part
+from matrix_runner.pages.run_data import choose_part
 from matrix_runner.records.record import CellRow
 
 if TYPE_CHECKING:

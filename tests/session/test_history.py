@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from matrix_runner.pages.history import Past, sparkline
+from matrix_runner.pages.run_data import Past
+from matrix_runner.pages.sections import sparkline
 from matrix_runner.records.environment import Host
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.run_folder import load
 from matrix_runner.records.store import SharedStore
 from matrix_runner.records.store_sync import bring_up_to_date
 from matrix_runner.records.store_tables import Address, address_of
-from matrix_runner.session import history
-from matrix_runner.session.finish import report
-from matrix_runner.session.history import earlier_figures
+from matrix_runner.session import finish
+from matrix_runner.session.finish import earlier_figures, report
 from matrix_runner.statistics.stopping import Estimate
 from tests.records import past
 
@@ -67,10 +67,10 @@ def test_earlier_runs_of_this_machine_and_host_have_their_means(results: Path) -
 
 def test_only_the_latest_runs_are_read(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     address = store_of(results)
-    monkeypatch.setattr(history, "MOST_TRIALS", 5)
+    monkeypatch.setattr(finish, "MOST_TRIALS", 5)
     assert earlier_figures(address, third(results), {"c1": "read_iops"}) == {"c1": [Past(SECOND, 2000.0)]}
-    monkeypatch.setattr(history, "MOST_TRIALS", 50)
-    monkeypatch.setattr(history, "MOST_RUNS", 1)
+    monkeypatch.setattr(finish, "MOST_TRIALS", 50)
+    monkeypatch.setattr(finish, "MOST_RUNS", 1)
     assert earlier_figures(address, third(results), {"c1": "read_iops"}) == {"c1": [Past(SECOND, 2000.0)]}
 
 

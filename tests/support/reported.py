@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 
-from matrix_runner.pages.history import Past
-from matrix_runner.pages.run_data import RunData
+from matrix_runner.pages.run_data import Past, RunData
 from matrix_runner.pages.study import section
 from matrix_runner.records.record import HOST_LIMITED, CellRow, Outcome, Trial
 from matrix_runner.records.usage import Usage

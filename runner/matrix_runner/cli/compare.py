@@ -115,7 +115,7 @@ def command(
     most = rows if output.is_table else None
     write_grid(display_table(done, most=most) if output.is_text else data_table(done), output)
     if html:
-        from matrix_runner.pages.compare_page import page
+        from matrix_runner.pages.compare_table import page
 
         write_output(html, page(done))
         echo(f"written to {html}", err=True)
@@ -144,7 +144,7 @@ def compare_runs(asked: ComparisonRequest) -> Comparison:
     from matrix_runner.cli.results import check_jobs
     from matrix_runner.pages.compare import compare_sides, describe_noise_floor
     from matrix_runner.pages.pairs import BY_ID, Side, earlier_groups, parts, runs_of, side_of
-    from matrix_runner.pages.searches import Reader
+    from matrix_runner.pages.stored import Reader
 
     kind = {"git": "revision"}.get(asked.by, asked.by)
     left_out = ""

@@ -1,4 +1,4 @@
-"""`matrix explore`: pages/explored.py reads the trials, pages/explore.py makes the page."""
+"""`matrix explore`: pages/explore.py reads the trials and makes the page."""
 
 from pathlib import Path
 
@@ -31,8 +31,7 @@ def command(runs: Words, to: Path | None, opens: bool | None, source: Source) ->
     """Write explore.html, a page with all trials of RUNS in charts that filter each other, and open it."""
     from matrix_runner.base.files import write_output
     from matrix_runner.base.findings import few
-    from matrix_runner.pages.explore import page
-    from matrix_runner.pages.explored import read_explored, title_of
+    from matrix_runner.pages.explore import page, read_explored, title_of
 
     with open_store(source) as shared:
         among = select_runs(shared, runs or ("latest",))

@@ -1,4 +1,4 @@
-"""`matrix guidelines`: the work is in pages/stored_guidelines.py and answers/verdicts.py."""
+"""`matrix guidelines`: the work is in pages/stored.py and answers/verdicts.py."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from matrix_runner.base.errors import BadInput, Exit
 from matrix_runner.base.files import shipped
 from matrix_runner.cli.options import Words, only
 from matrix_runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
-from matrix_runner.pages.stored_guidelines import declared_by, judged_in_store, read_for
+from matrix_runner.pages.stored import declared_by, judged_in_store, read_for
 from matrix_runner.pages.table import Grid
 from matrix_runner.pages.verdicts import verdict_rows, verdict_table
 from matrix_runner.records.run_folder import load

@@ -42,7 +42,7 @@ def command(
     from matrix_runner.answers.selectors import default_runs, with_hint
     from matrix_runner.answers.stored_samples import USUAL_RATES
     from matrix_runner.cli.results import check_jobs, parse_metrics
-    from matrix_runner.pages.searches import Reader
+    from matrix_runner.pages.stored import Reader
     from matrix_runner.pages.timeline import data_table, display_table, timelines
 
     if not cell and not only:

@@ -12,7 +12,7 @@ from matrix_runner.cli.browser import open_page
 from matrix_runner.cli.options import results
 from matrix_runner.cli.screen import WIDTH, columns_of, echo
 from matrix_runner.pages.junit import merge_documents
-from matrix_runner.pages.stored_guidelines import declared_by
+from matrix_runner.pages.stored import declared_by
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.observe import has_results, readable_runs
 from matrix_runner.records.run_folder import load

@@ -97,7 +97,7 @@ def command(output: Output, source: Source, **options: Any) -> None:
     """Show the results of RUNS, or of all runs."""
     from matrix_runner.answers.stored_samples import USUAL_RATES
     from matrix_runner.pages.legacy_columns import FAMILIAR
-    from matrix_runner.pages.searches import Reader
+    from matrix_runner.pages.stored import Reader
     from matrix_runner.pages.tables import describe_unfinished
 
     asked = ResultsRequest(**options)

@@ -16,7 +16,7 @@ from matrix_runner.base.files import write_atomically
 from matrix_runner.cli.options import MatrixPath
 from matrix_runner.cli.screen import echo
 from matrix_runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
-from matrix_runner.pages import stored_guidelines as advice
+from matrix_runner.pages import stored as advice
 from matrix_runner.pages.study import (
     data_table,
     describe_run,

@@ -16,7 +16,7 @@ from matrix_runner.cli.guidelines import declared_guidelines
 from matrix_runner.cli.screen import echo_whole
 from matrix_runner.cli.store_options import Source, open_store, select_runs, source
 from matrix_runner.pages.nightly import Night, annotated, issue, page
-from matrix_runner.pages.stored_guidelines import judged_in_store, read_for
+from matrix_runner.pages.stored import judged_in_store, read_for
 from matrix_runner.records.run_folder import load
 from matrix_runner.session.run_request import assign_state
 

@@ -1,7 +1,7 @@
 """The tunables of block devices by kind, and sysfs paths for others. `default` means: record the value, do not set it.
 
 The key `tune` that takes them: tune.py. A new tunable of md needs a line in its OF_PARITY or OF_REDUNDANT. Each needs
-its file in scripts/tunable_files.py; if it has no effect on some workloads, a reason in space/effects.py; if it is a
+its file in scripts/tunable_files.py; if it has no effect on some workloads, a reason in space/space.py; if it is a
 time or a rate, its name in slow.py; if its meaning or example is missing on the page, a line in docs/meanings.py.
 """
 

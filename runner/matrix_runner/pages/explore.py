@@ -5,23 +5,27 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import re
 import sys
 from array import array
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain
+from itertools import chain, groupby
 from math import nan
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from matrix_runner.answers.stored_samples import declared_order
 from matrix_runner.base.text import printable
 from matrix_runner.pages.colours import colour_axis, in_size_order, independent
 from matrix_runner.pages.speed import without_gc
+from matrix_runner.records.names import ARCHIVE
 from matrix_runner.records.record import COUNTED, HOST_LIMITED, UNSETTLED
 from matrix_runner.work.metrics import (
     BESIDE,
@@ -43,6 +47,8 @@ if TYPE_CHECKING:
 
     from matrix_runner.pages.run_data import RunData
     from matrix_runner.records.record import CellRow, Trial
+    from matrix_runner.records.store import RunRow, SharedStore
+
 
 #: Latencies of the direction that is slower, for runs with both.
 _WORST = {f"worst_{name}": name for name in ("lat_mean", "lat_p99")}
@@ -286,3 +292,41 @@ def _headline(columns: Sequence[Sequence[Any]], figures: Mapping[str, Sequence[f
     bw, iops = (columns[COLUMNS.index(f"{TOTAL}_{rate}")] for rate in RATES)
     sizes = Counter(is_large(*pair) for pair in zip(bw, iops, strict=True) if None not in pair)
     return f"{side}_{'bw' if sizes[True] >= sizes[False] else 'iops'}"
+
+
+def read_explored(store: SharedStore, runs: Sequence[RunRow], results: Path, beside: Path) -> list[Explored]:
+    """Read the runs. Links from a page in the folder `beside` lead to those that have a folder below `results`."""
+    return store.read_undamaged(lambda some: _read_runs(store, some, results, beside), runs)
+
+
+def _read_runs(store: SharedStore, runs: Sequence[RunRow], results: Path, beside: Path) -> list[Explored]:
+    ids = {run.id for run in runs}
+    rows = {run: list(several) for run, several in groupby(store.trials(("run", *COLUMNS), ids), key=itemgetter(0))}
+    cells: dict[str, list[CellRow]] = {}
+    for one in store.cells(ids):
+        cells.setdefault(one.run, []).append(one.cell)
+    return [
+        Explored(
+            run.name,
+            run.synthetic,
+            sorted(cells[run.id], key=declared_order),
+            [row[1:] for row in rows[run.id]],
+            _link(results / run.name, beside),
+        )
+        for run in runs
+        if run.id in rows
+    ]
+
+
+def _link(folder: Path, beside: Path) -> str | None:
+    if not folder.is_dir() or (folder / ARCHIVE).exists():  # an archive has no folders of cells
+        return None
+    path = os.path.relpath(folder.resolve(), beside.resolve())
+    return "" if path == "." else f"{quote(path, errors='replace')}/"
+
+
+def title_of(runs: Sequence[RunRow]) -> str:
+    """Name a run as its report does, and several runs by their matrices."""
+    if len(runs) == 1:
+        return f"{runs[0].matrix} on {runs[0].machine}"
+    return f"{len(runs)} runs of {', '.join(dict.fromkeys(run.matrix for run in runs))}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import geometric_mean
 from typing import TYPE_CHECKING
 
 from matrix_runner.answers.ranking import rank_stacks
@@ -13,8 +14,8 @@ from matrix_runner.base.errors import Exit
 from matrix_runner.pages.answer import answer_as_markdown, summarize_rankings
 from matrix_runner.pages.compare import Comparison, Line, Speed, differences
 from matrix_runner.pages.compare_table import display_table as compared_shown
-from matrix_runner.pages.squares import heat_map_of_squares
-from matrix_runner.pages.stored_guidelines import as_measured, share_of
+from matrix_runner.pages.ranking_terms import figure_of, mark, stack_name, workload_name
+from matrix_runner.pages.stored import as_measured, share_of
 from matrix_runner.pages.table import Grid, as_markdown, escape_markdown
 from matrix_runner.pages.tables import display_table as results_shown
 from matrix_runner.pages.terminal_text import figure, times, times_within
@@ -24,8 +25,10 @@ from matrix_runner.records.record import WORST, Outcome
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from matrix_runner.answers.ranking import Ranking
     from matrix_runner.answers.verdicts import Judgement
     from matrix_runner.records.store import RunRow
+
 
 _ROWS, _ANNOTATIONS = 50, 10  # limits of GitHub: a page has 1 MiB, and a step 10 annotations of a kind
 _LINES = 58  # of the page, before the empty line and what is folded
@@ -286,3 +289,41 @@ def _repeat_commands(night: Night) -> str:
         f"{fence}sh\n{text}\n{fence}\n\n"
         "Each cell has its own folder below `cells/` of the run, with its scripts and fio jobs, numbered in order."
     )
+
+
+#: Squares by the least share of the best level of a workload. Their lightness falls with it, for colour-blind readers.
+_SQUARES = ((0.9, "🟩"), (0.75, "🟦"), (0.5, "🟪"), (0.0, "⬛"))
+_LEGEND_OF_SQUARES = "Share of the fastest stack of each workload: 🟩 90 % or more, 🟦 75 %, 🟪 50 %, ⬛ less."
+_MOST_COLUMNS = 6  # a page of GitHub is not wider
+
+
+def heat_map_of_squares(rankings: Sequence[Ranking], rows: int) -> Grid | None:
+    """Return the stacks that are fastest over all workloads, as rows; None if no field could be compared."""
+    shown = rankings[:_MOST_COLUMNS]
+    fields: dict[str, dict[int, str]] = {}
+    shares: dict[str, list[float]] = {}
+    for at, one in enumerate(shown):
+        sign = 1 if one.metric.more_is_better else -1
+        levels = [stack.level**sign if stack.level else 0.0 for stack in one.stacks]
+        best = max(levels)
+        for stack, level in zip(one.stacks, levels, strict=True) if best > 0 else ():
+            name, share = stack_name(stack.cell), level / best
+            fields.setdefault(name, {})[at] = f"{_square(share)} {figure_of(one, stack)}{mark(stack)}"
+            shares.setdefault(name, []).append(share)
+    if len(fields) < 2:
+        return None
+    order = sorted(fields, key=lambda name: (-len(shares[name]), -_mean_share(shares[name])))
+    left = [(len(order) - rows, "slower stacks"), (len(rankings) - len(shown), "workloads")]
+    notes = (_LEGEND_OF_SQUARES, *(f"{count:,} {what} are not shown." for count, what in left if count > 0))
+    columns = ("stack", *map(workload_name, shown))
+    return Grid(
+        columns, [(name, *(fields[name].get(at, "") for at in range(len(shown)))) for name in order[:rows]], notes
+    )
+
+
+def _square(share: float) -> str:
+    return next(square for least, square in _SQUARES if share >= least)
+
+
+def _mean_share(shares: Sequence[float]) -> float:
+    return geometric_mean(shares) if min(shares) > 0 else 0.0

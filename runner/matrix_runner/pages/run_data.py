@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from matrix_runner.answers.knee import Knee, find_knee, searches_of
 from matrix_runner.answers.ranking import Ranking, columns_of, rank_stacks
 from matrix_runner.answers.samples import Measured, measured_cell
 from matrix_runner.answers.verdicts import SHARE, Judgement
+from matrix_runner.pages.axis_charts import in_order, is_numeric
 from matrix_runner.pages.colours import Colours, choose_colours
 from matrix_runner.records.record import (
     HOST,
@@ -49,12 +50,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from matrix_runner.language.find import Find
-    from matrix_runner.pages.history import Past
-    from matrix_runner.pages.part import Part
     from matrix_runner.pages.survey import Survey
     from matrix_runner.pages.table import Grid
+    from matrix_runner.records.record import CellRow
     from matrix_runner.records.usage import Usage
     from matrix_runner.work.fio.output import Direction, Figures
+
 
 _MEASURES = tuple(one.name for one in OF_A_SIDE if one.mean)  # figures that are summarised by their mean over trials
 METRICS: tuple[str, ...] = (
@@ -188,6 +189,11 @@ def _percentiles(measured: Sequence[Figures], rule: Rule, how: StopReason) -> di
             own = ((name, getattr(directions[0], name)) for name in PERCENTILES)
             found |= {f"{side}_{name}": Estimate(value, 1, None) for name, value in own if value is not None}
     return {name: one for name, one in found.items() if one}
+
+
+class Past(NamedTuple):
+    started: str  # ISO 8601
+    mean: float
 
 
 @dataclass(frozen=True)
@@ -334,3 +340,68 @@ class RunData:
     @property
     def marks(self) -> str:
         return "; ".join(filter(None, (self.warning, self.slow_motion)))
+
+
+_LEAST_OF_AXIS = 2  # values of an axis that stay: its ends
+_NAMED = 6  # values that the text names
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    cells: Sequence[CellRow]
+    every: Sequence[CellRow]
+    values: Mapping[str, tuple[Sequence[str], int]]  # of each shortened axis: those that stay, and how many it has
+
+    @property
+    def text(self) -> str:
+        axes = "; ".join(
+            f"{axis.removeprefix('workload.')} {_some(kept)} ({len(kept)} of {every} values)"
+            for axis, (kept, every) in self.values.items()
+        )
+        return f"{len(self.cells):,} of {len(self.every):,} cells{f', with {axes}' if axes else ''}"
+
+
+def choose_part(cells: Sequence[CellRow], most: int) -> Part:
+    """Choose cells so that charts and effects of the part stay complete: every combination of the values that stay.
+
+    Numbers of workloads go first: a page without some stack could miss the best one.
+    """
+    kept, values = cells, _values_of_axes(cells)
+    every = {axis: len(several) for axis, several in values.items()}
+    while len(kept) > most and (axis := _longest(values)):
+        values[axis] = _every_second(values[axis])
+        chosen = {*values[axis]}
+        kept = [cell for cell in kept if axis not in cell.axes or cell.axes[axis] in chosen]
+    if len(kept) > most:
+        kept = [kept[at * len(kept) // most] for at in range(most)]
+    shortened = {axis: (of, every[axis]) for axis, of in values.items() if len(of) < every[axis]}
+    return Part(kept, cells, shortened)
+
+
+def _values_of_axes(cells: Sequence[CellRow]) -> dict[str, list[str]]:
+    found: dict[str, dict[str, None]] = {}
+    for cell in cells:
+        for axis, value in cell.axes.items():
+            found.setdefault(axis, {})[value] = None
+    return {axis: in_order(several) for axis, several in found.items()}
+
+
+def _longest(values: Mapping[str, Sequence[str]]) -> str | None:
+    """Return the axis to shorten: the longest one of the first kind that has one."""
+    long = [axis for axis, several in values.items() if len(several) > _LEAST_OF_AXIS]
+    return min(long, key=lambda axis: (_kind_of_axis(axis, values[axis]), -len(values[axis])), default=None)
+
+
+def _kind_of_axis(axis: str, values: Sequence[str]) -> tuple[bool, bool]:
+    return not is_numeric(axis, values), not axis.startswith("workload.")
+
+
+def _every_second(values: Sequence[str]) -> list[str]:
+    """Return half of the values, with both ends."""
+    count = (len(values) + 1) // 2
+    return [values[at * (len(values) - 1) // (count - 1)] for at in range(count)]
+
+
+def _some(values: Sequence[str]) -> str:
+    few = [*values[: _NAMED - 1], "…", values[-1]] if len(values) > _NAMED else values
+    return ", ".join(few)

@@ -22,7 +22,6 @@ from matrix_runner.pages.charts import Chart, Line, chart, interval, overview
 from matrix_runner.pages.concerns import held_back_by
 from matrix_runner.pages.effects import Effects, effects
 from matrix_runner.pages.heat_maps import HeatMap, heat_maps
-from matrix_runner.pages.history import Sparkline, sparkline
 from matrix_runner.pages.jobs import job_grid
 from matrix_runner.pages.terminal import displayed_rate, marks_of, outcome
 from matrix_runner.pages.terminal_text import figure
@@ -32,7 +31,7 @@ from matrix_runner.work.metrics import ALL_SIDES, FLUSH, OF_SYNC, SIDES, SYNC, T
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from matrix_runner.pages.run_data import CellSummary, RunData
+    from matrix_runner.pages.run_data import CellSummary, Past, RunData
     from matrix_runner.pages.table import Grid
     from matrix_runner.statistics.stopping import Estimate
 
@@ -41,6 +40,9 @@ MOST_ROWS, MOST_CHARTS, CHART_ROWS = 1000, 60, 24
 BEFORE_FOLD = 12  # charts that the page shows at once; details have the others
 _LEAST_IN_SECTION = 2  # charts of a section that are shown, if there are many sections
 Picture = Chart | Plot | HeatMap
+WIDTH, HEIGHT = 84, 18  # of the line of earlier runs, in pixels
+_EDGE = 3  # room for the dot of that line
+_LEAST_SPAN = 0.1  # of the values: smaller changes look small
 _NONE = ("", "")
 _SYNCS = "syncs"  # the columns of fsync and fdatasync
 
@@ -296,3 +298,31 @@ def _lines(named: Sequence[tuple[str, CellSummary]], unit: str) -> list[Line]:
         if here := {side: one for side, (of, one) in rates.items() if of == unit}:
             found.append((label, here))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Sparkline:
+    path: str
+    end: tuple[float, float]
+    text: str
+
+
+def sparkline(past: Sequence[Past], now: Estimate, unit: str) -> Sparkline:
+    """Draw the means of earlier runs, the oldest first, and of this one, with the same distance between runs."""
+    values = [*(one.mean for one in past), now.mean]
+    low, high = min(values), max(values)
+    span = max(high - low, _LEAST_SPAN * high) or 1.0
+    bottom = (low + high - span) / 2
+    across, up = WIDTH - 2 * _EDGE, HEIGHT - 2 * _EDGE
+    places = [
+        (
+            round(_EDGE + across * number / (len(values) - 1), 1),
+            round(_EDGE + up * (1 - (value - bottom) / span), 1),
+        )
+        for number, value in enumerate(values)
+    ]
+    earlier = [one.mean for one in past]
+    between = " to ".join(dict.fromkeys(figure(one, unit) for one in (min(earlier), max(earlier))))
+    runs = f"{len(past)} earlier run{'s' if len(past) > 1 else ''} since {past[0].started[:10]}"
+    text = f"{runs}: {between}, the last {figure(earlier[-1], unit)}; this run {figure(now.mean, unit)}"
+    return Sparkline(" ".join(f"{x:g},{y:g}" for x, y in places), places[-1], text)

@@ -12,9 +12,8 @@ from matrix_runner.language.find import Find
 from matrix_runner.pages.answer import full_answer
 from matrix_runner.pages.csv_files import found_csv, jobs_csv, summary_csv, trials_csv
 from matrix_runner.pages.junit import junit
-from matrix_runner.pages.part import choose_part
 from matrix_runner.pages.pts import PRESET, rounds_csv
-from matrix_runner.pages.run_data import RunData
+from matrix_runner.pages.run_data import RunData, choose_part
 from matrix_runner.pages.speed import without_gc
 from matrix_runner.pages.table import as_csv
 from matrix_runner.pages.use import choose_trials

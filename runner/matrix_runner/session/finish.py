@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from matrix_runner.answers.published import ComparedFigure, columns_of, compare_published
 from matrix_runner.answers.samples import Measured, measured_cells
+from matrix_runner.answers.selectors import CellSelection
+from matrix_runner.answers.stored_samples import USUAL_RATES, read_samples
 from matrix_runner.answers.verdicts import SHARE, UNWATCHED, judge_guidelines
-from matrix_runner.base.errors import Exit
+from matrix_runner.base.errors import Exit, MatrixError
 from matrix_runner.base.files import write_atomically
 from matrix_runner.pages.answer import answer_lines, summarize_rankings
 from matrix_runner.pages.knees import knee_lines
 from matrix_runner.pages.marks import legend
+from matrix_runner.pages.run_data import Past
 from matrix_runner.pages.sections import MOST_ROWS
 from matrix_runner.pages.study import section, summary_line
 from matrix_runner.pages.survey import read_trials, survey
@@ -22,17 +26,18 @@ from matrix_runner.pages.write import load_run_data, write_reports
 from matrix_runner.records.file_errors import histogram_errors
 from matrix_runner.records.names import ARCHIVE
 from matrix_runner.records.record import Outcome, count_measured, outcome_of_cell
-from matrix_runner.session.history import earlier_figures
+from matrix_runner.records.store import SharedStore, describe_run
 from matrix_runner.space.studies import PUBLISHED, Study
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from matrix_runner.language.guidelines import Guideline
     from matrix_runner.pages.run_data import RunData
     from matrix_runner.records.journal import Journal
     from matrix_runner.records.run_folder import RunFolder
+    from matrix_runner.records.store import RunRow
     from matrix_runner.records.store_tables import Address
 
 
@@ -162,3 +167,43 @@ def _report(
     files = write_reports(folder, content)
     end = Exit.INTERRUPTED if interrupted else exit_code(content, short=bool(short))
     return Ending(folder.path, content, tuple(files), folder.manifest.planned, end, over, comparisons)
+
+
+MOST_RUNS = 20  # earlier runs of a line
+MOST_TRIALS = 50_000  # trials of all of them: reading more would take longer than the report
+
+
+def earlier_figures(store: Address | None, folder: RunFolder, headlines: Mapping[str, str]) -> dict[str, list[Past]]:
+    """Return the means of earlier runs on the same machine and host, the oldest first, by cell.
+
+    `headlines` has the figure of each cell. Only a store that is a file is read: the end of a run waits for no server.
+    """
+    if not (store and store.file and store.file.exists() and headlines):
+        return {}
+    with suppress(MatrixError), SharedStore.existing(store) as shared:
+        runs = _earlier_runs(shared, describe_run(folder))
+        metrics = [name for name in USUAL_RATES if name in set(headlines.values())]
+        samples = read_samples(shared, runs, metrics, CellSelection(set(headlines)), histograms=False)
+        found: dict[str, list[Past]] = {}
+        for one in samples:
+            if estimate := one.estimate(headlines[one.cell.id]):
+                found.setdefault(one.cell.id, []).append(Past(one.run.started, estimate.mean))
+        return found
+    return {}  # a report does not fail for the store
+
+
+def _earlier_runs(shared: SharedStore, this: RunRow) -> Sequence[RunRow]:
+    place = (this.machine, this.host, this.synthetic)
+    alike = [
+        one for one in shared.runs() if (one.machine, one.host, one.synthetic) == place and one.started < this.started
+    ]
+    latest = sorted((one for one in alike if one.measured), key=lambda one: one.started)[-MOST_RUNS:]
+    counts = shared.trial_counts({one.id for one in latest})
+    chosen: list[RunRow] = []
+    room = MOST_TRIALS
+    for one in reversed(latest):
+        room -= counts.get(one.id, 0)
+        if room < 0:
+            break
+        chosen.insert(0, one)
+    return chosen

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.variants import digest
 from matrix_runner.decide.plan import Plan
-from matrix_runner.pages.stored_guidelines import declared_by
+from matrix_runner.pages.stored import declared_by
 from matrix_runner.records.cell_files import MOST_IN_FOLDERS, existing_files, open_files
 from matrix_runner.records.environment import Requested
 from matrix_runner.records.journal import Journal

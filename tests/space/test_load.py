@@ -235,7 +235,7 @@ MISTAKES = [
     ("rw: read,", "rw: read, fio: {write_iops_log: x},", "`write_iops_log` is not allowed in the fio: map: matrix collects the results"),
     ("rw: read,", "rw: read, fio: {ioscheduler: none},", "`ioscheduler` is not allowed in the fio: map: write `scheduler:` below `tune:`"),
     ("rw: read,", "rw: read, fio: {opendir: /},", "`opendir` is not allowed in the fio: map: fio uses the top of the layout"),
-    ("rw: read,", "rw: read, fio: {read_iolog: log},", "`read_iolog` is not allowed in the fio: map: fio uses the top of the layout"),
+    ("rw: read,", "rw: read, fio: {read_iolog: log},", "`read_iolog` is not allowed in the fio: map: a trace is a workload of its own; write `replay:`"),
     ("rw: read,", "rw: read, fio: {write_iolog: /etc/passwd},", "`write_iolog` is not allowed in the fio: map: fio must write only to the top"),
     ("rw: read,", "rw: read, fio: {allow_mounted_write: 1},", "`allow_mounted_write` is not allowed in the fio: map: fio must never write to a mounted device"),
     ("rw: read,", "rw: read, fio: {include: more.fio},", "`include` is not allowed in the fio: map: the matrix holds the whole job"),

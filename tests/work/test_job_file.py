@@ -147,6 +147,29 @@ def test_files_have_the_names_of_fio() -> None:
     assert file_name("$JOBNAME-$jobnum.$filenum$clientuid$jobnam", "a$filenum") == "a0-0.0$jobnam"
 
 
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("ioengine=libzbc", "bypasses all layers and needs zoned disks"),
+        ("ioengine=spdk_bdev", "bypasses the kernel"),
+        ("ioengine=page_fault", "without files and disks"),
+        ("ioengine=guasi", "does not run on today's Linux"),
+        ("ioengine=rdma", "does not use disks or files"),
+        ("read_iolog=x", "a trace is a workload of its own; write `replay:` with the path of the trace"),
+    ],
+)
+def test_a_refusal_has_a_true_reason(line: str, why: str) -> None:
+    file, _ = read(f"[a]\n{line}\n")
+    ((_, options),) = effective(file.sections)
+    (found,) = [why_refused(one, in_files=False) for one in options.values()]
+    assert why in found
+    assert "endangers" not in found
+
+
+def test_time_alone_ends_no_job_as_in_fio() -> None:
+    assert whole("[a]\nrw=read\ntime_based\nsize=4m\n").moved(1 << 30) == 4 << 20
+
+
 def test_files_may_be_unlinked_in_a_file_system() -> None:
     file, _ = read("[a]\nunlink=1\n")
     ((_, options),) = effective(file.sections)
@@ -195,14 +218,12 @@ def test_files_of_a_name_count_once() -> None:
     assert whole(text, in_files=True).fileset(1 << 30).total == (1 + 3 + 4) << 20
 
 
-def test_what_has_no_end_or_size_says_what_to_write() -> None:
-    sections = read("[a]\ntime_based\nnumjobs=$ncpus\n[b]\nwait_for=c\n")[0].sections
-    _, wrong = bounds_of(sections)
-    assert [("set: {a.runtime" in one, "a.numjobs" in one, "waits for 'c'" in one) for one in wrong] == [
-        (False, True, False),
-        (True, False, False),
-        (False, False, True),
-    ] or len(wrong) == 3
+def test_what_has_no_bound_says_what_to_write() -> None:
+    _, (numjobs, offset, waits) = bounds_of(read("[a]\nnumjobs=$ncpus\noffset=524z\n[b]\nwait_for=c\n")[0].sections)
+    assert "how much numjobs=$ncpus is, only fio knows" in numjobs
+    assert "offset=524z counts the zones of a zoned disk, which no layer has; write a size" in offset
+    assert "a.numjobs" in numjobs
+    assert "waits for 'c'" in waits
     (problem,) = whole("[a]\nrw=read\n", in_files=True).problems()
     assert "set: {a.size: 1g}" in problem.message
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -24,6 +25,7 @@ from matrix_runner.work.fio.values import (
 )
 
 _DEFAULT_ENGINE = "psync"
+_ZONES = re.compile(r"=\s*\d+z$", re.IGNORECASE)
 #: Options that flush what was written, each with a latency of its own.
 SYNCS = ("fsync", "fdatasync", "sync_file_range", "end_fsync", "fsync_on_close")
 
@@ -131,7 +133,10 @@ class Values:
         try:
             return value()
         except UnknownBound:
-            self.unknown.append((name, f"how much {shown[:60]} is, only fio knows; write a plain value"))
+            why = f"how much {shown[:60]} is, only fio knows; write a plain value"
+            if _ZONES.search(shown):
+                why = f"{shown[:60]} counts the zones of a zoned disk, which no layer has; write a size"
+            self.unknown.append((name, why))
             return default
 
     def true(self, name: str) -> bool:

@@ -21,7 +21,8 @@ _DANGER, _SENSELESS = "; this endangers other data", "; this would make the figu
 #: fio options that a workload cannot have, and why or what to use instead.
 OWNED = {
     "filename": _TOP,
-    **dict.fromkeys(("directory", "opendir", "read_iolog", "replay_redirect"), _TOP),
+    **dict.fromkeys(("directory", "opendir", "replay_redirect"), _TOP),
+    "read_iolog": "a trace is a workload of its own; write `replay:` with the path of the trace",
     **dict.fromkeys(("write_iolog", "merge_blktrace_file"), "fio must write only to the top of the layout"),
     "allow_mounted_write": "fio must never write to a mounted device",
     "include": "the matrix holds the whole job",
@@ -61,7 +62,7 @@ OWNED = {
 #: Options that are refused for the data or the host, not because a key does the same.
 _DANGEROUS = frozenset(
     {
-        *("filename", "directory", "opendir", "read_iolog", "replay_redirect", "write_iolog", "merge_blktrace_file"),
+        *("filename", "directory", "opendir", "replay_redirect", "write_iolog", "merge_blktrace_file"),
         *("allow_mounted_write", "allow_file_create", "unlink", "unlink_each_loop", "donorname", "profile"),
         *("exec_prerun", "exec_postrun", "program", "arguments", "cgroup", "cgroup_weight", "cgroup_nodelete"),
         *("verify_dump", "verify_state_load", "verify_state_save", "merge_blktrace_scalars", "merge_blktrace_iters"),

@@ -35,12 +35,17 @@ _ELSEWHERE = "does not use disks or files"
 #: fio's other engines, and why a workload cannot use them.
 NOT_ENGINES = {
     **dict.fromkeys(("filecreate", "filestat", "filedelete", "dircreate", "dirstat", "dirdelete"), _NO_DATA),
-    **dict.fromkeys(("null", "cpuio", "exec", "falloc", "ftruncate", "e4defrag"), _NO_DATA),
+    **dict.fromkeys(("null", "cpp_null", "cpuio", "exec", "falloc", "ftruncate", "e4defrag"), _NO_DATA),
     **dict.fromkeys(("net", "netsplice", "rdma", "nbd", "http", "libhdfs", "rados", "rbd", "gfapi"), _ELSEWHERE),
     **dict.fromkeys(("gfapi_async", "libiscsi", "libnfs", "nfs", "mtd", "xnvme", "libblkio"), _ELSEWHERE),
     **dict.fromkeys(("dev-dax", "libpmem", "libpmem2", "pmemblk", "librpma_apm_client"), _ELSEWHERE),
     **dict.fromkeys(("librpma_apm_server", "librpma_gpspm_client", "librpma_gpspm_server"), _ELSEWHERE),
     **dict.fromkeys(("windowsaio", "solarisaio", "guasi", "binject"), "does not run on today's Linux"),
+    **dict.fromkeys(("dfs", "ime_psync", "ime_psyncv", "ime_aio"), _ELSEWHERE),
+    **dict.fromkeys(("libcufile", "libhipfile"), "moves data to a graphics processor"),
+    **dict.fromkeys(("spdk", "spdk_bdev"), "bypasses the kernel, and with it all layers"),
+    "libzbc": "bypasses all layers and needs zoned disks",
+    "page_fault": "measures page faults of memory, without files and disks",
     "sg": "bypasses all layers and needs SCSI disks",
     "io_uring_cmd": "bypasses all layers and needs NVMe disks",
     "external": "runs unknown code",

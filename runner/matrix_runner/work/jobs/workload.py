@@ -34,8 +34,6 @@ def bounds_of(sections: Sections) -> tuple[tuple[JobBound, ...], list[str]]:
 def _bound(values: Values, wrong: list[str]) -> JobBound:
     job, found = values.job, bound_of(values)
     wrong += [f"[{job}]: {why}, for example with set: {{{job}.{name}: …}}" for name, why in values.unknown]
-    if values.true("time_based") and found.runtime is None:
-        wrong.append(f"[{job}] is time_based without an end; write set: {{{job}.runtime: 30}}")
     return found
 
 

@@ -135,6 +135,16 @@ def test_disks_fit_the_jobs_of_a_file(options: str, disk: str, call: Call, tmp_p
     assert call("validate", "db.yaml").status == 0
 
 
+def test_a_matrix_has_a_disk_for_each_device_of_the_file(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "db.fio").write_text("".join(f"[{one}]\nfilename=/dev/sd{one}\nsize=1m\n" for one in "abcde"))
+    assert call("init", "--from", "db.fio").status == 0
+    text = (tmp_path / "db.yaml").read_text()
+    assert "disks: {count: 5, size" in text
+    assert "raw: [disks: {count: 5}]" in text
+    assert "replace /dev/sda, /dev/sdb, /dev/sdc, /dev/sdd, /dev/sde" in call("validate", "db.yaml").out
+    assert call("run", "--on", "dry", "db.yaml").status == 0
+
+
 def test_fio_checks_a_job_file_before_its_matrix_is_written(call: Call, tmp_path: Path) -> None:
     (tmp_path / "db.fio").write_text("[a]\nrw=read\nsize=1m\nnonsense=1\n")
     said = call("init", "--from", "db.fio")

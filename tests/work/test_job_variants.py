@@ -47,6 +47,48 @@ def test_set_values_are_axes() -> None:
     assert declared.source.used == {"dir/jobs/db.fio": JOB}
 
 
+SEVERAL = (
+    "[global]\nioengine=libaio\ndirect=1\nrw=randread\nsize=1m\nfilename=/dev/sdc\n"
+    "[a]\nfilename=/dev/sda:/dev/sdc\n[b]\n[c]\nfilename=/dev/nvme0n1\n"
+)
+
+
+def test_each_device_of_a_file_is_the_next_one_on_top() -> None:
+    declared = load("  db: {job: jobs/db.fio}\n", SEVERAL, START.replace("[disk]", "[disks: {count: 4}]"))
+    ((work, _),) = [one for one in declared.space.workloads if not one[1]]
+    text = workload_job(work, Place(("/dev/x", "/dev/y", "/dev/z", "/dev/w")), 7)
+    first, _, rest = text.partition("randseed=7\n")
+    assert "filename" not in first, "fio adds the targets of [global] to those of each job"
+    assert [line for line in rest.splitlines() if line.startswith(("[", "filename"))] == [
+        *("[global]", "filename=/dev/x", "[a]", "filename=/dev/y:/dev/x", "[b]", "[c]", "filename=/dev/z")
+    ]
+    (note,) = [one for one in declared.space.notes if "devices on top" in one]
+    assert "the first 3 devices on top of the layout, in this order, replace /dev/sdc, /dev/sda, /dev/nvme0n1" in note
+    few = workload_job(work, Place(("/dev/x", "/dev/y")), 7)
+    assert few.count("filename=") == 1, "each job uses all devices of a layout that has too few"
+    assert "filename=/dev/x:/dev/y\n" in few
+
+
+def test_a_job_without_a_device_uses_all_of_them() -> None:
+    job = "[a]\nfilename=/dev/sda\nsize=1m\n[b]\nfilename=/dev/sdb\nsize=1m\n[c]\nsize=1m\n"
+    declared = load("  db: {job: jobs/db.fio}\n", job)
+    ((work, _), *_) = [one for one in declared.space.workloads if not one[1]]
+    text = workload_job(work, Place(("/dev/x", "/dev/y")), 7)
+    assert text.partition("[c]\n")[2].startswith("filename=/dev/x:/dev/y\n")
+
+
+@pytest.mark.parametrize(("size", "why"), [("200m", ""), ("300m", "[a] needs 300MiB, and there are at most 256MiB")])
+def test_a_job_has_the_room_of_its_own_device(size: str, why: str) -> None:
+    job = f"[global]\nsize={size}\nrw=write\n[a]\nfilename=/dev/sda\nverify=md5\n[b]\nfilename=/dev/sdb\n"
+    start = START.replace("[disk]", "[disks: {count: 2}]").replace(", fs: [md: {level: 5}, fs: {type: ext4}]", "")
+    if not why:
+        assert load("  db: {job: jobs/db.fio}\n", job, start).space.count() == 1, "the jobs are apart"
+        return
+    with pytest.raises(BadInput) as caught:
+        load("  db: {job: jobs/db.fio}\n", job, start)
+    assert why in caught.value.details
+
+
 def test_the_job_keeps_its_text_but_for_targets_and_outputs() -> None:
     raw, in_files = rendered(load("  db: {job: jobs/db.fio, set: {size: 10m}}\n"))
     theirs = (

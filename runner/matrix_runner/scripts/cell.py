@@ -67,6 +67,9 @@ class Place:
     #: Bytes that each job covers.
     span: int = 2**30
 
+    def only(self, numbers: Sequence[int]) -> Place:
+        return replace(self, devices=tuple(self.devices[number] for number in numbers))
+
     @property
     def filenames(self) -> tuple[str, ...]:
         """Return the devices in fio's notation, in several lines: fio truncates a line with several hundred."""

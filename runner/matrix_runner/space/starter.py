@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from matrix_runner.base.findings import Place
 from matrix_runner.base.quantities import format_size
-from matrix_runner.work.jobs.file import JobReader
+from matrix_runner.work.jobs.file import JobReader, devices_named
 from matrix_runner.work.jobs.workload import bounds_of
 
 if TYPE_CHECKING:
@@ -22,12 +22,12 @@ _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _FITTING = "256m"  # half of the smallest disk: the size of jobs that are larger than a disk
 _TEXT = """\
 # yaml-language-server: $schema={schema}
-# A job file of fio on a single disk and on RAID {level}. A list is an axis; every combination is a cell.
+# A job file of fio on {where} and on RAID {level}. A list is an axis; every combination is a cell.
 name: {name}
-disks: {{count: 4, size: {size}, bus: sata, model: {model}}}    # without `model:`, disks are as fast as the host
+disks: {{count: {count}, size: {size}, bus: sata, model: {model}}}    # without `model:`, disks are as fast as the host
 layouts:
-  raw: [disk]    # one disk
-  raid{level}: [md: {{level: {level}, chunk: 64KiB}}]    # four disks; an axis: chunk: [64KiB, 512KiB]
+  raw: {raw}
+  raid{level}: [md: {{level: {level}, chunk: 64KiB}}]    # {count} disks; an axis: chunk: [64KiB, 512KiB]
 workloads:
   {workload}:
     job: {path}    # it runs as it is, except that the layouts replace its files and devices
@@ -40,12 +40,16 @@ def matrix_of_job(name: str, path: str, schema: str, text_of: Callable[[str], st
     """Return the matrix, valid or not: a job file may have options that no matrix takes."""
     file = JobReader(text_of, os.environ).read(path, Place(path, 1, 1))
     jobs, _ = bounds_of(file.sections)
+    devices = len({name for names in devices_named(file.sections) for name in names})
     names = [section.name for section in file.sections if not section.is_global]
     trims = any("trim" in job.kind for job in jobs)
     return _TEXT.format(
         schema=schema,
         name=json.dumps(name),
         size=format_size(size := _size_of_disks(jobs)),
+        count=max(4, devices),
+        where=f"{devices} disks" if devices > 1 else "a single disk",
+        raw=f"[disks: {{count: {devices}}}]    # each device of the file" if devices > 1 else "[disk]    # one disk",
         model="ageing-ssd" if trims else "nas-7200",
         level=10 if trims else 5,  # RAID 5 does not pass trims on
         workload=json.dumps(name),

@@ -60,6 +60,7 @@ _ALLOWED = frozenset(
         *("io_size", "loops", "fill_device", "group_reporting", "stats", "filename"),
     }
 )
+_NO_DISKS = ("/dev/shm/", "/dev/null", "/dev/zero", "/dev/full")  # noqa: S108
 _REMOVES = frozenset({"unlink", "unlink_each_loop"})
 
 
@@ -273,6 +274,27 @@ def _lines(options: Iterable[Option], *, in_files: bool) -> Iterator[str]:
                 yield f"filename={relative_names(option.value or '')}"
         elif option.name != "filename_format" or in_files:
             yield str(option)
+
+
+def devices_named(sections: Sections) -> tuple[tuple[str, ...], ...]:
+    """Return the devices that each section names."""
+    return tuple(
+        tuple(
+            name
+            for option in section.options
+            if option.name == "filename"
+            for name in file_names(option.value or "")
+            if name.startswith("/dev/") and not name.startswith(_NO_DISKS)
+        )
+        for section in sections
+    )
+
+
+def targets_of(sections: Sections) -> tuple[tuple[int, ...], ...]:
+    """Return the devices of each section as numbers in the file's order; empty unless it names several devices."""
+    named = devices_named(sections)
+    numbers = {name: at for at, name in enumerate(dict.fromkeys(name for names in named for name in names))}
+    return tuple(tuple(numbers[name] for name in names) for names in named) if len(numbers) > 1 else ()
 
 
 def is_ours(name: str) -> bool:

@@ -10,7 +10,7 @@ from matrix_runner.base.findings import Flaw, Path, place_of
 from matrix_runner.base.variants import Choice, Coords, Variant, choices, texts
 from matrix_runner.work.fio.values import file_names, is_elsewhere, option_text
 from matrix_runner.work.fio.workload import Workload
-from matrix_runner.work.jobs.file import is_ours, misnamed, split_key, why_refused, with_values
+from matrix_runner.work.jobs.file import devices_named, is_ours, misnamed, split_key, why_refused, with_values
 from matrix_runner.work.jobs.map import problems_of, sections_of
 from matrix_runner.work.jobs.workload import JobWorkload, bounds_of
 
@@ -83,7 +83,7 @@ class _JobVariants:
                     self._refuse(choice, coords, section.name, option, why)
         for section, why in misnamed(sections, in_files=in_files):
             self._findings.flaw_of(coords, self._place(choice), f"[{section.name[:60]}]: {why}")
-        self._note_targets(file)
+        self._note_targets(file, in_files=in_files)
         return sections
 
     def _refuse(self, choice: Choice, coords: Coords, job: str, option: Option, why: str) -> None:
@@ -100,9 +100,15 @@ class _JobVariants:
         path: Path = (*self._base, *steps(axis))
         return path if place is None else (*path, place)
 
-    def _note_targets(self, file: JobFile) -> None:
+    def _note_targets(self, file: JobFile, *, in_files: bool) -> None:
         options = [option for section in file.sections for option in section.options]
         named = [str(one) for one in options if one.name == "directory" or (one.name == "filename" and _is_other(one))]
+        devices = list(dict.fromkeys(name for names in devices_named(file.sections) for name in names))
+        if len(devices) > 1 and not in_files:
+            which = f"the first {len(devices)} devices on top of the layout, in this order, replace"
+            shown = ", ".join(devices[:8]) + (" …" if len(devices) > 8 else "")
+            self._note([shown], which + " {options} of " + f"{file}; on a layout with fewer, each job uses all of them")
+            named = [one for one in named if not one.startswith("filename")]
         self._note(named, "the top of the layout replaces {options} of " + str(file))
         ours = [one.key for one in options if is_ours(one.name) and one.name != "directory"]
         self._note(ours, "{options} of " + f"{file} has no effect: matrix sets it itself, or leaves it out")

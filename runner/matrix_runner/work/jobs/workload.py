@@ -11,7 +11,7 @@ from matrix_runner.work.fio.bounds import JobBound, Values, bound_of
 from matrix_runner.work.fio.options import SYNCHRONOUS, FileSet
 from matrix_runner.work.fio.values import TRIMS, file_names
 from matrix_runner.work.fio.workload import NO_MODEL_OF_TRIMS, Workload
-from matrix_runner.work.jobs.file import Sections, effective, is_global, on_target, reported_names
+from matrix_runner.work.jobs.file import Sections, effective, is_global, on_target, reported_names, targets_of
 from matrix_runner.work.metrics import FLUSH, sides_of_kind
 from matrix_runner.work.slow import section
 
@@ -69,6 +69,7 @@ class JobWorkload(Workload):
     job_template: ClassVar[str] = "job-file.fio"
 
     sections: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    targets: tuple[tuple[int, ...], ...] = ()  # the devices of each section, if the file names several
     in_files: bool = False
     jobs: Any = ()  # the bounds of each job
     reported: Any = ()  # the names of jobs and groups in fio's JSON
@@ -115,10 +116,30 @@ class JobWorkload(Workload):
             "new": in_files,
         }
         own: dict[str, Any] = {"in_files": in_files, "jobs": jobs, "reported": reported_names(sections)}
+        own["targets"] = () if in_files else targets_of(sections)
         return cast("Self", cls.model_construct(**values, sections=lines, **own))
 
     def content(self) -> Any:
-        return self.sections
+        return (self.sections, self.targets) if self.targets else self.sections
+
+    def on_tops(self, count: int) -> tuple[tuple[int, ...], ...]:
+        """Return which of the devices on top each section adds; empty if each job has all of them."""
+        if count <= max((number for own in self.targets for number in own), default=count):
+            return ()
+        found, common = [], False
+        for (name, _), own in zip(self.sections, self.targets, strict=True):
+            common |= is_global(name) and bool(own)
+            found.append(own or (() if common or is_global(name) else tuple(range(count))))
+        return tuple(found)
+
+    def _tops_of_jobs(self, count: int) -> tuple[frozenset[int], ...]:
+        found, common = [], frozenset[int]()
+        for (name, _), own in zip(self.sections, self.on_tops(count), strict=False):
+            if is_global(name):  # fio adds its targets to those of each job
+                common |= set(own)
+            else:
+                found.append(common | set(own))
+        return tuple(found) or (frozenset(range(count)),) * len(self.jobs)
 
     def on(self, memory: int) -> Workload:  # noqa: ARG002 - sizes of a job file do not depend on memory
         return self
@@ -237,23 +258,29 @@ class JobWorkload(Workload):
         files = f"its files would take {format_size(total)}"
         return Problem("job", f"{files}; at least {format_size(capacity // 2**20 * 2**20)} are free; {remedy}")
 
-    def misfit(self, capacity: int, devices: int) -> Problem | None:  # noqa: ARG002
-        for job in self.jobs:
-            if (end := job.end(capacity)) > capacity:
-                there = format_size(capacity // 2**20 * 2**20)
+    def misfit(self, capacity: int, devices: int) -> Problem | None:
+        tops = self._tops_of_jobs(devices)
+        rooms = [capacity * len(own) // devices for own in tops]
+        for job, room in zip(self.jobs, rooms, strict=True):
+            if (end := job.end(room)) > room:
+                there = format_size(room // 2**20 * 2**20)
                 return Problem("job", f"[{job.name}] needs {format_size(end)}, and there are at most {there}")
-        for job in self.jobs:
-            if job.verifies and (other := self._rival(job, capacity)):
+        for at, job in enumerate(self.jobs):
+            if job.verifies and (other := self._rival(at, tops, rooms[at])):
                 why = f"[{job.name}] verifies data that [{other}] overwrites at the same time"
                 return Problem("job", f"{why}; that makes the figures meaningless; write `offset` and `size` for each")
         return None
 
-    def _rival(self, job: JobBound, capacity: int) -> str:
+    def _rival(self, at: int, tops: Sequence[frozenset[int]], capacity: int) -> str:
         """Return a job that changes data of the same region at the same time; it may be another copy of this job."""
+        job, phases = self.jobs[at], self.phases
         if job.changes and job.numjobs > 1 and not job.apart:
-            return job.name
-        beside = [one for one in self.jobs if one.name != job.name and self.phases[one.name] == self.phases[job.name]]
-        return next((one.name for one in beside if one.changes and one.meets(job, capacity)), "")
+            return str(job.name)
+        for other, its in zip(self.jobs, tops, strict=True):
+            beside = other.name != job.name and phases[other.name] == phases[job.name] and its & tops[at]
+            if beside and other.changes and other.meets(job, capacity):
+                return str(other.name)
+        return ""
 
     def unaligned(self, sector: int) -> Problem | None:
         for job in self.jobs:

@@ -103,7 +103,7 @@ class StackOnRig:
         """Run the set-up, after `keep` got its scripts. Raise NotOnThisKernel, SetUpFailed or LostInSetUp."""
         if missing := _missing_modules(stack, rig.facts):
             raise NotOnThisKernel(missing)
-        if not machine.zeroed and assumes_zeros(stack):
+        if not machine.zeroed and stack.assumes_zeros:
             raise SetUpFailed(
                 f"sync: assume-clean needs zeroed disks, but the disks of {machine.name} may have other content"
             )
@@ -232,10 +232,6 @@ class StackOnRig:
         marks = (unused if one.disk not in used else late if one.at > lasted > 0 else "" for one in self._stack.faults)
         faults = [f"{fault}{mark}" for fault, mark in zip(self._stack.faults, marks, strict=True)]
         return {"faults": "; ".join(faults)}
-
-
-def assumes_zeros(stack: Stack) -> bool:
-    return any(getattr(layer, "sync", "") == "assume-clean" for layer in stack.layers.value)
 
 
 async def tear_down_remains(rig: Rig, scripts: StackScripts) -> bool:

@@ -7,13 +7,12 @@ from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from matrix_runner.layers import Fs, Layer
-from matrix_runner.layers.fs import EXT
 from matrix_runner.space.layouts import Layers, levels
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from matrix_runner.layers import Layer
     from matrix_runner.layers.geometry import Below
     from matrix_runner.machines.base import Processor
     from matrix_runner.simdisks.disk import Disk, Fault, Physics
@@ -127,7 +126,6 @@ COSTS: Mapping[Processor, Costs] = MappingProxyType(
 
 
 MIB = 2**20
-_XFS_LOG = 64 * MIB  # the log of XFS, which mkfs writes
 _PAGE = 4096  # bytes of one flushed write
 
 
@@ -175,14 +173,6 @@ def likeness(stack: Stack, costs: Costs) -> tuple[float, ...]:
 
 def flushed_write(physics: Physics | None) -> float:
     return _PAGE / physics.rate(_PAGE, random=True, write=False) if physics else 0.0
-
-
-def mkfs_writes(layer: Layer, below: Below) -> int:
-    if not isinstance(layer, Fs):
-        return 0
-    if layer.type in EXT:
-        return below.smallest - layer.devices_above(below)[0].size
-    return _XFS_LOG if layer.type == "xfs" else 0
 
 
 GRACE = 120.0  # for scripts that only write and read sysfs, and for the start of fio, on a slow and loaded host

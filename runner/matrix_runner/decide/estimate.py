@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
-from matrix_runner.decide.costs import COSTS, EMULATED, Costs, flushed_write, likeness, mkfs_writes, rate, sequential
+from matrix_runner.decide.costs import COSTS, EMULATED, Costs, flushed_write, likeness, rate, sequential
 from matrix_runner.machines.base import ForecastsCost, Machine, Preparation, RigSpec
 from matrix_runner.simdisks.disk import slow_of
 from matrix_runner.space.layouts import levels
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 _DIRTY_SHARE = 0.2  # the part of a machine's memory that is dirty when buffered work ends
 _FAST = 200 * 10**6  # bytes per second for budgets without a recorded rate
-#: Layers that are built once for each device below; others are built once for each group.
-_FOR_EACH = frozenset({"partition", "crypt", "integrity"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +183,11 @@ def building_of(stack: Stack, pace: Pace) -> Building:
     seconds = costs.rig + costs.disk * pace.disks + pace.each + costs.set_up + costs.first
     for layer, below in found:
         if step := costs.layers.get(layer.kind):
-            times = below.count if layer.kind in _FOR_EACH else getattr(layer, "groups", 1)
+            times = below.count if layer.for_each else getattr(layer, "groups", 1)
             seconds += times * step.seconds + below.count * step.writes * flushed_write(pace.physics) * pace.slow
     filling = 0.0
     if costs.waits:
-        metadata = sum(mkfs_writes(layer, below) for layer, below in found)
+        metadata = sum(layer.metadata_bytes(below) for layer, below in found)
         filling = (written + metadata + resync_of(stack)) / _sequential(stack, pace) * pace.slow
     return Building(written, seconds + filling, seconds + filling + waits, filling)
 

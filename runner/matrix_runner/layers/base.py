@@ -38,6 +38,7 @@ class Layer(Model):
     #: too.
     maps: ClassVar[bool] = False
     selects: ClassVar[bool] = False  # it only selects some of the devices below
+    for_each: ClassVar[bool] = False  # it is built once for each device below; others once for each of their groups
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -59,6 +60,20 @@ class Layer(Model):
 
     def bytes_written(self, below: Below) -> int:  # noqa: ARG002
         return 0
+
+    def metadata_bytes(self, below: Below) -> int:  # noqa: ARG002
+        """Return the bytes of its own data, beside `bytes_written`, that its set-up writes."""
+        return 0
+
+    @property
+    def in_place(self) -> bool:
+        """Return whether new data replaces the old at its place."""
+        return True
+
+    @property
+    def assumes_zeros(self) -> bool:
+        """Return whether it builds on disks that have to read as zeros."""
+        return False
 
     @property
     def why_no_trims(self) -> str:

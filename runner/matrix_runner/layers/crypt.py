@@ -36,6 +36,7 @@ class Crypt(Layer):
     """dm-crypt on every device below, with a fixed test key that is public."""
 
     kind: ClassVar[str] = "crypt"
+    for_each: ClassVar[bool] = True
     noun: ClassVar[str] = "encrypted devices"
     maps: ClassVar[bool] = True
     keeps_zeros: ClassVar[bool] = False  # zeros below read as noise above

@@ -14,6 +14,7 @@ from matrix_runner.layers.geometry import Below, Shape, losses_of
 
 MIB = 2**20
 PAGE = 4096  # the largest block size that every kernel accepts: one page of memory
+_XFS_LOG = 64 << 20  # bytes that mkfs writes
 EXT = frozenset({"ext2", "ext3", "ext4"})
 #: They write to a new place each time, so a workload changes the layout of a file on the disk.
 COPY_ON_WRITE = frozenset({"btrfs", "f2fs"})
@@ -117,6 +118,11 @@ class Fs(Layer):
     def modules(self) -> tuple[str, ...]:
         # The driver of ext4 also mounts ext2 and ext3.
         return ("ext4",) if self.type in EXT else (self.type,)
+
+    def metadata_bytes(self, below: Below) -> int:
+        if self.type in EXT:
+            return below.smallest - self.devices_above(below)[0].size
+        return _XFS_LOG if self.type == "xfs" else 0
 
     @property
     def in_place(self) -> bool:

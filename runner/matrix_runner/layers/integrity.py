@@ -26,6 +26,7 @@ class Integrity(Layer):
     """dm-integrity on every device below. Set-up wipes it, because a read of an unwritten sector would fail."""
 
     kind: ClassVar[str] = "integrity"
+    for_each: ClassVar[bool] = True
     noun: ClassVar[str] = "integrity devices"
     maps: ClassVar[bool] = True
     algorithm: Literal["crc32", "crc32c", "xxhash64", "sha1", "sha256", "sha512"] = "crc32c"

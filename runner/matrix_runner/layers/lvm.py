@@ -166,6 +166,10 @@ class Lvm(Grouped):
             }
         )
 
+    @property
+    def assumes_zeros(self) -> bool:
+        return self.sync == "assume-clean"
+
     def part_problems(self, below: Below) -> Iterator[Problem]:
         counting = list(self._count_problems(below))
         basic = [*counting, *self._size_problems()]

@@ -233,6 +233,10 @@ class Md(Grouped):
         layout = (self.layout or layouts.get(self.level)) if self.level != "linear" else None
         return self.model_copy(update={"chunk": chunk, "devices": self.active(below.count), "layout": layout})
 
+    @property
+    def assumes_zeros(self) -> bool:
+        return self.sync == "assume-clean"
+
     def part_problems(self, below: Below) -> Iterator[Problem]:
         flaws = [
             *self._chunk_problems(below.smallest),

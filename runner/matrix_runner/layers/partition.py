@@ -55,6 +55,7 @@ class Partition(_Ranged):
     """
 
     kind: ClassVar[str] = "partition"
+    for_each: ClassVar[bool] = True
     noun: ClassVar[str] = "partitions"
 
     @classmethod

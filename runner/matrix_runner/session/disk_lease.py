@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from matrix_runner.base.errors import BadInput
-from matrix_runner.carry.trial import assumes_zeros
 from matrix_runner.hosts import HOSTS_FILE
 from matrix_runner.hosts.checks import check_disks, query_health, take_census
 from matrix_runner.hosts.disk_ledger import (
@@ -58,7 +57,7 @@ def passthrough_machine(place: str) -> str:
 
 
 def check_zeroed(selected: SelectedMatrix, place: Machine) -> None:
-    labels = [stack.label for stack in selected.stacks() if not place.zeroed and assumes_zeros(stack)]
+    labels = [stack.label for stack in selected.stacks() if not place.zeroed and stack.assumes_zeros]
     if labels:
         raise BadInput(
             f"sync: assume-clean needs zeroed disks, and the disks of {place.name} may hold data",

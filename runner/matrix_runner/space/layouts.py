@@ -38,7 +38,7 @@ class _Step:
 
 
 def _untrue(layer: Layer, step: _Step) -> Iterator[Problem]:
-    if getattr(layer, "sync", "") == "assume-clean":
+    if layer.assumes_zeros:
         for below in (variant.value for variant in step.layers):
             if not (below.keeps_zeros or below.is_absent):
                 yield Problem("sync", f"assume-clean needs members that read as zeros, not {below.kind}")

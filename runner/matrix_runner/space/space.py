@@ -14,7 +14,6 @@ from matrix_runner.base.findings import Findings, Flaw, Note, Path, drop_idle, f
 from matrix_runner.base.variants import Coords, Variant, choices, collapsed, digest, label_of, safe, texts
 from matrix_runner.language.disks import UNNAMED
 from matrix_runner.language.tune import Tune, clashes, exclusive, impossible, meaningless, split, used
-from matrix_runner.layers import Fs
 from matrix_runner.layers.geometry import Below, losses_of
 from matrix_runner.simdisks.disk import slow_of
 from matrix_runner.space.layouts import Layers, disks_at_work, disks_of, levels, stack_variants, top_of
@@ -57,6 +56,10 @@ class Stack:
         return (self.coords, *self.also)
 
     @property
+    def assumes_zeros(self) -> bool:
+        return any(layer.assumes_zeros for layer in self.layers.value)
+
+    @property
     def key(self) -> str:
         return self.digest.hex()[:16]
 
@@ -92,7 +95,7 @@ class Cell:
     def leaves_files(self) -> bool:
         """Return whether a trial leaves its files as before on disk, so that other cells can use them again."""
         top, work = self.stack.layers.value[-1], self.workload.value
-        return not (work.new or (isinstance(top, Fs) and work.write_share and not top.in_place))
+        return not (work.new or (work.write_share and not top.in_place))
 
     @property
     def span(self) -> int:

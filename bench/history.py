@@ -20,11 +20,13 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+from matrix_runner.records.address import address_of
+from matrix_runner.records.checksums import sealed
 from matrix_runner.records.environment import Host
 from matrix_runner.records.record import CellRow, Outcome, Reading, Trial
 from matrix_runner.records.run_folder import Manifest, create, state_of
 from matrix_runner.records.store import SharedStore, run_row
-from matrix_runner.records.store_tables import address_of
+from matrix_runner.records.tables import runs as runs_table
 from matrix_runner.statistics.percentile import Histogram
 from matrix_runner.work.fio.output import Direction, Figures
 
@@ -94,7 +96,7 @@ def fill(store: SharedStore, results: Path, runs: int) -> None:
         folder = create(results, manifest(night), f"nightly-{night:04}")
         found = list(trials(known, chance, night))
         with store._transaction(immediate=True) as connection:
-            connection.execute(store._runs, run_row(folder, state_of(folder.path)))
+            connection.execute(store._upserts[runs_table], sealed(runs_table, run_row(folder, state_of(folder.path))))
             store._put(connection, folder.manifest.identity, known, [trial for _, trial in found])
 
 

@@ -18,8 +18,8 @@ from matrix_runner.answers.selectors import runs_named
 from matrix_runner.answers.stored_samples import Samples, read_samples
 from matrix_runner.pages.compare import Speed, compare_sides, noise_floor
 from matrix_runner.pages.pairs import parts
+from matrix_runner.records.address import address_of
 from matrix_runner.records.store import SharedStore
-from matrix_runner.records.store_tables import address_of
 
 METRICS = ("read_bw", "write_bw")
 WITHIN, CONFIDENCE = 0.05, 0.95

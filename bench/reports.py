@@ -23,6 +23,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as Tree
 
+import orjson
 import sqlalchemy as sa
 
 from bench.sides import require_difference
@@ -30,12 +31,12 @@ from matrix_runner.pages.answer import full_answer
 from matrix_runner.pages.html import page
 from matrix_runner.pages.speed import without_gc
 from matrix_runner.pages.write import load_run_data, rendered
-from matrix_runner.records import journal_tables as schema
 from matrix_runner.records.environment import Host
 from matrix_runner.records.journal import Journal
-from matrix_runner.records.journal_tables import latencies_of, readings_row, row_of
 from matrix_runner.records.record import CellRow, Outcome, Reading, Trial
+from matrix_runner.records.rows import driver_row_of, readings_row
 from matrix_runner.records.run_folder import Manifest, RunFolder
+from matrix_runner.records.tables import IN_JOURNAL
 from matrix_runner.statistics.percentile import Histogram
 from matrix_runner.work.fio.output import Direction, Figures
 
@@ -90,16 +91,13 @@ def fill(path: Path, trials: int, *, writes: bool) -> None:
         journal.add_cells(cell(number) for number in range(trials // PER_CELL + 1))
     engine = sa.create_engine(f"sqlite:///{path}")
     with engine.begin() as connection:
-        rows = [rows_of(trial(number, chance, writes=writes)) for number in range(trials)]
-        connection.execute(sa.insert(schema.trials), rows)
+        rows = [driver_row_of(trial(number, chance, writes=writes)) for number in range(trials)]
+        connection.execute(sa.insert(IN_JOURNAL.trials), [{**row, "notes": orjson.loads(row["notes"])} for row in rows])
         connection.execute(
-            sa.text("INSERT INTO readings VALUES (:digest, :content)"), readings_row(trial(0, chance, writes=writes))
+            sa.text("INSERT INTO readings VALUES (:digest, :content)"),
+            readings_row(trial(0, chance, writes=writes).readings),
         )
     engine.dispose()
-
-
-def rows_of(one: Trial) -> dict[str, object]:
-    return row_of(one) | latencies_of(one)
 
 
 @without_gc()

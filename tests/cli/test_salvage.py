@@ -13,14 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from matrix_runner.base.errors import Damaged
+from matrix_runner.records import tables
+from matrix_runner.records.checksums import sealed
 from matrix_runner.records.databases import driver_transaction
-from matrix_runner.records.journal_tables import JOB_COLUMNS, LATENCIES
+from matrix_runner.records.journal import Journal
 from matrix_runner.records.run_folder import load
+from matrix_runner.records.tables import IN_JOURNAL, data_columns
 from tests.support import forked
 from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from contextlib import AbstractContextManager
+
+    from sqlalchemy import Table
 
     from tests.support.command import Call
 
@@ -111,11 +118,15 @@ def test_trials_are_written_many_in_a_transaction(run: Path, call: Call, monkeyp
 
 
 def test_a_histogram_of_a_job_that_another_program_wrote_is_dropped(run: Path, call: Call) -> None:
-    names = ", ".join(name for name in JOB_COLUMNS if name not in {"job", *LATENCIES})
+    jobs = IN_JOURNAL.jobs
     with closing(sqlite3.connect(run / "journal.sqlite")) as connection, connection:
-        insert = f"INSERT INTO jobs (job, position, {names}) SELECT 'one', 0, {names} FROM trials WHERE id = 2"  # noqa: S608 - ours
-        connection.execute(insert)
-        connection.execute(f"UPDATE jobs SET read_latencies = x'{FOREIGN}', write_latencies = x'{FOREIGN}'")  # noqa: S608 - ours
+        connection.row_factory = sqlite3.Row
+        row = dict(connection.execute("SELECT * FROM trials WHERE id = 2").fetchone())
+        packed = bytes.fromhex(FOREIGN)
+        row |= {"job": "one", "position": 0, "read_latencies": packed, "write_latencies": packed}
+        insert(connection, jobs, row)
+    with Journal.existing(run / "journal.sqlite") as journal, pytest.raises(Damaged, match="damaged"):
+        journal.trials_of_cells({row["cell"]})
     said = call("report", str(run))
     assert said.status == 3
     assert "journal.sqlite is damaged" in said.err
@@ -153,32 +164,41 @@ def test_a_lost_page_costs_its_rows_only(run: Path, call: Call) -> None:
     assert trials(other(run)) == 8
 
 
+def insert(connection: sqlite3.Connection, table: Table, row: Mapping[str, object]) -> None:
+    """Write a row as matrix does."""
+    row = {name: value for name, value in row.items() if name in table.c} | sealed(table, row)
+    names = ", ".join(row)
+    marks = ", ".join(f":{name}" for name in row)
+    connection.execute(f"INSERT INTO {table.name} ({names}) VALUES ({marks})", row)  # noqa: S608 - names of ours
+
+
+AT = {"cell": "c", "round": 1, "started": "2026-01-01", "reason": "lost"}
 ROWS = {
-    "attempts": "('c', 1, 1, '2026-01-01', 'lost', 'tail')",
-    "begun": "('c', 1, 2, 'boot', '2026-01-01')",
-    "retried": "(7, 'c', 1, 2, 'broken', 'why', '2026-01-01')",
-    "batches": "(70, 1, 'stack', 2.5)",
-    "troubles": "(7, '2026-01-01', 'a disk did not come back')",
+    tables.attempts: {**AT, "number": 1, "tail": "tail"},
+    tables.begun: {**AT, "attempt": 2, "boot_id": "boot"},
+    tables.retried: {**AT, "id": 7, "attempts": 2, "outcome": "broken"},
+    tables.batches: {"id": 70, "round": 1, "stack": "stack", "seconds": 2.5},
+    tables.troubles: {"id": 7, "at": "2026-01-01", "what": "a disk did not come back"},
 }
 
 
 def test_rows_of_every_table_are_kept(run: Path, call: Call) -> None:
     with closing(sqlite3.connect(run / "journal.sqlite")) as connection, connection:
         for table, row in ROWS.items():
-            connection.execute(f"INSERT INTO {table} VALUES {row}")  # noqa: S608
-        connection.execute("INSERT INTO retried VALUES (8, 'c', 1, 'many', 'broken', 'why', '')")
+            insert(connection, table, row)
+        connection.execute("INSERT INTO retried SELECT 8, cell, round, 7, outcome, reason, started, crc FROM retried")
         connection.execute("UPDATE trials SET seconds = -1 WHERE id = 2")
     report = call("run", "--on", "dry", "--retry-broken", "small.yaml")
     assert report.status == 3
-    assert "attempts in retried is 'many'" in report.err or "seconds in trials is -1" in report.err
+    assert "has another checksum" in report.err
     said = call("salvage", str(run))
     assert "dropped: 1 row of retried\ndropped: 1 row of trials\n" in said.out
     whole, saved = (run / "journal.sqlite", other(run) / "journal.sqlite")
     with closing(sqlite3.connect(whole)) as before, closing(sqlite3.connect(saved)) as after:
         for table in ROWS:
-            names = [name for _, name, *_ in after.execute(f"PRAGMA table_info({table})") if name != "id"]
-            query = f"SELECT {', '.join(names)} FROM {table} WHERE {names[0]} != 'many'"  # noqa: S608
-            kept = [row for row in before.execute(query).fetchall() if "many" not in row]
+            names = ", ".join(data_columns(table))
+            query = f"SELECT {names}, crc FROM {table.name}"  # noqa: S608
+            kept = before.execute(f"{query} LIMIT 1" if table is tables.retried else query).fetchall()
             assert after.execute(query).fetchall() == kept != [], table
 
 
@@ -272,10 +292,11 @@ def test_the_archive_of_a_large_run_is_copied(
     monkeypatch.setattr("matrix_runner.session.run_request.MOST_IN_FOLDERS", 1)
     assert call("run", "--on", "dry", "--quiet", "small.yaml").status == 0
     (run,) = (path for path in (tmp_path / "results").iterdir() if path.is_dir())
+    before = call("show", "*", "--run", str(run)).out
     with closing(sqlite3.connect(run / "journal.sqlite")) as connection, connection:
         connection.execute("UPDATE trials SET seconds = -1 WHERE id = 2")
     assert call("salvage", str(run)).status == 0
-    assert call("show", "*", "--run", str(run)).out == call("show", "*", "--run", str(other(run))).out != ""
+    assert before == call("show", "*", "--run", str(other(run))).out != ""
 
 
 def damage_number(run: Path, row: int, bit: int) -> None:

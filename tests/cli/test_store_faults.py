@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from matrix_runner.records.address import address_of
 from matrix_runner.records.run_folder import load, run_folders
 from matrix_runner.records.store import SharedStore
 from matrix_runner.records.store_sync import bring_up_to_date
-from matrix_runner.records.store_tables import address_of
 from tests.records import past, server
 from tests.support.forked import Forked
 from tests.support.matrices import SMALL
@@ -145,7 +145,24 @@ def test_a_value_of_another_program_is_no_figure(call: Call, tmp_path: Path, cha
     said = call("results", *metric)
     assert said.status == 3, said
     assert "store.db is damaged" in said.err
-    assert not metric or "a histogram of latencies" in said.err
+
+
+@pytest.mark.parametrize("damaged", ["journal", "store"])
+def test_the_list_of_runs_names_a_damaged_run(call: Call, tmp_path: Path, damaged: str) -> None:
+    results = tmp_path / "results"
+    folder, _ = past.recorded(results, past.TRIALS, 1), past.recorded(results, past.TRIALS, 2)
+    assert call("results").status == 0
+    file = folder.journal if damaged == "journal" else results / "store.db"
+    where = "" if damaged == "journal" else " WHERE run = 'run1'"
+    with closing(sqlite3.connect(file)) as connection, connection:
+        assert connection.execute(f"UPDATE trials SET seconds = 9.5{where}").rowcount  # noqa: S608 - ours
+    if damaged == "store":
+        shutil.rmtree(folder.path)
+    said = call("runs")
+    assert said.status == 3
+    assert "damaged: run-1 is left out" in said.err
+    assert "run-2" not in said.err
+    assert "sweep" in said.out
 
 
 @pytest.mark.timeout(60)

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from matrix_runner.cli import main, run
+from matrix_runner.records.address import address_of
 from matrix_runner.records.environment import Host
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.run_folder import load, run_folders
 from matrix_runner.records.store import SharedStore
-from matrix_runner.records.store_tables import address_of
 from matrix_runner.scripts import cell as check
 from tests.support.amounts import times
 from tests.support.matrices import SMALL

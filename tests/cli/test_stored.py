@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from matrix_runner.answers.stored_samples import METRICS, read_samples
+from matrix_runner.records.address import address_of
 from matrix_runner.records.environment import Host
 from matrix_runner.records.record import UNSETTLED, CellRow, Outcome, Trial
 from matrix_runner.records.run_folder import load
 from matrix_runner.records.store import SharedStore
-from matrix_runner.records.store_tables import address_of
 from matrix_runner.session.run_request import command_line
 from matrix_runner.statistics.percentile import Histogram
 from matrix_runner.statistics.ratios import unpaired_ratio

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import sqlalchemy as sa
 
+from matrix_runner.records.address import address_of
 from matrix_runner.records.store import SharedStore
 from matrix_runner.records.store_sync import bring_up_to_date
-from matrix_runner.records.store_tables import address_of
-from matrix_runner.records.views import views_of_store
+from matrix_runner.records.views import views_of
 from tests.records import past, server
 from tests.support.pages import DOCS, blocks
 
@@ -60,7 +60,7 @@ def test_the_queries_of_the_page_work_in_sqlite(store: Path) -> None:
 
 
 def columns_of(view: str) -> set[str]:
-    head = views_of_store()[view].partition(" FROM ")[0]
+    head = views_of(runs=True)[view].partition(" FROM ")[0]
     return {part.split()[-1].rpartition(".")[2] for part in re.split(r",\s", head)}
 
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from matrix_runner.answers.samples import measured_cell
 from matrix_runner.answers.stored_samples import Samples, read_samples
+from matrix_runner.records.address import address_of
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import HOST, SPREAD
 from matrix_runner.records.store import SharedStore
-from matrix_runner.records.store_tables import address_of
 from matrix_runner.statistics.ratios import paired_ratio
 from matrix_runner.statistics.stopping import Rule
 from tests.records import past

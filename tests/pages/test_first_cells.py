@@ -9,10 +9,10 @@ import pytest
 from matrix_runner.answers.stored_samples import USUAL_RATES
 from matrix_runner.pages.stored import Reader
 from matrix_runner.pages.tables import display_table
+from matrix_runner.records.address import IN_MEMORY
 from matrix_runner.records.record import CellRow
 from matrix_runner.records.store import SharedStore
 from matrix_runner.records.store_sync import bring_up_to_date
-from matrix_runner.records.store_tables import IN_MEMORY
 from tests.records import past
 
 if TYPE_CHECKING:

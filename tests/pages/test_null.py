@@ -9,10 +9,10 @@ import pytest
 from bench.null import halves, main
 from matrix_runner.answers.stored_samples import read_samples
 from matrix_runner.pages.compare import noise_floor
+from matrix_runner.records.address import address_of
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import CellRow
 from matrix_runner.records.store import SharedStore
-from matrix_runner.records.store_tables import address_of
 from matrix_runner.statistics.ratios import Ratio
 from tests.records import past
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.records.store_tables import Address, address_of
+from matrix_runner.records.address import Address, address_of
 from tests.records import server
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ import pytest
 import sqlalchemy as sa
 
 from matrix_runner.records import store_sync
-from matrix_runner.records import store_tables as shared_tables
+from matrix_runner.records.address import Address, address_of
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import CellRow, Outcome, Trial
 from matrix_runner.records.run_folder import state_of
 from matrix_runner.records.store import SharedStore
 from matrix_runner.records.store_sync import Feed, bring_up_to_date
-from matrix_runner.records.store_tables import Address, address_of
+from matrix_runner.records.tables import IN_STORE
 from tests.records import past, server
 from tests.support.small_disk import small_disk
 
@@ -114,7 +114,7 @@ def test_trials_that_follow_each_other_quickly_are_one_transaction(
 
 def test_a_store_from_the_future_does_not_stop_a_run(address: Address, begun: Callable[[Address], Run]) -> None:
     with SharedStore.open(address) as store, store._transaction(immediate=True) as connection:
-        connection.execute(sa.update(shared_tables.meta).filter_by(key="version").values(value="99"))
+        connection.execute(sa.update(IN_STORE.meta).filter_by(key="version").values(value="99"))
     run = begun(address)
     for _ in range(3):
         run.trial()
@@ -241,7 +241,7 @@ def test_what_no_run_of_ours_may_lose_is_taken_from_its_journal_alone(
     with SharedStore.open(address) as store, store._transaction(immediate=True) as connection:
         if address.url:  # SQLite drops tables without their views
             past.drop_views(connection)
-        shared_tables.tables.drop_all(connection)
+        IN_STORE.metadata.drop_all(connection)
     run.trial()
     assert run.said
     assert run.ends(), "made anew"

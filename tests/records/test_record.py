@@ -23,7 +23,7 @@ from matrix_runner.pages.csv_files import SUMMARY, summary_csv
 from matrix_runner.pages.junit import junit
 from matrix_runner.pages.terminal import table
 from matrix_runner.records.record import Outcome, Trial
-from matrix_runner.records.views import views_of_journal
+from matrix_runner.records.views import views_of
 from matrix_runner.session.finish import exit_code
 from tests.pages.samples import RUN
 
@@ -38,7 +38,7 @@ print(json.dumps({
     "concerns": [one.title for one in concerns(run)],
     "terminal": [row[-1] for row in table(run).rows],
     "help": CliRunner().invoke(command, ["--help"]).output,
-    "views": sum("stuck" in text for text in views_of_journal().values()),
+    "views": sum("stuck" in text for text in views_of(runs=False).values()),
     "again": Outcome("stuck").about.again,
 }))
 """

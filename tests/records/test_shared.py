@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from matrix_runner.answers.stored_samples import read_samples
 from matrix_runner.base.errors import BadInput, HarnessBroken
-from matrix_runner.records import store_tables as shared_tables
+from matrix_runner.records.address import Address, address_of
 from matrix_runner.records.databases import _connection_cause
 from matrix_runner.records.environment import Host
 from matrix_runner.records.journal import Journal
@@ -25,7 +25,7 @@ from matrix_runner.records.run_folder import load
 from matrix_runner.records.store import SharedStore
 from matrix_runner.records.store_columns import WORK, work_bit
 from matrix_runner.records.store_sync import bring_up_to_date
-from matrix_runner.records.store_tables import Address, address_of
+from matrix_runner.records.tables import IN_STORE
 from matrix_runner.work.fio.output import Figures, Sync
 from tests.records import past, strategies
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from tests.records.server import Server
 
-ALL = tuple(column.name for column in shared_tables.trials.columns)
+ALL = tuple(column.name for column in IN_STORE.trials.columns)
 
 
 def content(address: Address) -> list[tuple[object, ...]]:
@@ -96,9 +96,7 @@ def test_cells_of_one_position_stay_apart(address: Address, tmp_path: Path, posi
         assert rounds_by_cell(store) == {"c1": [1, 2], "c2": [1, 2]}
 
 
-def test_trials_are_fetched_and_checked_in_parts(
-    address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_trials_are_fetched_in_parts(address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("matrix_runner.records.store._FETCHED", 2)
     past.recorded(tmp_path / "results", past.TRIALS, 1)
     catch_up(address, tmp_path / "results")
@@ -106,11 +104,6 @@ def test_trials_are_fetched_and_checked_in_parts(
     with SharedStore.existing(address) as store:
         assert [*store.trials(("cell", "round"))] == keys
         assert [tuple(row)[:2] for row in store.trials(("cell", "round", "notes"))] == keys
-    checked: list[int] = []
-    monkeypatch.setattr("matrix_runner.records.store.check_trials", lambda _, rows: checked.append(len(rows)))
-    with SharedStore.existing(address) as store:
-        assert [*store.trials(("cell", "round"))] == keys
-    assert checked == [2, 1]
 
 
 def test_trials_are_read_before_their_histograms(
@@ -306,7 +299,7 @@ def test_several_processes_at_once_on_one_store(address: Address, tmp_path: Path
 def test_a_store_from_the_future(address: Address, tmp_path: Path) -> None:
     past.recorded(tmp_path, past.TRIALS)
     with SharedStore.open(address) as store, store._transaction(immediate=True) as connection:
-        connection.execute(sa.update(shared_tables.meta).filter_by(key="version").values(value="99"))
+        connection.execute(sa.update(IN_STORE.meta).filter_by(key="version").values(value="99"))
     with pytest.raises(BadInput, match="newer version") as caught:
         SharedStore.open(address)
     assert str(address) in caught.value.brief
@@ -317,7 +310,7 @@ def test_a_store_from_the_future(address: Address, tmp_path: Path) -> None:
 def test_a_database_of_something_else(address: Address, tmp_path: Path) -> None:
     with SharedStore.open(address) as store, store._transaction(immediate=True) as connection:
         past.drop_views(connection)
-        shared_tables.tables.drop_all(connection)
+        IN_STORE.metadata.drop_all(connection)
         connection.execute(sa.text("create table bookmarks (url text)"))
     with pytest.raises(BadInput, match="but not a shared store of matrix"):
         SharedStore.open(address)

@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from matrix_runner.base.errors import BadInput
+from matrix_runner.records.address import Address
 from matrix_runner.records.databases import LAST_COMMIT, Versioned, execute
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.observe import read_progress
@@ -17,7 +18,6 @@ from matrix_runner.records.record import Outcome, Trial
 from matrix_runner.records.run_folder import create
 from matrix_runner.records.salvage import salvage
 from matrix_runner.records.store import SharedStore
-from matrix_runner.records.store_tables import Address
 from tests.records import past
 
 if TYPE_CHECKING:
@@ -106,7 +106,8 @@ def test_a_step_that_fails_leaves_the_older_version_whole(tmp_path: Path, meta: 
         thing(meta, lambda _: None, half).prepare(connection, path)
     engine.dispose()
     with closing(sqlite3.connect(path)) as raw:
-        assert dict(raw.execute("select * from meta")) == {"kind": "thing", "version": "1"}
+        found = dict(raw.execute("select * from meta"))
+    assert (found.get("half"), found["version"]) == (None, "1")
 
 
 def test_a_step_may_rename_what_a_view_uses(tmp_path: Path, meta: sa.Table) -> None:
@@ -119,7 +120,7 @@ def test_a_step_may_rename_what_a_view_uses(tmp_path: Path, meta: sa.Table) -> N
         with engine.begin() as connection:
             versions.prepare(connection, "some.sqlite")
     with engine.begin() as connection:
-        assert connection.execute(sa.text("select value from v_meta")).scalars().all() == ["thing", "3"]
+        assert connection.execute(sa.text("select value from v_meta")).scalars().all()[:2] == ["thing", "3"]
     engine.dispose()
 
 

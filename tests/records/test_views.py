@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import sqlalchemy as sa
 
+from matrix_runner.records.address import Address, address_of
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import Outcome, Trial
 from matrix_runner.records.store import SharedStore
 from matrix_runner.records.store_sync import bring_up_to_date
-from matrix_runner.records.store_tables import Address, address_of
 from tests.records import past
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ import pytest
 
 from matrix_runner.pages.run_data import Past
 from matrix_runner.pages.sections import sparkline
+from matrix_runner.records.address import Address, address_of
 from matrix_runner.records.environment import Host
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.run_folder import load
 from matrix_runner.records.store import SharedStore
 from matrix_runner.records.store_sync import bring_up_to_date
-from matrix_runner.records.store_tables import Address, address_of
 from matrix_runner.session import finish
 from matrix_runner.session.finish import earlier_figures, report
 from matrix_runner.statistics.stopping import Estimate

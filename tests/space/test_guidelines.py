@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 from matrix_runner.base.errors import BadInput
 from matrix_runner.cli.schema import schema_text
 from matrix_runner.language.guidelines import SHAPES, Amount
-from matrix_runner.records.journal_tables import DIRECTION
+from matrix_runner.records.tables import DIRECTION
 from matrix_runner.space.load import BadMatrix, load, parse
 from matrix_runner.work.fio.output import Direction
 from matrix_runner.work.metrics import OF_DIRECTION

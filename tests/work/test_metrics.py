@@ -47,11 +47,12 @@ from matrix_runner.answers.stored_samples import COMPARED, METRICS
 from matrix_runner.work.metrics import KNOWN, OF_DIRECTION
 from matrix_runner.pages import csv_files, explore, plain_csv
 from matrix_runner.pages.junit import junit
-from matrix_runner.records import journal_tables, store_tables
+from matrix_runner.records.rows import row_of
+from matrix_runner.records.tables import IN_JOURNAL, IN_STORE
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.work.fio.output import Direction, Figures
 from matrix_runner.records.record import CellRow, Outcome, Trial
-from matrix_runner.records.views import views_of_journal
+from matrix_runner.records.views import views_of
 
 side = Direction(**dict.fromkeys(OF_DIRECTION, 100) | {"lat_p75": 7.5e6})
 trial = Trial("c1", 1, Outcome.MEASURED, figures=Figures(side, None, 1.0, 3.5, 4.5, 0))
@@ -66,10 +67,10 @@ print(json.dumps({
     "junit": "read_lat_p75=7500000 ns" in junit(run).decode(),
     "metric": KNOWN["read.lat_p75"].more_is_better,
     "asked": ["read_lat_p75" in one for one in (METRICS, COMPARED)],
-    "tables": ["sync_lat_p75" in one.c for one in (journal_tables.trials, store_tables.trials, store_tables.jobs)],
-    "row": journal_tables.row_of(run.trials[0])["read_lat_p75"],
+    "tables": ["sync_lat_p75" in one.c for one in (IN_JOURNAL.trials, IN_STORE.trials, IN_STORE.jobs)],
+    "row": row_of(run.trials[0])["read_lat_p75"],
     "large": "read_lat_p75" in plain_csv.COLUMNS,
-    "views": "write_lat_p75" in views_of_journal()["v_cells"],
+    "views": "write_lat_p75" in views_of(runs=False)["v_cells"],
 }))
 """
 

@@ -20,15 +20,15 @@ from matrix_runner.base.text import printable, shorten
 from matrix_runner.base.variants import digest
 from matrix_runner.cli.options import results, store
 from matrix_runner.cli.screen import echo, first_notes
+from matrix_runner.records.address import address_of
 from matrix_runner.records.databases import translate_errors
 from matrix_runner.records.environment import Host
 from matrix_runner.records.journal import Journal
-from matrix_runner.records.journal_tables import LONGEST
 from matrix_runner.records.names import parts_of
 from matrix_runner.records.record import UNSETTLED, CellRow, Outcome, Trial
+from matrix_runner.records.rows import LONGEST
 from matrix_runner.records.run_folder import Manifest, RunFolder, create, runs
 from matrix_runner.records.store_sync import Feed
-from matrix_runner.records.store_tables import address_of
 from matrix_runner.session.run_request import command_line
 
 MACHINE = "import"

@@ -13,10 +13,10 @@ from matrix_runner.cli.options import results
 from matrix_runner.cli.screen import WIDTH, columns_of, echo
 from matrix_runner.pages.junit import merge_documents
 from matrix_runner.pages.stored import declared_by
+from matrix_runner.records.address import address_of
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.observe import has_results, readable_runs
 from matrix_runner.records.run_folder import load
-from matrix_runner.records.store_tables import address_of
 from matrix_runner.session.finish import Ending, report
 from matrix_runner.space.studies import MATRIX, PUBLISHED, study_beside
 

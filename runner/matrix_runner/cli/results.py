@@ -16,7 +16,7 @@ from matrix_runner.records.record import Outcome
 from matrix_runner.work.metrics import RATES, SIDES, TOTAL, split_column
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from matrix_runner.answers.stored_samples import Samples
     from matrix_runner.pages.table import Grid
@@ -168,8 +168,8 @@ def _has(found: Sequence[Samples], metric: str) -> bool:
     return any(one.rounds(metric) for one in found)
 
 
-def _rates_of_jobs(shared: SharedStore, runs: Collection[RunRow]) -> list[str]:
-    names = shared.job_names({run.id for run in runs})
+def _rates_of_jobs(shared: SharedStore, runs: Sequence[RunRow]) -> list[str]:
+    names = shared.job_names(runs)
     if len(names) > _MOST_JOBS:
         others = "name those of others with --metric JOB.read_bw"
         echo(f"note: figures of the first {_MOST_JOBS} of {len(names):,} jobs; {others}", err=True)
@@ -206,11 +206,11 @@ def parse_metrics(metrics: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def check_jobs(metrics: Sequence[str], shared: SharedStore, runs: Collection[RunRow]) -> None:
+def check_jobs(metrics: Sequence[str], shared: SharedStore, runs: Sequence[RunRow]) -> None:
     """Refuse a figure of a job that no trial of these runs has."""
     if not (wanted := {job for metric in metrics if (job := split_column(metric)[0])}):
         return
-    there = shared.job_names({run.id for run in runs})
+    there = shared.job_names(runs)
     if unknown := sorted(wanted.difference(there)):
         jobs = f"their jobs are {few(there, 20)}" if there else "no trial of these runs has several jobs"
         raise BadInput(f"these runs have no job '{unknown[0]}'", resolution=jobs)

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from matrix_runner.base.errors import MatrixError
+from matrix_runner.base.errors import Damaged, MatrixError
 from matrix_runner.cli.options import results, rows, store
 from matrix_runner.cli.screen import echo, echo_whole, json_text, print_sheet
+from matrix_runner.cli.store_options import report_damage
 from matrix_runner.pages.runs import ListedRun, list_table, run_document, select_by_name
 from matrix_runner.pages.table import as_sheet
+from matrix_runner.records.address import address_of, is_named
 from matrix_runner.records.observe import State, derive_state, observe_run, read_progress, readable_runs
 from matrix_runner.records.store import RunRow, SharedStore, describe_run
-from matrix_runner.records.store_tables import address_of, is_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -67,7 +68,9 @@ def command(names: tuple[str, ...], rows: int, as_json: bool, results: Path, sto
         every.sort(key=lambda one: (one[0].started, one[0].name), reverse=True)
         selection = select_by_name([run for run, _ in every], names)
         folder_of = {id(run): folder for run, folder in every}
-        listed = [_list_run(run, folder_of[id(run)], shared, notes) for run in selection[:rows]]
+        damage = shared.damage if shared else {}
+        listed = [_list_run(run, folder_of[id(run)], shared, notes, damage) for run in selection[:rows]]
+        report_damage(damage)
     left_out = len(selection) - len(listed)
     if as_json:
         document = {"runs": [run_document(one) for one in listed], "left_out": left_out, "notes": notes}
@@ -98,15 +101,27 @@ def _open_store(store: str | None, results: Path, notes: list[str]) -> Iterator[
         yield opened
 
 
-def _list_run(run: RunRow, folder: RunFolder | None, shared: SharedStore | None, notes: list[str]) -> ListedRun:
+def _list_run(
+    run: RunRow,
+    folder: RunFolder | None,
+    shared: SharedStore | None,
+    notes: list[str],
+    damage: dict[str, MatrixError],
+) -> ListedRun:
     if folder is None:
         state = derive_state(finished=True, exit=run.exit, held=False) if run.finished else State.UNFINISHED
-        return ListedRun(run, state, shared.progress(run.id) if shared else None, {}, "")
+        try:
+            return ListedRun(run, state, shared.progress(run.id) if shared else None, {}, "")
+        except Damaged as problem:
+            damage[run.name] = problem
+            return ListedRun(run, state, None, {}, "")
     folder, holder = observe_run(folder)
     manifest = folder.manifest
     state = derive_state(finished=manifest.finished, exit=manifest.exit, held=holder is not None)
     try:
-        progress = read_progress(folder)
+        progress = read_progress(folder, checked=True)
+    except Damaged as problem:
+        damage[run.name], progress = problem, None
     except MatrixError as problem:
         notes.append(problem.brief)
         progress = None

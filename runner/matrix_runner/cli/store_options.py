@@ -18,8 +18,9 @@ from matrix_runner.cli.options import combined, results, store
 from matrix_runner.cli.screen import Ending, columns_of, echo, sheet_text, wrap_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from matrix_runner.base.errors import MatrixError
     from matrix_runner.pages.table import Grid
     from matrix_runner.records.store import RunRow, SharedStore
 
@@ -81,10 +82,10 @@ source = combined("source", Source, results=results, store=store)
 @contextmanager
 def open_store(source: Source) -> Iterator[SharedStore]:
     """Open the store, and add the runs below `results` that it lacks. Prints a note on runs that cannot be added."""
+    from matrix_runner.records.address import IN_MEMORY, VARIABLE, address_of, is_named
     from matrix_runner.records.run_folder import run_folders
     from matrix_runner.records.store import SharedStore
     from matrix_runner.records.store_sync import bring_up_to_date
-    from matrix_runner.records.store_tables import IN_MEMORY, VARIABLE, address_of, is_named
 
     # A short-lived process with a hundred thousand rows only loses time in garbage collection.
     gc.disable()
@@ -109,16 +110,16 @@ def open_store(source: Source) -> Iterator[SharedStore]:
                 echo(f"note: {note}", err=True)
             yield shared
         finally:
-            _report_damage(shared)
+            report_damage(shared.damage)
 
 
-def _report_damage(store: SharedStore) -> None:
+def report_damage(damage: Mapping[str, MatrixError]) -> None:
     """Name the runs that are left out. The command ends with 3 then."""
-    for name, problem in store.damage.items():
+    for name, problem in damage.items():
         why = f"{problem.brief} ({' '.join(problem.details.split())})" if problem.details else problem.brief
         echo(f"damaged: {name} is left out: {why}\n{problem.advice}", err=True)
     context = click.get_current_context(silent=True)
-    if context and store.damage:
+    if context and damage:
         context.ensure_object(Ending).is_damaged = True
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from matrix_runner.pages.csv_files import NOTES, TRIAL_FIGURES, TRIAL_SYNCS, as_fields, number_fields, places_of
 from matrix_runner.pages.run_data import METRICS
 from matrix_runner.pages.table import BOOLS
-from matrix_runner.records.journal_tables import notes_of
 from matrix_runner.records.record import HOST, HOST_LIMITED, SATURATED, SLOW, UNSETTLED, CellRow, Outcome
+from matrix_runner.records.rows import notes_of
 from matrix_runner.statistics.stopping import Rule, stop_reason
 from matrix_runner.work.metrics import OF_SYNC, RATES, SIDES, SYNC, TOTAL
 

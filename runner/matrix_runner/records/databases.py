@@ -7,6 +7,8 @@ import logging
 import os
 import shutil
 import sqlite3
+import struct
+import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -15,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 from urllib.parse import quote
+from zlib import crc32
 
 import orjson
 import sqlalchemy as sa
@@ -200,6 +203,8 @@ def _connection_cause(text: str) -> Cause:
 
 
 _CONNECT = 5  # seconds. An unreachable server must not delay a run for long.
+LOST_COMMITS = "its log (the file `-wal`) has commits that cannot be read"
+_LOG_HEAD, _FRAME_HEAD = 32, 24  # bytes in the log of SQLite
 _GLANCE = 0.01  # seconds between checks for a file that another process is creating
 _CONNECTION = {
     "connect_timeout": _CONNECT,
@@ -250,6 +255,39 @@ def sqlite_engine(
     sa.event.listen(engine, "connect", configure)
     sa.event.listen(engine, "begin", _begin)
     return engine
+
+
+def has_lost_commits(path: Path) -> bool:
+    """Whether the log has commits that SQLite does not read: a changed bit is the end of the log for it.
+
+    The caller has a lock for writing. A log from before the last boot may end with commits that a power loss cut off.
+    """
+    log, shared = (path.with_name(f"{path.name}-{name}") for name in ("wal", "shm"))
+    boot = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    if not (log.exists() and shared.exists() and log.stat().st_mtime > boot):
+        return False
+    with log.open("rb") as file:
+        head = file.read(_LOG_HEAD)
+        page, salts = int.from_bytes(head[8:12], "big"), (head[16:20], head[20:24])
+        if len(head) == _LOG_HEAD and not _is_log_head(head):
+            return True
+        file.seek(_LOG_HEAD + int.from_bytes(shared.read_bytes()[16:20], sys.byteorder) * (_FRAME_HEAD + page))
+        while len(frame := file.read(_FRAME_HEAD)) == _FRAME_HEAD:
+            is_commit = frame[4:8] != bytes(4)
+            if is_commit and (frame[8:12] == salts[0] or frame[12:16] == salts[1]):
+                return True
+            file.seek(page, os.SEEK_CUR)
+    return False
+
+
+def _is_log_head(head: bytes) -> bool:
+    """Check its checksum: https://www.sqlite.org/fileformat2.html#checksum_algorithm."""
+    order = ">" if head[3] & 1 else "<"
+    first = second = 0
+    for one, other in struct.iter_unpack(f"{order}II", head[:24]):
+        first = (first + one + second) & 0xFFFFFFFF
+        second = (second + other + first) & 0xFFFFFFFF
+    return struct.pack(">II", first, second) == head[24:]
 
 
 def switch_to_wal(connection: Any, patience: float) -> None:
@@ -363,6 +401,7 @@ Step: TypeAlias = "Callable[[sa.Connection], None]"
 
 #: Databases from before version 1 are read by this commit and by those before it.
 LAST_COMMIT = "aad239b9"
+_STATEMENTS = "statements"
 _PREPARING = 0x6D617472  # an arbitrary lock number, so that two processes do not create the tables at once
 
 
@@ -378,6 +417,7 @@ class Versioned:
     before: str  # remedy for a database from before version 1
     steps: tuple[Step, ...] = ()  # to version 2 and so on
     views: Mapping[str, str] = field(default_factory=dict)  # each with its SQL; a new step makes them again
+    damaged: Cause = DAMAGED
 
     @property
     def version(self) -> int:
@@ -389,9 +429,9 @@ class Versioned:
         if not sa.inspect(connection).get_table_names():
             self._refuse_views(connection, name)
             self.tables.create_all(connection)
-            rows = [{"key": "kind", "value": self.kind}, {"key": "version", "value": str(self.version)}]
-            connection.execute(sa.insert(self.meta), rows)
             self._make_views(connection)
+            known = {"kind": self.kind, "version": str(self.version), _STATEMENTS: self._statements(connection)}
+            connection.execute(sa.insert(self.meta), [{"key": key, "value": value} for key, value in known.items()])
             return
         found = self.understood(connection, name)
         if found < self.version:
@@ -399,7 +439,8 @@ class Versioned:
             for step in self.steps[found - 1 :]:
                 step(connection)
             self._make_views(connection)
-            connection.execute(sa.update(self.meta).filter_by(key="version").values(value=str(self.version)))
+            for key, value in (("version", str(self.version)), (_STATEMENTS, self._statements(connection))):
+                connection.execute(sa.update(self.meta).filter_by(key=key).values(value=value))
 
     def _refuse_views(self, connection: sa.Connection, name: Path | str) -> None:
         """Refuse views of a stranger. SQLite keeps ours if a user drops all tables; PostgreSQL does not."""
@@ -438,7 +479,18 @@ class Versioned:
             )
         if version < 1:
             raise self._strange(name)
+        if known.get(_STATEMENTS) != self._statements(connection):
+            raise self.damaged.error(name, "the definition of a table or a view has changed")
         return version
+
+    def _statements(self, connection: sa.Connection) -> str:
+        """Return a checksum of what SQLite has of tables, indexes and views: a changed letter can hide rows."""
+        if connection.dialect.name != "sqlite":
+            return ""
+        indexes = (index.name for table in self.tables.sorted_tables for index in table.indexes)
+        ours = {*self.tables.tables, *self.views, *indexes}
+        found = connection.exec_driver_sql("SELECT name, sql FROM sqlite_master ORDER BY name").all()
+        return str(crc32(repr([(name, sql) for name, sql in found if name in ours]).encode()))
 
     def _meta(self, connection: sa.Connection) -> dict[str, str]:
         """Return the keys of a database, also of one from before version 1, whose store had another table."""

@@ -14,7 +14,8 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from matrix_runner.base.errors import BadInput, HarnessBroken
-from matrix_runner.records import journal_tables as schema
+from matrix_runner.records import tables
+from matrix_runner.records.checksums import sealed
 from matrix_runner.records.databases import (
     driver_errors,
     driver_sql,
@@ -25,20 +26,14 @@ from matrix_runner.records.databases import (
     upsert_of,
 )
 from matrix_runner.records.journal_reader import JournalReader
-from matrix_runner.records.journal_tables import (
-    COLUMNS,
-    TRIAL_COLUMNS,
-    driver_row_of,
-    job_rows_of,
-    readings_row,
-    trial_of,
-)
 from matrix_runner.records.record import Attempt, CellRow, Outcome, Trial
+from matrix_runner.records.rows import JOB_COLUMNS, TRIAL_COLUMNS, driver_row_of, job_rows_of, readings_row
+from matrix_runner.records.tables import CRC, IN_JOURNAL, JOURNAL
 
-_NAMES = schema.JOURNAL.tables.tables.keys()
+_NAMES = IN_JOURNAL.metadata.tables.keys()
 _BATCH = 1000
 _BUSY_MS = 30_000
-_BEGUN = ("cell", "round", "attempt", "boot_id", "started")
+_BEGUN = ("cell", "round", "attempt", "boot_id", "started", CRC)
 
 
 class _Statements(NamedTuple):
@@ -54,15 +49,15 @@ class _Statements(NamedTuple):
 
 @cache
 def _statements() -> _Statements:
-    begun = schema.begun
+    begun = tables.begun
     end = sa.delete(begun).where(begun.c.cell == sa.bindparam("cell"), begun.c.round == sa.bindparam("round"))
     return _Statements(
         driver_sql(upsert_of("sqlite", begun, _BEGUN[3:]), _BEGUN),
         driver_sql(end),
-        driver_sql(sa.insert(schema.trials), TRIAL_COLUMNS),
-        driver_sql(sa.insert(schema.jobs), ("position", *schema.JOB_COLUMNS)),
-        driver_sql(upsert_of("sqlite", schema.readings, ()), ("digest", "content")),
-        driver_sql(sa.insert(schema.batches), ("round", "stack", "seconds")),
+        driver_sql(sa.insert(IN_JOURNAL.trials), (*TRIAL_COLUMNS, CRC)),
+        driver_sql(sa.insert(IN_JOURNAL.jobs), (*JOB_COLUMNS, CRC)),
+        driver_sql(upsert_of("sqlite", IN_JOURNAL.readings, ()), ("digest", "content")),
+        driver_sql(sa.insert(tables.batches), ("round", "stack", "seconds", CRC)),
     )
 
 
@@ -86,6 +81,7 @@ class Journal(JournalReader):
         journal = cls(_engine(path, durable=not synthetic), path)
         with journal._closed_on_error():
             journal._prepare(synthetic)
+            journal._check_rows()
         return journal
 
     @classmethod
@@ -95,8 +91,9 @@ class Journal(JournalReader):
         fixed = not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
         journal = cls(sqlite_reader(path, _NAMES) if fixed else _engine(path), path)
         with journal._closed_on_error():
-            if journal._understood() < schema.JOURNAL.version:
+            if journal._understood() < JOURNAL.version:
                 journal._prepare()
+            journal._check_rows()
         return journal
 
     @property
@@ -115,24 +112,31 @@ class Journal(JournalReader):
 
     def add_cells(self, cells: Iterable[CellRow]) -> None:
         """Add cells; repeats are harmless. Cells must be known before their trials."""
-        rows = ({"id": cell.id, "name": cell.name, "axes": dict(cell.axes)} for cell in cells)
-        while batch := list(islice(rows, _BATCH)):
+        table, several = IN_JOURNAL.cells, iter(cells)
+        while batch := list(islice(several, _BATCH)):
             # A transaction that reads first cannot write if the feed of the store wrote meanwhile.
             with self._transaction(immediate=True) as connection:
-                last = connection.scalar(sa.select(sa.func.max(schema.cells.c.position)))
-                numbered = [row | {"position": place} for place, row in enumerate(batch, start=(last or 0) + 1)]
-                connection.execute(upsert(self._engine, schema.cells, ["name", "axes"]), numbered)
+                last = connection.scalar(sa.select(sa.func.max(table.c.position)))
+                ids = [cell.id for cell in batch]
+                places = sa.select(table.c.id, table.c.position).where(table.c.id.in_(ids))
+                known = {row.id: row.position for row in connection.execute(places)}
+                rows = [
+                    {"id": cell.id, "name": cell.name, "axes": dict(cell.axes), "position": known.get(cell.id, place)}
+                    for place, cell in enumerate(batch, start=(last or 0) + 1)
+                ]
+                statement = upsert(self._engine, table, ["name", "axes", CRC])
+                connection.execute(statement, [sealed(table, row) for row in rows])
 
     def begin(self, cell: str, round_number: int, attempt: int, boot_id: str, started: str = "") -> None:
         """Record the start of an attempt durably. If it crashes the host, the next run can see that."""
-        row = dict(zip(_BEGUN, (cell, round_number, attempt, boot_id, started), strict=True))
+        row = {"cell": cell, "round": round_number, "attempt": attempt, "boot_id": boot_id, "started": started}
         with self._writing():
-            self._driver.execute(_statements().begin, row)
+            self._driver.execute(_statements().begin, sealed(tables.begun, row))
 
     def withdraw(self, cell: str, round_number: int) -> None:
         """Remove a started attempt that the user interrupted. That is no failure of the cell."""
         with self._transaction() as connection:
-            connection.execute(sa.delete(schema.begun).filter_by(cell=cell, round=round_number))
+            connection.execute(sa.delete(tables.begun).filter_by(cell=cell, round=round_number))
 
     def record(self, trial: Trial) -> None:
         """Record a trial durably. Raise AlreadyRecorded for a second trial of the same cell and round."""
@@ -149,10 +153,10 @@ class Journal(JournalReader):
         """Return the digest of the readings, which are in the file once the transaction ends."""
         row = driver_row_of(trial)
         if row["readings"] not in self._written:
-            self._driver.execute(_statements().readings, readings_row(trial))
+            self._driver.execute(_statements().readings, readings_row(trial.readings))
         self._driver.execute(_statements().trial, row)
         if jobs := job_rows_of(trial):
-            self._driver.executemany(_statements().job, jobs)
+            self._driver.executemany(_statements().job, [sealed(IN_JOURNAL.jobs, job) for job in jobs])
         self._driver.execute(_statements().end, {"cell": trial.cell, "round": trial.round})
         return str(row["readings"])
 
@@ -166,20 +170,21 @@ class Journal(JournalReader):
 
     def take_back(self) -> list[Trial]:
         """Remove broken and skipped trials, so that the run repeats them. Keep their outcomes beside."""
-        table, kept = schema.trials, schema.retried.c
+        table, jobs = IN_JOURNAL.trials, IN_JOURNAL.jobs
         unmeasured = table.c.outcome.in_([one.value for one in Outcome if one.about.again])
-        skipped = table.c.outcome.in_([one.value for one in Outcome if one.is_skipped])  # without an attempt
-        tries = sa.case((skipped, 0), else_=table.c.attempts)
-        columns = (kept.cell, kept.round, kept.attempts, kept.outcome, kept.reason, kept.started)
-        values = (table.c.cell, table.c.round, tries, table.c.outcome, table.c.reason, table.c.started)
         with self._transaction(immediate=True) as connection:
-            rows = connection.execute(sa.select(*COLUMNS).where(unmeasured)).all()
-            known = self._known_readings(connection, rows)
-            taken = [trial_of(row, known) for row in rows]
-            chosen = sa.select(*values).where(unmeasured)
-            connection.execute(sa.insert(schema.retried).from_select([one.name for one in columns], chosen))
-            of_trial = (schema.jobs.c.cell == table.c.cell) & (schema.jobs.c.round == table.c.round)
-            connection.execute(sa.delete(schema.jobs).where(sa.exists().where(of_trial & unmeasured)))
+            taken = self._trials_where(connection, unmeasured)
+            # A skipped trial has no attempt.
+            attempts = [0 if one.outcome.is_skipped else one.attempts for one in taken]
+            kept = [
+                {"cell": one.cell, "round": one.round, "attempts": tries, "outcome": one.outcome.value}
+                | {"reason": one.reason, "started": one.started}
+                for one, tries in zip(taken, attempts, strict=True)
+            ]
+            if kept:
+                connection.execute(sa.insert(tables.retried), [sealed(tables.retried, row) for row in kept])
+            of_trial = (jobs.c.cell == table.c.cell) & (jobs.c.round == table.c.round)
+            connection.execute(sa.delete(jobs).where(sa.exists().where(of_trial & unmeasured)))
             connection.execute(sa.delete(table).where(unmeasured))
         return taken
 
@@ -187,33 +192,33 @@ class Journal(JournalReader):
         identity = {"cell": attempt.cell, "round": attempt.round, "attempt": attempt.number}
         try:
             with self._transaction() as connection:
-                connection.execute(sa.insert(schema.attempts), asdict(attempt))
-                connection.execute(sa.delete(schema.begun).filter_by(**identity))
+                connection.execute(sa.insert(tables.attempts), sealed(tables.attempts, asdict(attempt)))
+                connection.execute(sa.delete(tables.begun).filter_by(**identity))
         except IntegrityError as problem:
             which = f"attempt {attempt.number} at trial {attempt.round} of cell {attempt.cell}"
             raise AlreadyRecorded(f"{which} is recorded already") from problem
 
     def record_set_up(self, round_number: int, stack: str, seconds: float) -> None:
         with self._writing():
-            self._driver.execute(_statements().set_up, {"round": round_number, "stack": stack, "seconds": seconds})
+            row = {"round": round_number, "stack": stack, "seconds": seconds}
+            self._driver.execute(_statements().set_up, sealed(tables.batches, row))
 
     def record_trouble(self, at: str, what: str) -> None:
-        with self._transaction() as connection:
-            connection.execute(sa.insert(schema.troubles), {"at": at, "what": what})
+        self.add_rows(tables.troubles, [{"at": at, "what": what}])
 
     def add_rows(self, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Add rows that were read from another journal."""
+        """Add rows, also those that were read from another journal."""
         if rows:
             with self._transaction() as connection:
-                connection.execute(sa.insert(table), rows)
+                connection.execute(sa.insert(table), [sealed(table, row) for row in rows])
 
     def _prepare(self, synthetic: bool | None = None) -> None:
         with self._transaction(immediate=True) as connection:
             self._check(connection)
-            schema.JOURNAL.prepare(connection, self._name)
+            JOURNAL.prepare(connection, self._name)
             if synthetic is not None:
-                row = {"key": schema.SYNTHETIC, "value": str(synthetic).lower()}
-                connection.execute(upsert(self._engine, schema.meta, ["value"]), row)
+                row = {"key": tables.SYNTHETIC, "value": str(synthetic).lower()}
+                connection.execute(upsert(self._engine, IN_JOURNAL.meta, ["value"]), row)
 
     def _writing(self) -> AbstractContextManager[None]:
         """Open a transaction for the statements of the block, unless one is open for several records."""

@@ -13,18 +13,30 @@ from typing import TYPE_CHECKING, Any, cast
 import orjson
 import sqlalchemy as sa
 
-from matrix_runner.records import journal_tables as schema
-from matrix_runner.records.databases import Database, damage_error, driver_errors, translate_errors
-from matrix_runner.records.journal_tables import (
-    COLUMNS,
-    JOB_COLUMNS,
-    cell_of,
-    job_of,
-    readings_of,
-    trials_of,
-    with_jobs,
+from matrix_runner.records import tables
+from matrix_runner.records.checksums import check_rows, raw_column
+from matrix_runner.records.databases import (
+    LOST_COMMITS,
+    Database,
+    damage_error,
+    driver_errors,
+    has_lost_commits,
+    translate_errors,
 )
 from matrix_runner.records.record import COUNTED, SLOW, Attempt, CellRow, Reading, Trial
+from matrix_runner.records.rows import (
+    JOB_COLUMNS,
+    READINGS,
+    TRIAL_COLUMNS,
+    cell_of,
+    check_histograms,
+    checked_trial,
+    digest_of,
+    job_of,
+    readings_of,
+    with_jobs,
+)
+from matrix_runner.records.tables import CRC, IN_JOURNAL, JOURNAL, data_columns
 from matrix_runner.work.fio.output import Figures
 from matrix_runner.work.metrics import SIDES
 
@@ -34,7 +46,10 @@ if TYPE_CHECKING:
 State = tuple[Any, ...]  # outcome, attempts and start
 _PART = 5000  # trials that are read at once
 
-_WITHOUT_CELL = schema.trials.c.cell.not_in(sa.select(schema.cells.c.id))
+_TRIALS, _CELLS = IN_JOURNAL.trials.c, IN_JOURNAL.cells.c
+_COLUMNS = tuple(raw_column(_TRIALS[name]) for name in TRIAL_COLUMNS)
+_SEALED = tuple(table for table in IN_JOURNAL.metadata.sorted_tables if CRC in table.c)
+_WITHOUT_CELL = _TRIALS.cell.not_in(sa.select(_CELLS.id))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +89,19 @@ class JournalReader(Database):
 
     def retry_counts(self) -> dict[tuple[str, int], int]:
         found: dict[tuple[str, int], int] = {}
-        for row in self.rows_of(schema.retried):
+        for row in self.rows_of(tables.retried):
             identity = row["cell"], row["round"]
             found[identity] = max(found.get(identity, 0), row["attempts"])
         return found
 
     def set_up_times(self) -> list[tuple[str, float]]:
-        return [(row["stack"], row["seconds"]) for row in self.rows_of(schema.batches)]
+        return [(row["stack"], row["seconds"]) for row in self.rows_of(tables.batches)]
 
     def recorded_identities(self) -> set[tuple[str, int]]:
-        return set(self._rows(sa.select(schema.trials.c.cell, schema.trials.c.round)))
+        return set(self._rows(sa.select(_TRIALS.cell, _TRIALS.round)))
 
     def states(self) -> Iterator[tuple[tuple[str, int], State]]:
-        table = schema.trials.c
-        query = sa.select(table.cell, table.round, table.outcome, table.attempts, table.started)
+        query = sa.select(_TRIALS.cell, _TRIALS.round, _TRIALS.outcome, _TRIALS.attempts, _TRIALS.started)
         with self._plain() as connection:
             for cell, round_number, *state in cast("sqlite3.Cursor", connection.execute(query).cursor):
                 yield (cell, round_number), tuple(state)
@@ -98,68 +112,66 @@ class JournalReader(Database):
         found = [trial for trial in read if (trial.cell, trial.round) in identities]
         with self._understandable():
             for trial in found:
-                schema.check_histograms(trial.figures)
+                check_histograms(trial.figures)
         return found
 
     def trials_of_cells(self, cells: Collection[str]) -> list[Trial]:
-        table = schema.trials.c
-        rows, known = self._trial_rows(sa.select(*COLUMNS).where(table.cell.in_(sorted(cells))).order_by(table.id))
-        jobs = self._jobs(schema.jobs.c.cell.in_(sorted(cells)))
-        with self._understandable():
-            return [with_jobs(one, jobs.get((one.cell, one.round), {})) for one in trials_of(rows, known)]
+        wanted = sorted(cells)
+        jobs = self._jobs(IN_JOURNAL.jobs.c.cell.in_(wanted))
+        with self._understandable(), self._transaction() as connection:
+            found = self._trials_where(connection, _TRIALS.cell.in_(wanted))
+            return [with_jobs(one, jobs.get((one.cell, one.round), {})) for one in found]
+
+    def _trials_where(self, connection: sa.Connection, *wanted: sa.ColumnElement[bool]) -> list[Trial]:
+        rows = connection.execute(sa.select(*_COLUMNS).where(*wanted).order_by(_TRIALS.id)).all()
+        known = self._known_readings(connection, rows)
+        return [checked_trial(row, known) for row in rows]
 
     def plain_rows(self, names: tuple[str, ...], cells: Collection[str]) -> Sequence[tuple[Any, ...]]:
         """Fetch columns of trials by cell and round, as the driver returns them: objects of 10⁵ trials take seconds."""
-        table = schema.trials.c
-        columns = (sa.cast(table.notes, sa.Text) if name == "notes" else table[name] for name in names)
+        columns = (raw_column(_TRIALS[name]) for name in names)
         # One parameter: the statement for a list of a thousand takes longer than its rows.
         wanted = sa.func.json_each(orjson.dumps([*cells]).decode()).table_valued("value")
-        query = sa.select(*columns).where(table.cell.in_(sa.select(wanted.c.value)))
-        query = query.order_by(table.cell, table.round)
+        query = sa.select(*columns).where(_TRIALS.cell.in_(sa.select(wanted.c.value)))
+        query = query.order_by(_TRIALS.cell, _TRIALS.round)
         with self._plain() as connection:
-            rows = connection.execute(query).cursor.fetchall()
-            schema.check_plain_rows(names)(rows)
-            return cast("Sequence[tuple[Any, ...]]", rows)
+            return cast("Sequence[tuple[Any, ...]]", connection.execute(query).cursor.fetchall())
 
     def most_trials_of_a_cell(self) -> int:
-        counts = sa.select(sa.func.count().label("trials")).group_by(schema.trials.c.cell).subquery()
+        counts = sa.select(sa.func.count().label("trials")).group_by(_TRIALS.cell).subquery()
         ((most,),) = self._rows(sa.select(sa.func.max(counts.c.trials)))
         return most or 0
 
     def has_jobs(self) -> bool:
-        return bool(self._rows(sa.select(schema.jobs.c.job).limit(1)))
+        return bool(self._rows(sa.select(IN_JOURNAL.jobs.c.job).limit(1)))
 
     def trials(self) -> Iterator[Trial]:
         """Read trials in parts: the rows of a large run need as much memory as its trials."""
-        jobs, last, number = self._jobs(), 0, schema.trials.c.id
+        jobs, last, number = self._jobs(), 0, _TRIALS.id
         while True:
-            rows, known = self._trial_rows(
-                sa.select(*COLUMNS, number).where(number > last).order_by(number).limit(_PART)
-            )
+            rows = self._rows(sa.select(*_COLUMNS, number).where(number > last).order_by(number).limit(_PART))
+            with self._understandable(), self._transaction() as connection:
+                known = self._known_readings(connection, rows)
             with self._understandable():
-                for trial in trials_of([row[:-1] for row in rows], known):
+                for row in rows:
+                    trial = checked_trial(row[:-1], known)
                     yield with_jobs(trial, jobs.get((trial.cell, trial.round), {}))
             if len(rows) < _PART:
                 return
             last = rows[-1][-1]
 
-    def _trial_rows(self, query: sa.Executable) -> tuple[Sequence[Sequence[Any]], Mapping[str, tuple[Reading, ...]]]:
-        rows = self._rows(query)
-        with self._understandable(), self._transaction() as connection:
-            return rows, self._known_readings(connection, rows)
-
     def _known_readings(
         self, connection: sa.Connection, rows: Sequence[Sequence[Any]]
     ) -> Mapping[str, tuple[Reading, ...]]:
         """Read the readings of trials that are not known yet."""
-        if not {row[schema.READINGS] for row in rows} <= self._readings.keys():
-            table = schema.readings.c
+        if not {row[READINGS] for row in rows} <= self._readings.keys():
+            table = IN_JOURNAL.readings.c
             query = sa.select(table.digest, sa.cast(table.content, sa.Text))
             self._readings |= map(readings_of, connection.execute(query).all())
         return self._readings
 
     def _jobs(self, *wanted: sa.ColumnElement[bool]) -> dict[tuple[str, int], dict[str, Figures]]:
-        table = schema.jobs.c
+        table = IN_JOURNAL.jobs.c
         query = sa.select(*(table[name] for name in JOB_COLUMNS)).where(*wanted)
         found: dict[tuple[str, int], dict[str, Figures]] = {}
         with self._understandable():
@@ -171,44 +183,40 @@ class JournalReader(Database):
 
     def cells(self) -> list[CellRow]:
         """Read one row after the other: 10⁵ rows need as much memory as their cells."""
-        table = schema.cells.c
-        columns = (table.id, table.name, sa.cast(table.axes, sa.Text), table.position)
-        query = sa.select(*columns).order_by(table.position, table.id)
+        columns = (_CELLS.id, _CELLS.name, sa.cast(_CELLS.axes, sa.Text), _CELLS.position)
+        query = sa.select(*columns).order_by(_CELLS.position, _CELLS.id)
         with self._plain() as connection:
             rows = cast("sqlite3.Cursor", connection.execute(query).cursor)
             found = [cell_of((id_, name, orjson.loads(axes), position)) for id_, name, axes, position in rows]
-            orphan = connection.scalar(sa.select(schema.trials.c.cell).where(_WITHOUT_CELL).limit(1))
+            orphan = connection.scalar(sa.select(_TRIALS.cell).where(_WITHOUT_CELL).limit(1))
         if orphan is not None:
             raise damage_error(self._name, f"a trial belongs to cell {orphan!r:.60}, which is missing")
         return found
 
     def attempts(self) -> list[Attempt]:
-        return [Attempt(**row) for row in self.rows_of(schema.attempts)]
+        return [Attempt(**row) for row in self.rows_of(tables.attempts)]
 
     def unended_attempts(self) -> list[UnendedAttempt]:
-        return [UnendedAttempt(**row) for row in self.rows_of(schema.begun)]
+        return [UnendedAttempt(**row) for row in self.rows_of(tables.begun)]
 
     def cells_of(self, ids: Collection[str]) -> list[CellRow]:
-        table = schema.cells.c
-        query = sa.select(table.id, table.name, table.axes, table.position).where(table.id.in_(sorted(ids)))
+        query = sa.select(_CELLS.id, _CELLS.name, _CELLS.axes, _CELLS.position).where(_CELLS.id.in_(sorted(ids)))
         with self._understandable():
             return [cell_of(row) for row in self._rows(query)]
 
     def troubles(self) -> list[str]:
-        return [row["what"] for row in self.rows_of(schema.troubles)]
+        return [row["what"] for row in self.rows_of(tables.troubles)]
 
     def rows_of(self, table: sa.Table) -> list[dict[str, Any]]:
-        columns = (table.c[name] for name in schema.SIMPLE[table])
-        with self._understandable():
-            return list(map(schema.reader(table), self._rows(sa.select(*columns).order_by(*table.primary_key.columns))))
+        names = data_columns(table)
+        query = sa.select(*(table.c[name] for name in names)).order_by(*table.primary_key.columns)
+        return [dict(zip(names, row, strict=True)) for row in self._rows(query)]
 
     def mean_times(self) -> MeanTimes:
-        trials, batches = schema.trials.c, schema.batches.c
+        trials, batches = _TRIALS, tables.batches.c
         measured = trials.outcome.in_(COUNTED)
         slow = sa.func.coalesce(sa.cast(trials.notes[SLOW].as_string(), sa.Float), 1.0)
         means = sa.select(sa.func.avg(trials.seconds - trials.runtime * slow), sa.func.avg(trials.write_bw))
-        self._check_numbers(trials.seconds, trials.runtime, *(trials[f"{side}_bw"] for side in SIDES))
-        self._check_numbers(batches.seconds)
         ((overhead, written),) = self._rows(means.where(measured))
         builds = self._rows(sa.select(batches.stack, batches.seconds).order_by(batches.id))
         builds = builds[1:] or builds  # the first one may also have started the machine
@@ -217,14 +225,8 @@ class JournalReader(Database):
         cells = self._rows(sa.select(trials.cell, sa.func.avg(trials.seconds)).where(measured).group_by(trials.cell))
         return MeanTimes(setup, overhead, written, tuple(self._scatter()), dict(cells), fastest)
 
-    def _check_numbers(self, *columns: sa.Column[Any]) -> None:
-        """Report a number that this program did not write: a mean of the database would count a text as 0."""
-        query = sa.select(*columns).where(sa.or_(*map(schema.unusual_number, columns))).limit(1)
-        if found := self._rows(query):
-            raise damage_error(self._name, f"a row of {columns[0].table.name} has {tuple(found[0])!r:.60}")
-
     def _scatter(self) -> Iterator[float]:
-        trials = schema.trials.c
+        trials = _TRIALS
         rate = reduce(add, (sa.func.coalesce(trials[f"{side}_bw"], 0.0) for side in SIDES))
         moments = sa.select(sa.func.count(), sa.func.avg(rate), sa.func.avg(rate * rate))
         measured = moments.where(trials.outcome.in_(COUNTED)).group_by(trials.cell)
@@ -234,14 +236,26 @@ class JournalReader(Database):
 
     def _understood(self) -> int:
         """Return the schema version. Raise for a damaged, foreign or newer file."""
-        with self._transaction() as connection:
+        with self._transaction(immediate=True) as connection:
             self._check(connection)
-            return schema.JOURNAL.understood(connection, self._name)
+            return JOURNAL.understood(connection, self._name)
+
+    def _check_rows(self) -> None:
+        readings = IN_JOURNAL.readings.c
+        with self._plain() as connection:
+            for table in _SEALED:
+                check_rows(connection, table)
+            for digest, text in connection.execute(sa.select(readings.digest, sa.cast(readings.content, sa.Text))):
+                if digest_of(text) != digest:
+                    raise ValueError(f"the readings {digest!r:.60} have another digest")
 
     def _check(self, connection: sa.Connection) -> None:
-        verdict = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+        """Raise if the structure of the file has changed, or the log lost its end."""
+        verdict = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
         if verdict != "ok":
             raise damage_error(self._name, str(verdict))
+        if has_lost_commits(Path(self._name)):
+            raise damage_error(self._name, LOST_COMMITS)
 
     @contextmanager
     def _transaction(self, *, immediate: bool = False) -> Iterator[sa.Connection]:

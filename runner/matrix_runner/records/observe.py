@@ -15,11 +15,14 @@ import sqlalchemy as sa
 
 from matrix_runner.base.errors import Exit, MatrixError
 from matrix_runner.base.files import open_lock_file, read_signature, try_lock
-from matrix_runner.records.databases import sqlite_reader, translate_errors
-from matrix_runner.records.journal_tables import JOURNAL, attempts, begun, cells, trials
+from matrix_runner.records.checksums import check_rows
+from matrix_runner.records.databases import damage_error, driver_errors, sqlite_reader, translate_errors
 from matrix_runner.records.record import COUNTED, WORST, Outcome
 from matrix_runner.records.run_folder import MANIFEST, RunFolder, load, run_folders
 from matrix_runner.records.standing import LOCK, parse_signature
+from matrix_runner.records.tables import IN_JOURNAL, JOURNAL, attempts, begun
+
+cells, trials = IN_JOURNAL.cells, IN_JOURNAL.trials
 
 
 class State(StrEnum):
@@ -128,10 +131,12 @@ def has_results(folder: RunFolder) -> bool:
     return False
 
 
-def read_progress(folder: RunFolder, since: datetime | None = None) -> Progress:
+def read_progress(folder: RunFolder, since: datetime | None = None, *, checked: bool = False) -> Progress:
     with _reading(folder.journal) as connection:
         if connection is None:
             return Progress()
+        if checked:
+            _check(connection, folder.journal)
         names = dict(_rows(connection, sa.select(cells.c.id, _start(cells.c.name))))
         found = progress_by_cell(names, _rows(connection, _BY_CELL))
         now = since.isoformat(timespec="milliseconds") if since else ""
@@ -147,6 +152,18 @@ def read_progress(folder: RunFolder, since: datetime | None = None) -> Progress:
             underway=[ActiveTrial(names[cell], *rest) for cell, *rest in _rows(connection, active)] if now else (),
             last=next((LastTrial(names[cell], *rest) for cell, *rest in _rows(connection, last.limit(1))), None),
         )
+
+
+def _check(connection: sa.Connection, journal: Path) -> None:
+    verdict = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
+    if verdict != "ok":
+        raise damage_error(journal, str(verdict))
+    try:
+        with driver_errors():
+            for table in (cells, trials):
+                check_rows(connection, table)
+    except ValueError as problem:
+        raise damage_error(journal, str(problem)) from problem
 
 
 _SHOWN = 1000  # characters of a text
@@ -167,7 +184,7 @@ def _reading(journal: Path) -> Iterator[sa.Connection | None]:
     if not journal.exists():
         yield None
         return
-    engine = sqlite_reader(journal, JOURNAL.tables.tables)
+    engine = sqlite_reader(journal, IN_JOURNAL.metadata.tables)
     try:
         with translate_errors(journal), engine.connect() as connection, connection.begin():
             if sa.inspect(connection).get_table_names():

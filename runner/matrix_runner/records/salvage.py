@@ -18,19 +18,10 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateTable
 
 from matrix_runner.base.errors import Damaged, HarnessBroken
+from matrix_runner.records.checksums import is_sound
 from matrix_runner.records.journal import Journal
-from matrix_runner.records.journal_tables import (
-    JOB_COLUMNS,
-    SIMPLE,
-    TRIAL_COLUMNS,
-    cell_of,
-    job_of,
-    reader,
-    readings_of,
-    tables,
-    trial_of,
-    with_jobs,
-)
+from matrix_runner.records.rows import cell_of, digest_of, job_of, readings_of, trial_of, with_jobs
+from matrix_runner.records.tables import CRC, IN_JOURNAL, PLAIN, data_columns
 
 if TYPE_CHECKING:
     from sqlalchemy import Table
@@ -43,7 +34,6 @@ _MOST_QUERIES = 100_000
 _GUESSED = 1 << 14  # rows of a table whose last one cannot be read
 _RESTORE = "UPDATE sqlite_master SET type = 'table', name = ?1, tbl_name = ?1, sql = ?2 WHERE rowid = ?3"
 _ABOUT_A_VALUE = re.compile(rb" value in \w+\.\w+$")  # of `quick_check`: such a row can be read
-_CELL = ("id", "name", "axes", "position")
 T = TypeVar("T")
 
 
@@ -88,7 +78,8 @@ def salvage(journal: Path) -> Salvaged:
 
 def _restore_statements(copy: Path) -> None:
     """Write damaged statements of tables again: without its statement, SQLite reads no row of a table."""
-    statements = {table.name: CreateTable(table).compile(dialect=sqlite.dialect()) for table in tables.sorted_tables}
+    tables = IN_JOURNAL.metadata.sorted_tables
+    statements = {table.name: CreateTable(table).compile(dialect=sqlite.dialect()) for table in tables}
     ours = {name: str(statement).strip().encode() for name, statement in statements.items()}
     with closing(sqlite3.connect(copy)) as connection, connection:
         connection.text_factory = bytes
@@ -128,10 +119,10 @@ class _Reader:
         # This raises if the file is unreadable.
         found = self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
         self._names = {bytes(name).decode(errors="replace") for (name,) in found}
-        cells = {cell.id: cell for cell in self._read("cells", _CELL, _cell)}
+        cells = {cell.id: cell for cell in self._read(IN_JOURNAL.cells, _cell)}
         trials: dict[tuple[str, int], Trial] = {}
-        known = _Known(self._read("readings", ("digest", "content"), readings_of))
-        for trial in self._read("trials", TRIAL_COLUMNS, lambda row: trial_of(row, known)):
+        known = _Known(self._read(IN_JOURNAL.readings, _checked_readings))
+        for trial in self._read(IN_JOURNAL.trials, lambda row: trial_of(row, known)):
             if trial.cell in cells and (trial.cell, trial.round) not in trials:
                 trials[trial.cell, trial.round] = trial
             else:
@@ -139,26 +130,32 @@ class _Reader:
         if known.missing:
             self._lost.add("readings")
         jobs: dict[tuple[str, int], dict[str, Figures]] = {}
-        for identity, name, figures in self._read("jobs", JOB_COLUMNS, job_of):
+        for identity, name, figures in self._read(IN_JOURNAL.jobs, job_of):
             jobs.setdefault(identity, {})[name] = figures
         trials = {key: with_jobs(trial, jobs.get(key, {})) for key, trial in trials.items()}
-        others = {table: self._simple(table) for table in SIMPLE}
+        others = {table: self._simple(table) for table in PLAIN}
         ordered = sorted(cells.values(), key=lambda cell: (cell.position or 0, cell.id))
         return Salvaged(tuple(ordered), tuple(trials.values()), others, self._dropped, frozenset(self._lost))
 
     def _simple(self, table: Table) -> list[dict[str, Any]]:
         unique = [column.name for column in table.primary_key if column.name != "id"]
         found: dict[object, dict[str, Any]] = {}
-        for row in self._read(table.name, SIMPLE[table], reader(table)):
+        for row in self._read(table, lambda row: dict(zip(data_columns(table), row, strict=True))):
             found.setdefault(tuple(row[name] for name in unique) or len(found), row)
         return list(found.values())
 
-    def _read(self, table: str, names: Sequence[str], parse: Callable[[Sequence[Any]], T]) -> Iterator[T]:
-        for row in self._rows(table, names):
+    def _read(self, table: Table, parse: Callable[[Sequence[Any]], T]) -> Iterator[T]:
+        """Read the rows whose checksum is right, and that this program can have written."""
+        names = (*data_columns(table), *((CRC,) if CRC in table.c else ()))
+        for row in self._rows(table.name, names):
             try:
-                yield parse([value.decode() if is_text else value for value, is_text in _typed(row)])
+                values = [value.decode() if is_text else value for value, is_text in _typed(row)]
+                if CRC not in table.c or is_sound(values):
+                    yield parse(values[: len(data_columns(table))])
+                    continue
             except (ValueError, TypeError):
-                self._dropped[table] += 1
+                pass
+            self._dropped[table.name] += 1
 
     def _rows(self, table: str, names: Sequence[str]) -> Iterator[Sequence[Any]]:
         """Read rows in the order of the pages, then what comes after an unreadable page."""
@@ -218,6 +215,12 @@ class _Reader:
 
 def _typed(row: Sequence[Any]) -> Iterator[tuple[Any, bool]]:
     return ((value, kind == b"text") for value, kind in zip(row[::2], row[1::2], strict=True))
+
+
+def _checked_readings(row: Sequence[Any]) -> tuple[str, tuple[Reading, ...]]:
+    if not isinstance(row[1], str) or digest_of(row[1]) != row[0]:
+        raise ValueError("readings have another digest")
+    return readings_of(row)
 
 
 def _cell(row: Sequence[Any]) -> CellRow:

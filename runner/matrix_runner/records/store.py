@@ -6,7 +6,7 @@ import os
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from hashlib import blake2b
+from operator import eq
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, cast
 
 import orjson
@@ -14,11 +14,14 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
 from matrix_runner.base.errors import BadInput, Damaged, HarnessBroken, MatrixError
-from matrix_runner.records import store_tables as tables
+from matrix_runner.records import tables
+from matrix_runner.records.checksums import check_rows, is_sound, raw_columns, sealed
 from matrix_runner.records.databases import (
+    LOST_COMMITS,
     OF_STORE,
     Database,
     driver_errors,
+    has_lost_commits,
     memory_engine,
     postgresql_engine,
     sqlite_engine,
@@ -27,30 +30,29 @@ from matrix_runner.records.databases import (
     upsert,
 )
 from matrix_runner.records.file_errors import DAMAGED
-from matrix_runner.records.journal_tables import LATENCIES, cell_of, content_of, job_rows_of, latencies_of, row_of
 from matrix_runner.records.observe import Progress, progress_by_cell
-from matrix_runner.records.record import COUNTED, HOST_LIMITED, STEERED, UNSETTLED, CellRow, Trial
+from matrix_runner.records.record import COUNTED, STEERED, CellRow, Trial
+from matrix_runner.records.rows import cell_of, content_of, digest_of, job_rows_of, latencies, row_of
 from matrix_runner.records.run_folder import RunFolder, state_of
-from matrix_runner.records.store_check import check_latencies, check_run, check_trials
 from matrix_runner.records.store_columns import column_of
+from matrix_runner.records.tables import IN_STORE, STORE, data_columns
+from matrix_runner.work.metrics import split_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+    from matrix_runner.records.address import Address
     from matrix_runner.records.journal import Journal
     from matrix_runner.records.journal_reader import State
-    from matrix_runner.records.store_tables import Address
 
 _BATCH = 500
 _BUSY_MS = 5_000  # milliseconds. Other writers finish fast; a longer lock must not delay a run.
 _FEW = 400  # up to this many values go into a condition. Beyond it, read all rows and filter here.
 _FETCHED = 1000  # rows at once, so few that the cache of a processor has all of them from the fetch to the last check
 _KEY = ("run", "cell", "round")
-_NAMES = tables.SHARED.tables.tables.keys()
-_BLANK: dict[str, Any] = dict.fromkeys(column.name for column in tables.trials.columns)
-_RUN_COLUMNS = tuple(column.name for column in tables.runs.columns if column.name != "id")
-_JOB_COLUMNS = tuple(column.name for column in tables.jobs.columns if column.name not in {*_KEY, "job"})
-_TRIAL_COLUMNS = tuple(column.name for column in tables.trials.columns if column.name not in _KEY)
+_NAMES = IN_STORE.metadata.tables.keys()
+#: The tables of rows of a run, and those that say what a run is.
+_OF_RUNS = (IN_STORE.cells, IN_STORE.trials, IN_STORE.jobs, tables.latencies)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +97,7 @@ _FROM_MANIFEST = (
     *("confidence", "until", "least", "most", "part", "exit"),
 )
 T = TypeVar("T")
-_MEASURED = sa.exists().where(tables.trials.c.run == tables.runs.c.id, tables.trials.c.outcome.in_(COUNTED))
-_RUN_NAMES = tuple(RunRow.__dataclass_fields__)
-_NAME, _STARTED = _RUN_NAMES.index("name"), _RUN_NAMES.index("started")
-_RUN_ROW = (
-    *(tables.runs.c[name] for name in _RUN_NAMES if name != "measured"),
-    _MEASURED.label("measured"),
-)
+_MEASURED = sa.exists().where(IN_STORE.trials.c.run == tables.runs.c.id, IN_STORE.trials.c.outcome.in_(COUNTED))
 
 
 class SharedStore(Database):
@@ -113,12 +109,8 @@ class SharedStore(Database):
         self.fixed = fixed  # it is read-only
         self.damage: dict[str, MatrixError] = {}  # by the name of a run: why it is left out
         self.turns = 0  # number of transactions, as a sign of progress
-        self._trials = upsert(engine, tables.trials, _TRIAL_COLUMNS)
-        self._cells = upsert(engine, tables.cells, ("name", "axes", "position"))
-        self._runs = upsert(engine, tables.runs, _RUN_COLUMNS)
-        self._readings = upsert(engine, tables.readings, ())
-        self._latencies = upsert(engine, tables.latencies, LATENCIES)
-        self._jobs = upsert(engine, tables.jobs, _JOB_COLUMNS)
+        self._readings = upsert(engine, IN_STORE.readings, ())
+        self._upserts = {table: _upsert(engine, table) for table in (*_OF_RUNS, tables.runs)}
 
     @classmethod
     def open(cls, address: Address) -> Self:
@@ -133,15 +125,23 @@ class SharedStore(Database):
         )
         reader = sqlite_reader(address.file, _NAMES, OF_STORE) if address.file and fixed else None
         store = cls(reader or _engine(address), address, fixed=fixed)
-        if not fixed:
-            return store._prepared()
-        with store._closed_on_error(), store._transaction() as connection:
-            tables.SHARED.understood(connection, str(address))
-        return store
+        with store._closed_on_error(), store._transaction(immediate=True) as connection:
+            store._check_structure(connection)
+            if fixed:
+                STORE.understood(connection, str(address))
+        return store if fixed else store._prepared()
+
+    def _check_structure(self, connection: sa.Connection) -> None:
+        if connection.dialect.name == "sqlite":
+            verdict = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
+            if verdict != "ok":
+                raise self._damage(str(verdict))
+            if self.address.file and has_lost_commits(self.address.file):
+                raise self._damage(LOST_COMMITS)
 
     def _prepared(self) -> Self:
         with self._closed_on_error(), self._transaction(immediate=True) as connection:
-            tables.SHARED.prepare(connection, str(self.address))
+            STORE.prepare(connection, str(self.address))
         return self
 
     def add(self, run: str, cells: Sequence[CellRow], trials: Sequence[Trial]) -> None:
@@ -156,12 +156,12 @@ class SharedStore(Database):
         stored = self.states(run)
         # Taken out one by one, so what stays is not in the journal, and the states of 10⁵ trials are in memory once.
         missing = sorted(key for key, one in journal.states() if stored.pop(key, None) != one)
-        self._remove(run, list(stored))
         for start in range(0, len(missing), _BATCH):  # so that other processes can write in between
             chosen = set(missing[start : start + _BATCH])
             batch = journal.trials_of(chosen)
             with self._transaction(immediate=True) as connection:
                 self._put(connection, run, journal.cells_of({trial.cell for trial in batch}), batch)
+        self._remove(run, list(stored))
         if missing and self._engine.dialect.name == "postgresql":  # triggers are refused in SQLite
             self._check_kept(run, missing)
         self._put_run(folder, state if folder.manifest.finished else "")
@@ -179,34 +179,27 @@ class SharedStore(Database):
 
     def _put_run(self, folder: RunFolder, settled: str) -> None:
         with self._transaction(immediate=True) as connection:
-            connection.execute(self._runs, run_row(folder, settled))
+            connection.execute(self._upserts[tables.runs], sealed(tables.runs, run_row(folder, settled)))
 
     def _put(self, connection: sa.Connection, run: str, cells: Sequence[CellRow], trials: Sequence[Trial]) -> None:
-        rows, readings, latencies, jobs = [], {}, [], list[dict[str, Any]]()
+        rows: dict[sa.Table, list[dict[str, Any]]] = {table: [] for table in _OF_RUNS}
+        rows[IN_STORE.cells] = [_cell_row(run, cell) for cell in cells]
+        readings = dict[str, list[Any]]()
         for trial in trials:
-            row = {**_BLANK, **row_of(trial)}
             content = _clean(content_of(trial.readings))
-            digest = blake2b(orjson.dumps(content), digest_size=8).hexdigest()
+            digest = digest_of(orjson.dumps(content).decode())
             readings[digest] = content
-            notes = {_clean(name): _clean(text) for name, text in trial.notes.items()}
-            row |= {"run": run, "readings": digest, "notes": notes, "kernel": notes.get("kernel", "")}
-            row |= {name: _clean(row[name]) for name in ("reason", "started", "folder")}
-            row |= {name: notes.get(name, "") for name in (HOST_LIMITED, UNSETTLED)}
-            rows.append(row)
-            jobs += ({**one, "run": run, "job": _clean(one["job"])} for one in job_rows_of(trial))
-            kept = latencies_of(trial)
+            rows[IN_STORE.trials].append({**row_of(trial), "run": run, "readings": digest})
+            rows[IN_STORE.jobs] += ({**one, "run": run} for one in job_rows_of(trial))
+            kept = latencies(trial.figures)
             if any(kept.values()):
-                latencies.append({name: row[name] for name in _KEY} | kept)
-        contents = [{"digest": digest, "content": readings[digest]} for digest in sorted(readings)]
-        for statement, batch in (
-            (self._readings, contents),
-            (self._cells, [_cell_row(run, cell) for cell in cells]),
-            (self._trials, rows),
-            (self._latencies, latencies),
-            (self._jobs, jobs),
-        ):
-            if batch:
-                connection.execute(statement, batch)
+                rows[tables.latencies].append({"run": run, "cell": trial.cell, "round": trial.round, **kept})
+        if readings:
+            contents = [{"digest": digest, "content": readings[digest]} for digest in sorted(readings)]
+            connection.execute(self._readings, contents)
+        for table, several in rows.items():
+            if several:
+                connection.execute(self._upserts[table], [sealed(table, _clean(row)) for row in several])
 
     def _remove(self, run: str, keys: Sequence[tuple[str, int]]) -> None:
         if not keys:
@@ -214,43 +207,50 @@ class SharedStore(Database):
         gone = [{"of": cell, "at": round_number} for cell, round_number in keys]
         which = {"run": run, "cell": sa.bindparam("of"), "round": sa.bindparam("at")}
         with self._transaction(immediate=True) as connection:
-            for table in (tables.trials, tables.latencies, tables.jobs):
+            for table in (IN_STORE.trials, IN_STORE.jobs, tables.latencies):
                 connection.execute(sa.delete(table).filter_by(**which), gone)
 
     def complete_states(self) -> set[str]:
         query = sa.select(tables.runs.c.settled).where(tables.runs.c.settled != "")
-        return {state for (state,) in self._rows(query)}
+        with self._transaction() as connection, _any_text(connection):
+            return set(connection.execute(query).scalars())
 
     def states(self, run: str) -> dict[tuple[str, int], State]:
-        table = tables.trials.c
+        table = IN_STORE.trials.c
         query = sa.select(table.cell, table.round, table.outcome, table.attempts, table.started)
         return {(row[0], row[1]): row[2:] for row in self._plain(query.where(table.run == run))}
 
     def runs(self) -> list[RunRow]:
-        order = (tables.runs.c.started.desc(), tables.runs.c.name.desc(), tables.runs.c.id)
-        query = sa.select(*_RUN_ROW)
-        try:
-            rows = self._rows(query.order_by(*order))
-        except Damaged:  # a text that is not UTF-8: find its run
-            rows = [row for (run,) in self._rows(sa.select(tables.runs.c.id)) for row in self._alone(query, run)]
-            rows.sort(key=lambda row: (row[_STARTED], row[_NAME]), reverse=True)
-        return [run for row in rows if (run := self._run(row)) and run.name not in self.damage]
+        """Return the undamaged runs, the latest first."""
+        with self._transaction() as connection, _any_text(connection):
+            rows = connection.execute(sa.select(*raw_columns(tables.runs), _MEASURED)).cursor.fetchall()
+            found = sorted((self._run(row) for row in rows), key=lambda run: run.id)
+            if connection.dialect.name == "sqlite":
+                self._find_orphans(connection, found)
+        found.sort(key=lambda run: (run.started, run.name), reverse=True)
+        return [run for run in found if run.name not in self.damage]
 
-    def _alone(self, query: sa.Select[Any], run: str) -> Sequence[tuple[Any, ...]]:
-        try:
-            return self._rows(query.where(tables.runs.c.id == run))
-        except Damaged as problem:
-            self.damage[run] = problem
-            return []
+    def _run(self, row: Sequence[Any]) -> RunRow:
+        *values, _, measured = row
+        known = dict(zip(data_columns(tables.runs), values, strict=True))
+        if not is_sound(row[:-1]):
+            self.damage[str(known["name"])] = self._damage("its row has another checksum")
+            known["environment"] = "{}"
+        known |= {"environment": orjson.loads(known["environment"]), "measured": bool(measured)}
+        known |= {name: bool(known[name]) for name in ("synthetic", "finished")}
+        return RunRow(**{name: known[name] for name in RunRow.__dataclass_fields__})
 
-    def _run(self, row: Sequence[Any]) -> RunRow | None:
-        try:
-            with self._checked():
-                check_run(_RUN_NAMES, row)
-        except Damaged as problem:
-            self.damage[str(row[_NAME])] = problem
-            return None
-        return RunRow(*row)
+    def _find_orphans(self, connection: sa.Connection, runs: Sequence[RunRow]) -> None:
+        """Find rows whose run does not exist, and name the run with the most similar id."""
+        for table in _OF_RUNS:
+            of_none = table.c.run.not_in(sa.select(tables.runs.c.id))
+            for (orphan,) in connection.execute(sa.select(table.c.run).where(of_none).distinct()).all():
+                alike = max(runs, key=lambda run: sum(map(eq, run.id, str(orphan))), default=None)
+                name = alike.name if alike else str(orphan)
+                self.damage.setdefault(name, self._damage(f"{table.name} has rows of an unknown run {orphan!r:.60}"))
+
+    def _damage(self, details: str) -> MatrixError:
+        return OF_STORE[DAMAGED].error(str(self.address), details)
 
     def read_undamaged(self, read: Callable[[Sequence[RunRow]], list[T]], runs: Sequence[RunRow]) -> list[T]:
         """Read runs together. If that finds damage, read each alone, and leave out those that are damaged."""
@@ -263,33 +263,32 @@ class SharedStore(Database):
         return [one for run in runs for one in self.read_undamaged(read, [run])]
 
     def progress(self, run: str) -> Progress:
-        table = tables.trials.c
+        table = IN_STORE.trials.c
         counts = sa.select(table.cell, table.outcome, sa.func.count(), sa.func.max(table.reason))
+        with self._transaction() as connection:
+            self._check(connection, IN_STORE.trials, {run})
         by_cell = self._rows(counts.where(table.run == run).group_by(table.cell, table.outcome))
         return progress_by_cell({one.cell.id: one.cell.name for one in self.cells({run})}, by_cell)
 
     def trial_counts(self, runs: Collection[str]) -> dict[str, int]:
-        table = tables.trials.c
+        table = IN_STORE.trials.c
         query = sa.select(table.run, sa.func.count()).where(*_among({table.run: runs})).group_by(table.run)
         return {run: count for run, count in self._rows(query) if run in runs}
 
     def different_cells(self) -> list[CellRow]:
-        table = tables.cells.c
-        try:
-            rows = self._rows(sa.select(table.id, table.name, sa.cast(table.axes, sa.Text)).distinct())
-            with self._checked():
-                return [cell_of((id_, name, orjson.loads(axes), None)) for id_, name, axes in rows]
-        except Damaged:
-            return self.read_undamaged(
-                lambda some: [one.cell for one in self.cells({run.id for run in some})], self.runs()
-            )
+        def read(some: Sequence[RunRow]) -> list[CellRow]:
+            return [one.cell for one in self.cells({run.id for run in some})]
+
+        return list({cell.id: cell for cell in self.read_undamaged(read, self.runs())}.values())
 
     def cells(self, runs: Collection[str] | None = None, ids: Collection[str] | None = None) -> list[CellOfRun]:
-        table = tables.cells.c
+        table = IN_STORE.cells.c
         axes = sa.cast(table.axes, sa.Text)
         query = sa.select(table.run, table.id, table.name, axes, table.position)
         query = query.where(*_among({table.run: runs, table.id: ids})).order_by(table.run, table.position, table.id)
-        rows = self._plain(query)
+        with self._transaction() as connection:
+            self._check(connection, IN_STORE.cells, runs, ids)
+            rows = connection.execute(query).cursor.fetchall()
 
         def parse(id_: str, name: str, axes: str, position: int | None) -> CellRow:
             return cell_of((id_, name, orjson.loads(axes), position))
@@ -300,7 +299,9 @@ class SharedStore(Database):
 
     def first_cells(self, run: str, most: int) -> tuple[list[str] | None, int]:
         """Return the first cells of a run with trials, in declared order, and how many there are. None: no order."""
-        cells, trials = tables.cells.c, tables.trials.c
+        cells, trials = IN_STORE.cells.c, IN_STORE.trials.c
+        with self._transaction() as connection:
+            self._check(connection, IN_STORE.cells, {run})
         of_run = (cells.run == run) & sa.exists().where(trials.run == run, trials.cell == cells.id)
         ((count, known),) = self._rows(sa.select(sa.func.count(), sa.func.count(cells.position)).where(of_run))
         if known < count:
@@ -311,23 +312,26 @@ class SharedStore(Database):
     def trials(
         self, columns: Sequence[str], runs: Collection[str] | None = None, cells: Collection[str] | None = None
     ) -> Iterator[tuple[Any, ...]]:
-        """Yield columns of trials as plain rows. None for runs or cells means all. A trial without a cell is left out.
+        """Yield columns of trials as plain rows. None for runs or cells means all.
 
         They come by run, in the declared order of cells, and by round. So the trials of 100,000 cells are in memory in
         the order in which they are used: a comparison of them takes a quarter less time. Read them to the end before
         another query: SQLite has one connection.
         """
-        table = tables.trials.c
-        of_cell = tables.cells.c
+        table = IN_STORE.trials.c
+        of_cell = IN_STORE.cells.c
         query = sa.select(*map(column_of, columns)).where(*_among({table.run: runs, table.cell: cells}))
-        query = query.join_from(tables.trials, tables.cells, (of_cell.run == table.run) & (of_cell.id == table.cell))
+        query = query.join_from(
+            IN_STORE.trials, IN_STORE.cells, (of_cell.run == table.run) & (of_cell.id == table.cell)
+        )
         query = query.order_by(table.run, of_cell.position, table.cell, table.round)
         is_converted = any(isinstance(column_of(name).type, sa.JSON) for name in columns)
         with self._transaction() as connection:
+            self._check(connection, IN_STORE.trials, runs, cells)
+            if any(split_column(name)[0] for name in columns):
+                self._check(connection, IN_STORE.jobs, runs)
             found = connection.execute(query)
             while rows := (found if is_converted else found.cursor).fetchmany(_FETCHED):
-                with self._checked():
-                    check_trials(columns, rows)
                 yield from rows
 
     def latencies(
@@ -338,18 +342,43 @@ class SharedStore(Database):
         cells: Collection[str] | None = None,
     ) -> Sequence[tuple[Any, ...]]:
         """Return histograms of all jobs of each trial together, or of one job."""
-        table = (tables.jobs if job else tables.latencies).c
-        query = sa.select(*(table[name] for name in (*_KEY, *names)))
-        of_job = [tables.jobs.c.job == job] if job else []
-        rows = self._plain(query.where(*_among({table.run: runs, table.cell: cells}), *of_job))
-        with self._checked():
-            check_latencies(names, rows)
-        return rows
+        table = IN_STORE.jobs if job else tables.latencies
+        query = sa.select(*(table.c[name] for name in (*_KEY, *names)))
+        of_job = [table.c.job == job] if job else []
+        query = query.where(*_among({table.c.run: runs, table.c.cell: cells}), *of_job)
+        with self._transaction() as connection:
+            self._check(connection, table, runs, None if job else cells)
+            return cast("Sequence[tuple[Any, ...]]", connection.execute(query).cursor.fetchall())
 
-    def job_names(self, runs: Collection[str]) -> list[str]:
-        table = tables.jobs.c
-        query = sa.select(table.run, table.job).distinct().where(*_among({table.run: runs}))
-        return sorted({job for run, job in self._rows(query) if run in runs})
+    def job_names(self, runs: Sequence[RunRow]) -> list[str]:
+        table = IN_STORE.jobs.c
+
+        def read(some: Sequence[RunRow]) -> list[str]:
+            ids = {run.id for run in some}
+            with self._transaction() as connection:
+                self._check(connection, IN_STORE.jobs, ids)
+            query = sa.select(table.run, table.job).distinct().where(*_among({table.run: ids}))
+            return [job for run, job in self._rows(query) if run in ids]
+
+        return sorted(set(self.read_undamaged(read, runs)))
+
+    def _check(
+        self,
+        connection: sa.Connection,
+        table: sa.Table,
+        runs: Collection[str] | None,
+        cells: Collection[str] | None = None,
+    ) -> None:
+        """Raise if a row of these runs and cells is not the one that was written."""
+        cell = table.c.id if table is IN_STORE.cells else table.c.cell
+        chosen = _among({table.c.run: runs, cell: cells})
+        with self._checked():
+            check_rows(connection, table, *chosen)
+            if table is IN_STORE.trials:
+                of_cell = IN_STORE.cells.c
+                known = sa.exists().where(of_cell.run == table.c.run, of_cell.id == cell)
+                if lost := connection.scalar(sa.select(cell).where(*chosen, ~known).limit(1)):
+                    raise ValueError(f"a trial belongs to cell {lost!r:.60}, which is missing")
 
     def _plain(self, query: sa.Executable) -> Sequence[tuple[Any, ...]]:
         """Fetch rows from the driver without conversion, which would take most of the time for 100,000 rows."""
@@ -365,7 +394,7 @@ class SharedStore(Database):
         try:
             yield
         except (ValueError, TypeError) as problem:
-            raise OF_STORE[DAMAGED].error(str(self.address), str(problem)) from problem
+            raise self._damage(str(problem)) from problem
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -401,14 +430,31 @@ def run_row(folder: RunFolder, settled: str) -> dict[str, Any]:
         "name": _clean(folder.path.name),
         "host": _clean(manifest.host.hostname or ""),
         "revision": f"{revision.commit}{'+' if revision.dirty else ''}" if revision else "",
-        "environment": _clean_map(manifest.environment),
+        "environment": _clean(manifest.environment),
         "settled": settled,
     }
 
 
 def _cell_row(run: str, cell: CellRow) -> dict[str, Any]:
-    axes = _clean_map(cell.axes)
-    return {"run": run, "id": cell.id, "name": _clean(cell.name), "axes": axes, "position": cell.position}
+    return {"run": run, "id": cell.id, "name": cell.name, "axes": dict(cell.axes), "position": cell.position}
+
+
+@contextmanager
+def _any_text(connection: sa.Connection) -> Iterator[None]:
+    """Read text that is not UTF-8 as another text: its row has another checksum then, and other rows are read."""
+    driver: Any = connection.connection.driver_connection
+    if connection.dialect.name != "sqlite":
+        yield
+        return
+    driver.text_factory = lambda raw: raw.decode("utf-8", "backslashreplace")
+    try:
+        yield
+    finally:
+        driver.text_factory = str
+
+
+def _upsert(engine: sa.Engine, table: sa.Table) -> Any:
+    return upsert(engine, table, [column.name for column in table.columns if not column.primary_key])
 
 
 def _engine(address: Address) -> sa.Engine:
@@ -430,8 +476,6 @@ def _clean(value: Any) -> Any:
     if isinstance(value, str):
         text = value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
         return text.replace("\0", "␀") if "\0" in text else text
+    if isinstance(value, dict):
+        return {_clean(name): _clean(one) for name, one in value.items()}
     return [_clean(one) for one in value] if isinstance(value, list) else value
-
-
-def _clean_map(texts: Mapping[str, str]) -> dict[str, str]:
-    return {_clean(name): _clean(text) for name, text in texts.items()}

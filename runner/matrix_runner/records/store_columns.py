@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from matrix_runner.records import store_tables as tables
 from matrix_runner.records.record import HOST, SPREAD
+from matrix_runner.records.tables import IN_STORE
 from matrix_runner.work.metrics import LEAST_LARGE, SIDES, SYNC, split_column
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def work_bit(side: str, *, large: bool = False) -> int:
 
 
 def _work() -> sa.ColumnElement[int]:
-    table = tables.trials.c
+    table = IN_STORE.trials.c
     bits: sa.ColumnElement[int] = sa.case((table[f"{SYNC}_bw"].is_(None), 0), else_=work_bit(SYNC))
     for side in SIDES:
         bw, iops = table[f"{side}_bw"], table[f"{side}_iops"]
@@ -46,10 +46,10 @@ def column_of(name: str) -> sa.ColumnElement[Any]:
     if name == WORK:
         return _work()
     if not job:
-        return _figure(tables.trials, own)
-    of, trial = tables.jobs.alias(), tables.trials.c
+        return _figure(IN_STORE.trials, own)
+    of, trial = IN_STORE.jobs.alias(), IN_STORE.trials.c
     same = (of.c[key] == trial[key] for key in _KEY)
-    return sa.select(_figure(of, own)).where(*same, of.c.job == job).correlate(tables.trials).scalar_subquery()
+    return sa.select(_figure(of, own)).where(*same, of.c.job == job).correlate(IN_STORE.trials).scalar_subquery()
 
 
 def _figure(of: sa.FromClause, name: str) -> sa.ColumnElement[Any]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, Any
 
-from matrix_runner.records.journal_tables import (
+from matrix_runner.records.rows import (
     JOB_COLUMNS,
-    LATENCIES,
     TRIAL_COLUMNS,
     driver_row_of,
     job_of,
@@ -17,6 +16,7 @@ from matrix_runner.records.journal_tables import (
     trial_of,
     with_jobs,
 )
+from matrix_runner.records.tables import LATENCIES
 
 if TYPE_CHECKING:
     from matrix_runner.records.record import Trial
@@ -29,7 +29,7 @@ _MOST_JOBS = 10_000
 def encode_trial(trial: Trial) -> dict[str, Any]:
     row = driver_row_of(trial)
     jobs = [[_plain(job[name]) for name in JOB_COLUMNS] for job in job_rows_of(trial)]
-    content = readings_row(trial)["content"]
+    content = readings_row(trial.readings)["content"]
     return {name: _plain(row[name]) for name in TRIAL_COLUMNS} | {"content": content, "jobs": jobs}
 
 

@@ -1,4 +1,4 @@
-"""Views of a journal and of a store, for other tools. Their SQL is understood by SQLite, PostgreSQL and DuckDB."""
+"""Views of a journal and of a store, for other tools. SQLite, PostgreSQL and DuckDB understand their SQL."""
 
 from collections.abc import Iterable, Iterator
 
@@ -20,24 +20,16 @@ _OF_TRIAL = (
 )
 
 
-def views_of_journal() -> dict[str, str]:
-    """Return the SQL of each view by its name, in the order in which they are made."""
-    notes = (f"coalesce((one.notes ->> '{name}'), '') AS {name}" for name in _NOTES)
-    cells = "JOIN cells ON cells.id = one.cell"
-    described = (_SYNTHETIC, *_OF_CELL)
-    return {
-        "v_trials": f"{_select(*described, *notes, *_trial())} FROM trials AS one {cells}",
-        "v_cells": f"{_select(*described, *_named_figures())} FROM ({_figures('cell')}) AS one {cells}",
-    }
-
-
-def views_of_store() -> dict[str, str]:
+def views_of(*, runs: bool) -> dict[str, str]:
+    """Return the SQL of each view by its name, in the order in which they are made. With `runs`: of a store."""
+    keys = ("run", "cell") if runs else ("cell",)
+    joined = "JOIN cells ON cells.id = one.cell"
+    joined += " AND cells.run = one.run JOIN runs ON runs.id = one.run" if runs else ""
+    described = (*(_OF_RUN if runs else (_SYNTHETIC,)), *_OF_CELL)
     notes = (f"one.{name}" for name in _NOTES)
-    joined = "JOIN runs ON runs.id = one.run JOIN cells ON cells.run = one.run AND cells.id = one.cell"
-    described = (*_OF_RUN, *_OF_CELL)
     return {
         "v_trials": f"{_select(*described, *notes, *_trial())} FROM trials AS one {joined}",
-        "v_cells": f"{_select(*described, *_named_figures())} FROM ({_figures('run', 'cell')}) AS one {joined}",
+        "v_cells": f"{_select(*described, *_named_figures())} FROM ({_figures(*keys)}) AS one {joined}",
     }
 
 

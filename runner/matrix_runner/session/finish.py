@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
     from matrix_runner.language.guidelines import Guideline
     from matrix_runner.pages.run_data import RunData
+    from matrix_runner.records.address import Address
     from matrix_runner.records.journal import Journal
     from matrix_runner.records.run_folder import RunFolder
     from matrix_runner.records.store import RunRow
-    from matrix_runner.records.store_tables import Address
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,10 @@ from matrix_runner.pages.stored import declared_by
 from matrix_runner.records.cell_files import MOST_IN_FOLDERS, existing_files, open_files
 from matrix_runner.records.environment import Requested
 from matrix_runner.records.journal import Journal
-from matrix_runner.records.journal_tables import SIMPLE
 from matrix_runner.records.names import check_file_name
 from matrix_runner.records.record import HOST, CellRow
 from matrix_runner.records.run_folder import Manifest, RunFolder, create
+from matrix_runner.records.tables import PLAIN
 from matrix_runner.session.run_request import RunRequest, command_line
 from matrix_runner.session.selected_matrix import SelectedMatrix
 from matrix_runner.space.select import Selection, Shard, select, sharded
@@ -174,7 +174,7 @@ class Merger:
             target.add_cells(CellRow(cell.id, cell.name, cell.axes) for cell in self.whole.cells())
             trials = map(self._trials, self.parts, journals)
             target.record_many(heapq.merge(*trials, key=attrgetter("started")))  # reports look at their order
-            for table, journal in product(SIMPLE, journals):
+            for table, journal in product(PLAIN, journals):
                 target.add_rows(table, journal.rows_of(table))
 
     def _trials(self, part: Part, journal: Journal) -> Iterator[Trial]:

@@ -26,13 +26,13 @@ from matrix_runner.decide.scheduler import Scheduler
 from matrix_runner.hosts.disk_ledger import run_within_budget
 from matrix_runner.machines import machine
 from matrix_runner.machines.base import Machine, MachineOptions
+from matrix_runner.records.address import address_of, is_named
 from matrix_runner.records.cell_files import CellFiles, open_files
 from matrix_runner.records.disk_health import describe_missing_health
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.observe import find_holder
 from matrix_runner.records.run_folder import RunFolder, runs
 from matrix_runner.records.store_sync import Feed
-from matrix_runner.records.store_tables import address_of, is_named
 from matrix_runner.scripts.cell import explain_missing_fio
 from matrix_runner.session import disk_lease
 from matrix_runner.session.cluster import (

@@ -1,0 +1,265 @@
+"""Trials, cells and readings as rows of a journal or a store, and back."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from hashlib import blake2b
+from operator import attrgetter
+from sys import intern
+from typing import Any
+
+import orjson
+import sqlalchemy as sa
+
+from matrix_runner.base.text import shorten
+from matrix_runner.records.checksums import sealed
+from matrix_runner.records.record import HOST_LIMITED, UNSETTLED, CellRow, Outcome, Reading, Trial
+from matrix_runner.records.tables import DIRECTION, IN_JOURNAL, LATENCIES, OF_SIDES, REBUILD, WHOLE, data_columns
+from matrix_runner.statistics.percentile import Histogram
+from matrix_runner.work.fio.output import Direction, Figures, Sync
+from matrix_runner.work.metrics import ALL_SIDES, FLUSH
+
+#: Characters of any text, also of a name or an axis. Longer ones are damage, so an import refuses them.
+LONGEST = 1 << 20
+_LONGEST_NOTE = 1 << 14  # of a reason or a note, as it is written
+_NUMBERS, _LEAST, _MOST = (int, float), 1e-30, 9e18  # of numbers that are not 0; ratios of others would overflow
+_OUTCOMES = frozenset(one.value for one in Outcome)
+_PLAIN = ("cell", "round", "reason", "started", "seconds", "attempts", "folder")
+_COUNTED = DIRECTION.index("lat_mean")  # the figures of a direction that are always known
+TRIAL_COLUMNS, JOB_COLUMNS = map(data_columns, (IN_JOURNAL.trials, IN_JOURNAL.jobs))
+READINGS = TRIAL_COLUMNS.index("readings")
+_REBUILD_AT = TRIAL_COLUMNS.index(REBUILD[0])
+_values_of = {side: attrgetter(*(name.removeprefix(f"{side}_") for name in names)) for side, names in OF_SIDES.items()}
+_BLANK = dict.fromkeys(TRIAL_COLUMNS)
+
+
+def content_of(several: Iterable[Reading]) -> list[list[str | None]]:
+    return [[one.setting, one.wanted, one.got] for one in several]
+
+
+def digest_of(content: str) -> str:
+    """Return the digest of readings as JSON."""
+    return blake2b(content.encode(), digest_size=8).hexdigest()
+
+
+@lru_cache(maxsize=1024)
+def readings_row(several: tuple[Reading, ...]) -> dict[str, str]:
+    text = orjson.dumps(content_of(several)).decode()
+    return {"digest": digest_of(text), "content": text}
+
+
+def row_of(trial: Trial) -> dict[str, Any]:
+    """Return the columns of a trial, without its readings."""
+    notes = {name: shorten(text, _LONGEST_NOTE) for name, text in trial.notes.items()}
+    row = {name: getattr(trial, name) for name in _PLAIN} | {
+        "reason": shorten(trial.reason, _LONGEST_NOTE),
+        "outcome": trial.outcome.value,
+        "notes": notes,
+        **{name: notes.get(name, "") for name in ("kernel", HOST_LIMITED, UNSETTLED)},
+    }
+    if trial.figures is None:
+        return _BLANK | row
+    sync = trial.figures.rebuild
+    row |= dict(zip(REBUILD, (sync.seconds, sync.bw) if sync else (None, None), strict=True))
+    return _BLANK | row | _row_of_figures(trial.figures) | latencies(trial.figures)
+
+
+def driver_row_of(trial: Trial) -> dict[str, Any]:
+    """Return a trial as the driver of SQLite writes it to a journal."""
+    row = row_of(trial)
+    row |= {"readings": readings_row(trial.readings)["digest"], "notes": orjson.dumps(row["notes"]).decode()}
+    return sealed(IN_JOURNAL.trials, row)
+
+
+def _row_of_figures(figures: Figures) -> dict[str, Any]:
+    return {
+        **{name: getattr(figures, name) for name in WHOLE},
+        **{
+            column: value
+            for side, columns in OF_SIDES.items()
+            for column, value in zip(columns, _values(figures, side, len(columns)), strict=True)
+        },
+    }
+
+
+def _values(figures: Figures, side: str, count: int) -> tuple[Any, ...]:
+    found = getattr(figures, side)
+    return _values_of[side](found) if found else (None,) * count
+
+
+def job_rows_of(trial: Trial) -> list[dict[str, Any]]:
+    figures = trial.figures.jobs if trial.figures else {}
+    return [
+        {
+            "cell": trial.cell,
+            "round": trial.round,
+            "job": name,
+            "position": at,
+            **_row_of_figures(one),
+            **latencies(one),
+        }
+        for at, (name, one) in enumerate(figures.items())
+    ]
+
+
+def latencies(figures: Figures | None) -> dict[str, bytes | None]:
+    sides = [getattr(figures, side) if figures else None for side in ALL_SIDES]
+    kept = (side.latencies.packed if side and side.latencies else None for side in sides)
+    return dict(zip(LATENCIES, kept, strict=True))
+
+
+def types_of(column: sa.Column[Any]) -> tuple[type, ...]:
+    kinds: tuple[type, ...] = (str,)
+    if isinstance(column.type, sa.Integer):  # BigInteger as well
+        kinds = (int,)
+    elif isinstance(column.type, sa.Float):
+        kinds = (float, int)
+    elif isinstance(column.type, sa.LargeBinary):
+        kinds = (bytes,)
+    return (*kinds, type(None)) if column.nullable else kinds
+
+
+def checker(table: sa.Table, names: Sequence[str]) -> Callable[[Sequence[Any]], None]:
+    """Return a check of rows: it raises ValueError for a value that this program did not write."""
+    kinds_of = [(name, types_of(table.c[name])) for name in names]
+
+    def check(row: Sequence[Any]) -> None:
+        for (name, kinds), value in zip(kinds_of, row, strict=True):
+            number = value if value.__class__ in _NUMBERS else 0
+            if not isinstance(value, kinds) or not (number == 0 or _LEAST <= number <= _MOST):
+                raise ValueError(f"{name} in {table.name} is {value!r:.60}")
+            if name == "outcome" and value not in _OUTCOMES:
+                raise ValueError(f"the outcome of a trial is {value!r:.60}")
+            if isinstance(value, str) and len(value) > LONGEST:
+                raise ValueError(f"{name} in {table.name} has {len(value):,} characters")
+
+    return check
+
+
+_check_trial, _check_job = checker(IN_JOURNAL.trials, TRIAL_COLUMNS), checker(IN_JOURNAL.jobs, JOB_COLUMNS)
+
+
+def trial_of(row: Sequence[Any], known: Mapping[str, tuple[Reading, ...]]) -> Trial:
+    """Build a trial from a row and readings by digest. Raise ValueError for a row that this program did not write."""
+    _check_trial(row)
+    trial = checked_trial(row, known)
+    check_histograms(trial.figures)
+    return trial
+
+
+def check_histograms(figures: Figures | None) -> None:
+    """Raise ValueError for a histogram that is damaged, or that another program packed."""
+    for one in (figures, *figures.jobs.values()) if figures else ():
+        for side in one.all_sides.values():
+            if side.latencies:
+                side.latencies.unpack()
+
+
+def checked_trial(row: Sequence[Any], known: Mapping[str, tuple[Reading, ...]]) -> Trial:
+    """Build a trial from a row whose checksum is right. To unpack histograms takes most of the time: not here."""
+    cell, round_number, outcome, reason, started, seconds, attempts, folder, *_, digest, notes = row[:_REBUILD_AT]
+    seconds_of_sync, bw, *rest = row[_REBUILD_AT:]
+    figures, sync = _figures(rest), _sync(seconds_of_sync, bw)
+    return Trial(
+        *(cell, round_number, Outcome(outcome), reason, started, seconds, attempts),
+        *(
+            replace(figures, rebuild=sync) if figures and sync else figures,
+            _known_readings(known, digest),
+            notes_of(notes),
+            folder,
+        ),
+    )
+
+
+def job_of(row: Sequence[Any]) -> tuple[tuple[str, int], str, Figures]:
+    """Return the identity of a trial, the name of a job and its figures. Raise ValueError as `trial_of` does."""
+    _check_job(row)
+    cell, round_number, name, _, *rest = row
+    figures = _figures(rest)
+    if figures is None:
+        raise ValueError(f"job {name!r:.60} of a trial has no run time")
+    check_histograms(figures)
+    return (cell, round_number), name, figures
+
+
+def with_jobs(trial: Trial, figures: Mapping[str, Figures]) -> Trial:
+    return replace(trial, figures=replace(trial.figures, jobs=figures)) if trial.figures and figures else trial
+
+
+def cell_of(row: Sequence[Any]) -> CellRow:
+    id_, name, axes, position = row
+    if not (isinstance(id_, str) and isinstance(name, str) and isinstance(position, int | None)):
+        raise ValueError(f"a cell is {row!r:.60}")  # noqa: TRY004 - the kind that means damage
+    try:  # values repeat in many cells, so each is kept once; anything but text raises TypeError
+        kept = dict(zip(axes, map(intern, axes.values()), strict=True))
+    except (AttributeError, TypeError):
+        raise ValueError(f"the axes of cell {name!r:.60} are {axes!r:.60}") from None
+    if max(len(id_), len(name), *map(len, kept), *map(len, kept.values())) > LONGEST:
+        raise ValueError(f"cell {name!r:.60} has a name or an axis of more than {LONGEST:,} characters")
+    return CellRow(id_, name, kept, position)
+
+
+def _known_readings(known: Mapping[str, tuple[Reading, ...]], digest: str) -> tuple[Reading, ...]:
+    try:
+        return known[digest]
+    except KeyError:
+        raise ValueError(f"the readings {digest!r:.60} of a trial are missing") from None
+
+
+def readings_of(row: Sequence[Any]) -> tuple[str, tuple[Reading, ...]]:
+    digest, text = row
+    if not isinstance(digest, str):
+        raise ValueError(f"the digest of readings is {digest!r:.60}")  # noqa: TRY004 - the kind that means damage
+    return digest, _readings(text)
+
+
+@lru_cache(maxsize=256)  # most trials of a stack have the same
+def _readings(text: str) -> tuple[Reading, ...]:
+    found = orjson.loads(text)
+    if not isinstance(found, list) or not all(map(_is_reading, found)):
+        raise ValueError(f"readings of a trial are {text!r:.60}")
+    return tuple(Reading(*reading) for reading in found)
+
+
+def _is_reading(found: object) -> bool:
+    return isinstance(found, list) and len(found) == 3 and all(isinstance(one, str | None) for one in found)
+
+
+@lru_cache(maxsize=4096)
+def notes_of(text: str) -> dict[str, str]:
+    notes = orjson.loads(text)
+    if not isinstance(notes, dict) or not all(isinstance(one, str) for one in notes.values()):
+        raise ValueError(f"notes of a trial are {text!r:.60}")
+    return notes
+
+
+def _figures(values: Sequence[Any]) -> Figures | None:
+    whole, rest = values[: len(WHOLE)], values[len(WHOLE) :]
+    if whole[0] is None:  # no run time: the trial has no figures
+        return None
+    if None in whole:
+        raise ValueError("a trial has only some of its figures")
+    found: dict[str, Any] = dict(zip(WHOLE, whole, strict=True))
+    at = 0
+    for (side, columns), latencies in zip(OF_SIDES.items(), rest[-len(LATENCIES) :], strict=True):
+        figures = rest[at : (at := at + len(columns))]
+        found[side] = _direction(_without_data(*figures) if side == FLUSH else figures, latencies)
+    return Figures(**found)
+
+
+def _without_data(iops: float | None, *rest: Any) -> tuple[Any, ...]:
+    return (0.0, iops, 0, *rest) if iops is not None else (None,)
+
+
+def _sync(seconds: float | None, bw: float | None) -> Sync | None:
+    if (seconds is None) != (bw is None):
+        raise ValueError("a sync has only one of its figures")
+    return None if seconds is None or bw is None else Sync(seconds, bw)
+
+
+def _direction(values: Sequence[Any], latencies: bytes | None) -> Direction | None:
+    if values[0] is None:
+        return None
+    if None in values[:_COUNTED]:
+        raise ValueError("a direction has only some of its figures")
+    return Direction(*(*values, Histogram(latencies) if latencies else None))

@@ -1,0 +1,198 @@
+"""The tables of a journal and of a store: one declaration. In a store, each table has a column for the run."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+from matrix_runner.records.databases import OF_STORE, Versioned, keys, optional, required
+from matrix_runner.records.file_errors import DAMAGED
+from matrix_runner.records.views import views_of
+from matrix_runner.work.metrics import ALL_SIDES, OF_DIRECTION, OF_SIDE
+
+#: The figures of one direction, in the order of the fields of `Direction`.
+DIRECTION: tuple[str, ...] = tuple(OF_DIRECTION)
+#: The columns of each side.
+OF_SIDES = {side: tuple(f"{side}_{name}" for name in figures) for side, figures in OF_SIDE.items()}
+#: The columns of all figures: those of the sides together, then those of each side.
+WHOLE = ("runtime", "cpu_usr", "cpu_sys", "errors")
+FIGURES: tuple[str, ...] = (*WHOLE, *chain.from_iterable(OF_SIDES.values()))
+REBUILD = ("sync_seconds", "sync_bw")
+#: Histograms are large (`matrix_runner.statistics.percentile`).
+LATENCIES = tuple(f"{side}_latencies" for side in ALL_SIDES)
+
+SYNTHETIC = "synthetic"  # the key in `meta` of a journal that marks synthetic figures
+CRC = "crc"  # the checksum of a row: `checksums`
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """What a journal and a store have in common."""
+
+    metadata: MetaData
+    meta: Table
+    cells: Table
+    trials: Table
+    jobs: Table
+    readings: Table
+
+
+def _figures(names: Iterable[str], *, nullable: bool = True) -> list[Column[Any]]:
+    return [Column(name, _kind_of(name), nullable=nullable) for name in names]
+
+
+def _kind_of(name: str) -> Any:
+    if name in LATENCIES:
+        return LargeBinary
+    return BigInteger if name.endswith(("_bytes", "_ios")) else Integer if name == "errors" else Float
+
+
+def _crc() -> Column[Any]:
+    return Column(CRC, BigInteger, nullable=False)
+
+
+def _declare(*, runs: bool) -> Tables:
+    metadata = MetaData()
+    run: dict[str, Any] = {"run": String} if runs else {}
+    with_rowid: Any = not runs  # a journal is in the order of recording, a store by run
+    cells = Table(
+        "cells",
+        metadata,
+        *keys(**run, id=String),
+        *required(name=Text, axes=JSON),
+        *optional(position=Integer),  # position among the cells of its run
+        _crc(),
+        sqlite_with_rowid=with_rowid,
+    )
+    # The identity is run, cell and round. The `id` of a journal is the order of recording.
+    in_journal = (*keys(id=Integer), Column("cell", ForeignKey("cells.id"), nullable=False), *required(round=Integer))
+    trials = Table(
+        "trials",
+        metadata,
+        *(keys(**run, cell=String, round=Integer) if runs else in_journal),
+        *required(outcome=String, reason=Text, started=String, seconds=Float, attempts=Integer, folder=Text),
+        *required(kernel=Text, host_limited=Text, unsettled=Text),  # notes that many questions need
+        *required(readings=String, notes=JSON),  # the digest of the readings
+        # Null runtime: no figures. Null bandwidth: no I/O in that direction.
+        *_figures((*REBUILD, *FIGURES)),
+        *(() if runs else _figures(LATENCIES)),  # a store has them in a table of their own
+        _crc(),
+        Index("trials_of_a_cell", "cell", "run") if runs else UniqueConstraint("cell", "round"),
+        sqlite_with_rowid=with_rowid,
+    )
+    #: The figures of each job of a trial, if there are several.
+    jobs = Table(
+        "jobs",
+        metadata,
+        *keys(**run, cell=String, round=Integer, job=String),
+        *required(position=Integer),
+        *_figures(WHOLE, nullable=False),
+        *_figures((*FIGURES[len(WHOLE) :], *LATENCIES)),
+        _crc(),
+        sqlite_with_rowid=with_rowid,
+    )
+    #: Most trials of a stack have equal readings, which are larger than the rest of a trial.
+    readings = Table("readings", metadata, *keys(digest=String), *required(content=JSON), sqlite_with_rowid=with_rowid)
+    meta = Table("meta", metadata, *keys(key=String), *required(value=Text))
+    return Tables(metadata, meta, cells, trials, jobs, readings)
+
+
+IN_JOURNAL, IN_STORE = _declare(runs=False), _declare(runs=True)
+
+
+def _of_journal(name: str, *columns: Column[Any]) -> Table:
+    return Table(name, IN_JOURNAL.metadata, *columns, _crc())
+
+
+attempts = _of_journal(
+    "attempts", *keys(cell=String, round=Integer, number=Integer), *required(started=String, reason=Text, tail=Text)
+)
+begun = _of_journal(
+    "begun", *keys(cell=String, round=Integer, attempt=Integer), *required(boot_id=String, started=String)
+)
+#: Trials that the user asked to repeat.
+retried = _of_journal(
+    "retried",
+    *keys(id=Integer),
+    *required(cell=String, round=Integer, attempts=Integer, outcome=String, reason=Text, started=String),
+)
+batches = _of_journal("batches", *keys(id=Integer), *required(round=Integer, stack=String, seconds=Float))
+#: Trouble outside of measurements that did not stop the run.
+troubles = _of_journal("troubles", *keys(id=Integer), *required(at=String, what=Text))
+
+#: The tables that a merged run takes over as they are.
+PLAIN = (attempts, begun, retried, batches, troubles)
+
+runs = Table(
+    "runs",
+    IN_STORE.metadata,
+    *keys(id=String),
+    *required(name=Text, matrix=Text, machine=Text, synthetic=Boolean, fingerprint=Text, host=Text),
+    *required(revision=Text),  # git commit, with a plus if files were changed
+    *required(started=String, finished=Boolean, planned=Integer, confidence=Float),
+    *optional(until=Float),
+    *required(least=Integer),
+    *optional(most=Integer),
+    *required(environment=JSON, part=Text),  # the requested part of its matrix; empty: all
+    *optional(exit=Integer),  # exit code of `matrix run` at the end
+    # Digest of the manifest at which the store was complete; empty while trials may be missing.
+    *required(settled=Text),
+    _crc(),
+)
+latencies = Table(
+    "latencies",
+    IN_STORE.metadata,
+    *keys(run=String, cell=String, round=Integer),
+    *_figures(LATENCIES),
+    _crc(),
+    Index("latencies_of_a_cell", "cell", "run"),
+    sqlite_with_rowid=False,
+)
+
+
+def data_columns(table: Table) -> tuple[str, ...]:
+    """Return the columns that the writer of a row gives: all but its number in a journal and its checksum."""
+    return tuple(str(column.name) for column in table.columns if column.name != CRC and not _is_number(column))
+
+
+def _is_number(column: Column[Any]) -> bool:
+    return column.name == "id" and isinstance(column.type, Integer)
+
+
+JOURNAL = Versioned(
+    "journal",
+    IN_JOURNAL.metadata,
+    IN_JOURNAL.meta,
+    views=views_of(runs=False),
+    stranger="name the folder of a run",
+    newer="use the newer program, or start a new run with `--fresh`",
+    before="read it with that commit, or start a new run with `--fresh`",
+)
+STORE = Versioned(
+    "shared store",
+    IN_STORE.metadata,
+    IN_STORE.meta,
+    views=views_of(runs=True),
+    stranger="name another file or database with `--store`; an empty one becomes a store",
+    before="move it away, or name another with `--store`; the next command fills a new store from the journals of the "
+    "runs below `--results`",
+    damaged=OF_STORE[DAMAGED],
+    newer="use the newer program, or name another store with `--store`; the journals of the runs have the same trials",
+)

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
+    from matrix_runner.answers.cell_figures import CellFigures
     from matrix_runner.answers.verdicts import Judgement
     from matrix_runner.language.guidelines import Guideline
-    from matrix_runner.pages.run_data import CellSummary
     from matrix_runner.records.run_folder import RunFolder
     from matrix_runner.space.load import Declared
     from matrix_runner.space.space import Cell
@@ -206,7 +206,7 @@ class ClaimFailed(MatrixError):
 @dataclass(frozen=True)
 class Outcome:
     folder: RunFolder
-    summaries: dict[str, CellSummary]
+    summaries: dict[str, CellFigures]
     judgements: dict[str, Judgement]
 
 

@@ -12,7 +12,6 @@ import pytest
 from matrix_runner.carry.trial import kept_pace, late_replay
 from matrix_runner.carry.trial_result import Finding, finding, split_outputs
 from matrix_runner.machines.base import StepResult
-from matrix_runner.pages.concerns import concerns
 from matrix_runner.pages.junit import junit
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.pages.terminal import table
@@ -136,6 +135,6 @@ def test_reports_show_saturated_replays() -> None:
     figures = found_in(report()).result.figures
     trial = Trial("c", 1, Outcome.MEASURED, figures=figures, notes={SATURATED: "20.0% (why)"})
     recorded = RunData("replays", "local", False, [CellRow("c", "raw/web", {})], [trial])
-    assert [one.title for one in concerns(recorded)] == ["Saturated"]
+    assert [one.title for one in recorded.concerns] == ["Saturated"]
     assert "(!) 1 saturated" in str(table(recorded))
     assert b'name="saturated" value="1"' in junit(recorded)

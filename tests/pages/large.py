@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.pages.run_data import choose_part
-from matrix_runner.pages.survey import Survey, survey
+from matrix_runner.pages.run_data import Survey, choose_part
+from matrix_runner.pages.survey import survey
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import CellRow
 from tests.pages.samples import direction, measured

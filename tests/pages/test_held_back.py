@@ -8,7 +8,7 @@ import pytest
 
 from matrix_runner.answers.samples import measured_cell
 from matrix_runner.base.files import shipped
-from matrix_runner.pages.concerns import concerns, held_back_by
+from matrix_runner.pages.concerns import held_back_by
 from matrix_runner.pages.ranking_terms import FIRM
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.records.record import HOST_LIMITED, UNSETTLED, Trial
@@ -49,7 +49,7 @@ def test_the_share_is_the_one_of_the_answer() -> None:
     answer = measured_cell("", SEQ, several, content.rule, ())
     assert f"{answer.lost_share:.1%}" == "36.6%"
     assert f"37{FIRM}% of the time of all trials lost" in held_back_by(several)
-    (found,) = concerns(content)
+    (found,) = content.concerns
     assert found.found[0].why == "70.7 %"
     assert "Each row is of the worst trial" in found.meaning
 
@@ -73,7 +73,7 @@ def test_the_share_is_the_one_of_the_answer() -> None:
 )
 def test_the_losses_of_the_worst_trial_are_in_plain_words(loss: Overload, why: str) -> None:
     several = trials("6.0% (answers late 6.0%, disks left waiting 0.0%)", str(loss), "")
-    (found,) = concerns(RunData("m", "qemu", False, [SEQ], several))
+    (found,) = RunData("m", "qemu", False, [SEQ], several).concerns
     assert found.found[0].why == why
     assert found.found[0].trials == "2 of 3"
     topic = found.meaning.partition("`matrix help ")[2].partition("`")[0]

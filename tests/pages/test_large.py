@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.pages import write
-from matrix_runner.pages.concerns import concerns
 from matrix_runner.pages.csv_files import jobs_csv, summary_csv, trials_csv
 from matrix_runner.pages.plain_csv import figures_of
-from matrix_runner.pages.survey import Survey, every_summary
+from matrix_runner.pages.survey import every_summary
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import HOST, HOST_LIMITED, SLOW, UNSETTLED, Outcome, Trial
 from matrix_runner.records.run_folder import create
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from matrix_runner.pages.run_data import RunData
+    from matrix_runner.pages.run_data import RunData, Survey
     from matrix_runner.records.run_folder import RunFolder
 
 
@@ -47,7 +46,7 @@ def check(folder: Path, journal: Journal, recorded: RunData) -> Survey:
     assert written(folder / "summary.csv") == "".join(summary_csv(recorded))
     jobs = folder / "jobs.csv"
     assert (written(jobs) if jobs.exists() else "") == jobs_csv(recorded)
-    assert found.concerns == concerns(recorded)
+    assert found.concerns == recorded.concerns
     assert found.trials == recorded.counts
     assert found.has_jobs == recorded.has_jobs
     assert list(found.imprecise) == list(recorded.imprecise)

@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
+from matrix_runner.answers.cell_figures import METRICS
 from matrix_runner.base.text import without_formula
 from matrix_runner.pages.csv_files import summary_csv, trials_csv
 from matrix_runner.pages.junit import junit
-from matrix_runner.pages.run_data import METRICS, RunData
+from matrix_runner.pages.run_data import RunData
 from matrix_runner.records.record import UNSETTLED, Outcome, Trial
 from matrix_runner.statistics.percentile import Histogram
 from matrix_runner.statistics.ratios import student_interval

@@ -10,8 +10,8 @@ from rich.console import Console
 
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.pages.table import Fitted
-from matrix_runner.pages.terminal import caption, doubt_of_share, percent, rate, table
-from matrix_runner.pages.terminal_text import figure
+from matrix_runner.pages.terminal import caption, table
+from matrix_runner.pages.terminal_text import doubt_of_share, figure, percent, rate
 from matrix_runner.records.record import UNSETTLED, CellRow
 from matrix_runner.statistics.percentile import Histogram
 from tests.pages import samples

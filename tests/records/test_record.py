@@ -18,7 +18,6 @@ import csv, json
 from dataclasses import replace
 from click.testing import CliRunner
 from matrix_runner.cli.results import command
-from matrix_runner.pages.concerns import concerns
 from matrix_runner.pages.csv_files import SUMMARY, summary_csv
 from matrix_runner.pages.junit import junit
 from matrix_runner.pages.terminal import table
@@ -35,7 +34,7 @@ print(json.dumps({
     "junit": [junit(run).decode().count("<error"), junit(run, 0).decode().count('type="stuck"')],
     "errors": junit(alone).decode().split('errors="')[1].split('"')[0],
     "exit": exit_code(alone),
-    "concerns": [one.title for one in concerns(run)],
+    "concerns": [one.title for one in run.concerns],
     "terminal": [row[-1] for row in table(run).rows],
     "help": CliRunner().invoke(command, ["--help"]).output,
     "views": sum("stuck" in text for text in views_of(runs=False).values()),

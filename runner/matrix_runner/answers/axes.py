@@ -6,10 +6,11 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, S
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from math import isfinite
 from typing import Generic, TypeAlias, TypeVar
 
 from matrix_runner.base.findings import few
-from matrix_runner.base.quantities import parse_size, parse_time
+from matrix_runner.base.quantities import parse_percent, parse_size, parse_time
 
 T = TypeVar("T")
 K = TypeVar("K", bound="Hashable")
@@ -196,6 +197,32 @@ def keys_of(cells: Sequence[Axes], names: Sequence[str], runs: Sequence[str]) ->
 
 def in_reading_order(names: Sequence[str]) -> list[str]:
     return sorted(names, key=lambda name: (name != "layout", not is_workload_axis(name), is_tunable(name)))
+
+
+NUMBERED = {"md.level"}  # axes whose numbers are names
+
+
+def number_of(value: str) -> float | None:
+    for parse in (float, parse_size, parse_percent, parse_time):
+        try:
+            return float(parse(value))
+        except (ValueError, TypeError):
+            continue
+    return None
+
+
+def finite_number(value: str) -> float | None:
+    found = number_of(value)
+    return found if found is not None and isfinite(found) and abs(found) < 1e18 else None
+
+
+def in_order(values: Iterable[str]) -> list[str]:
+    """Return numbers in numeric order, then words in the order in which they were declared."""
+    return sorted(dict.fromkeys(values), key=lambda value: (finite_number(value) is None, finite_number(value) or 0.0))
+
+
+def is_numeric(axis: str, values: Iterable[str]) -> bool:
+    return axis not in NUMBERED and all(finite_number(value) is not None for value in values)
 
 
 _DIGITS = re.compile(r"(\d+)")

@@ -8,6 +8,7 @@ from math import inf
 from statistics import geometric_mean
 from typing import TYPE_CHECKING
 
+from matrix_runner.answers.axes import number_of
 from matrix_runner.answers.samples import (
     Context,
     Matches,
@@ -17,7 +18,6 @@ from matrix_runner.answers.samples import (
     matching_cells,
     unmatched_cells,
 )
-from matrix_runner.base.quantities import parse_percent, parse_size, parse_time
 from matrix_runner.language.guidelines import (
     Best,
     Bound,
@@ -219,15 +219,6 @@ def _(claim: Profile, scope: ClaimScope) -> ClaimCases:
             terms = (Term(1, (cell.id,), level / wanted), *others)
             found.append(Case(_label(value, label), terms, 1 / (1 + claim.within), 1 + claim.within))
     return _some(found, f"{claim.along} has a single value")
-
-
-def number_of(value: str) -> float | None:
-    for parse in (float, parse_size, parse_percent, parse_time):
-        try:
-            return float(parse(value))
-        except (ValueError, TypeError):
-            continue
-    return None
 
 
 def _of_pairs(claim: Claim, of: Condition, to: Condition, scope: ClaimScope, low: float, high: float) -> ClaimCases:

@@ -17,8 +17,7 @@ from matrix_runner.decide.concurrency import Jobs, choose_level
 from matrix_runner.decide.estimate import QUIET, Estimate, Load, Pace, Slots, estimate
 from matrix_runner.machines import machine
 from matrix_runner.machines.base import MachineOptions
-from matrix_runner.pages.terminal import percent
-from matrix_runner.pages.terminal_text import duration
+from matrix_runner.pages.terminal_text import duration, percent
 from matrix_runner.session.run_request import check_kernel
 from matrix_runner.session.selected_matrix import Checks, SelectedMatrix, load_selected
 from matrix_runner.space.select import refuse_many

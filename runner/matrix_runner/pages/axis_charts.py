@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import isfinite, log
+from math import log
 from typing import TYPE_CHECKING, ClassVar
 
-from matrix_runner.answers.claims import number_of
+from matrix_runner.answers.axes import NUMBERED, finite_number, in_order, is_numeric
 from matrix_runner.pages.charts import Tick, interval, log_ticks, spared, ticks
 from matrix_runner.pages.colours import COLOURS, Colours
 from matrix_runner.pages.marks import SOME_HOST_LIMITED, host_limited_mark
@@ -19,14 +19,13 @@ from matrix_runner.work.metrics import BESIDE, SIDES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from matrix_runner.pages.run_data import CellSummary
+    from matrix_runner.answers.cell_figures import CellFigures
     from matrix_runner.records.record import CellRow, Trial
     from matrix_runner.statistics.stopping import Estimate, Rule
 
 MOST_SERIES = 6  # lines of a chart; more could not be told apart
 _LEAST_POINTS = 3  # of a line
 _DEPTH = "workload.iodepth"
-_NAMES = {"md.level"}  # axes whose numbers are names
 _WAITING = 0.05  # the least share of waiting (iowait) that has a chart
 _SHARES = (0.001, 0.01, *(number / 20 for number in range(1, 20)), 0.98, 0.99, 0.995, 0.998, 0.999, 1.0)
 
@@ -79,7 +78,7 @@ class Group:
     """The cells of one workload that have figures, and the axes that vary on their own."""
 
     about: str
-    cells: tuple[tuple[str, CellSummary], ...]
+    cells: tuple[tuple[str, CellFigures], ...]
     names: Mapping[str, str]  # short names of axes
     colours: Colours = field(default_factory=Colours)
 
@@ -101,7 +100,7 @@ class Group:
             self._values[axis] = in_order(one.cell.axes[axis] for _, one in self.cells if axis in one.cell.axes)
         return self._values[axis]
 
-    def lines(self, axis: str) -> Mapping[str, list[CellSummary]]:
+    def lines(self, axis: str) -> Mapping[str, list[CellFigures]]:
         """Return the cells of each line in order of the axis, the highest line first."""
         if axis not in self._lines:
             self._lines[axis] = _lines_along(self, axis)
@@ -112,7 +111,7 @@ class Group:
         return {}
 
     @cached_property
-    def _lines(self) -> dict[str, Mapping[str, list[CellSummary]]]:
+    def _lines(self) -> dict[str, Mapping[str, list[CellFigures]]]:
         return {}
 
 
@@ -125,11 +124,6 @@ def coloured(group: Group, lines: Iterable[Series], cells: Mapping[str, Sequence
         free.remove(dash)
         made.append(replace(line, colour=colour, dash=dash))
     return tuple(made)
-
-
-def in_order(values: Iterable[str]) -> list[str]:
-    """Return numbers in numeric order, then words in the order in which they were declared."""
-    return sorted(dict.fromkeys(values), key=lambda value: (_number(value) is None, _number(value) or 0.0))
 
 
 def free_axes(cells: Sequence[CellRow]) -> list[str]:
@@ -147,7 +141,7 @@ def free_axes(cells: Sequence[CellRow]) -> list[str]:
 
 
 def _is_ordered(cells: Sequence[CellRow], name: str) -> bool:
-    return name not in _NAMES and all(_number(cell.axes.get(name, "")) is not None for cell in cells)
+    return name not in NUMBERED and all(finite_number(cell.axes.get(name, "")) is not None for cell in cells)
 
 
 def determines(cells: Sequence[CellRow], by: str, name: str) -> bool:
@@ -156,15 +150,6 @@ def determines(cells: Sequence[CellRow], by: str, name: str) -> bool:
     return all(
         known.setdefault(cell.axes.get(by), value) == value for cell in cells for value in (cell.axes.get(name),)
     )
-
-
-def _number(value: str) -> float | None:
-    found = number_of(value)
-    return found if found is not None and isfinite(found) and abs(found) < 1e18 else None
-
-
-def is_numeric(axis: str, values: Iterable[str]) -> bool:
-    return axis not in _NAMES and all(_number(value) is not None for value in values)
 
 
 def plots(group: Group) -> Iterator[Plot]:
@@ -180,17 +165,17 @@ def plots(group: Group) -> Iterator[Plot]:
                 yield made
 
 
-def _lines_along(group: Group, axis: str) -> Mapping[str, list[CellSummary]]:
+def _lines_along(group: Group, axis: str) -> Mapping[str, list[CellFigures]]:
     others = [name for name in group.axes if name != axis]
     name, *_ = group.metric
-    found: dict[str, list[CellSummary]] = {}
+    found: dict[str, list[CellFigures]] = {}
     for _, one in group.cells:
         if axis in one.cell.axes:
             places = ((other, one.cell.axes[other]) for other in others if other in one.cell.axes)
             label = ", ".join(v if other == "layout" else f"{group.names[other]}={v}" for other, v in places)
             found.setdefault(label or group.about, []).append(one)
     lines = {
-        label: sorted(several, key=lambda one: _number(one.cell.axes[axis]) or 0.0)
+        label: sorted(several, key=lambda one: finite_number(one.cell.axes[axis]) or 0.0)
         for label, several in found.items()
         if len(several) > 1
     }
@@ -215,7 +200,7 @@ def waiting(group: Group, trials: Mapping[str, Sequence[Trial]], rule: Rule) -> 
 
 def _iowait(trial: Trial) -> str:
     note = trial.notes.get(BESIDE["cpu.iowait"], "")
-    return note if _number(note) is not None else ""
+    return note if finite_number(note) is not None else ""
 
 
 def _lines(group: Group, axis: str, what: str, unit: str, values: Mapping[str, Estimate]) -> Plot | None:
@@ -228,13 +213,13 @@ def _lines(group: Group, axis: str, what: str, unit: str, values: Mapping[str, E
         return None
     shown = {label: lines[label] for label in [*lines][:MOST_SERIES]}
     marks = group.values(axis)
-    place = _places([_number(value) or 0.0 for value in marks])
+    place = _places([finite_number(value) or 0.0 for value in marks])
     end, up = _up([values[one.cell.id] for several in shown.values() for one in several], unit)
     made = [
         Series(
             label,
             tuple(
-                _point(place(_number(at) or 0.0), values[one.cell.id], unit, end, at, one)
+                _point(place(finite_number(at) or 0.0), values[one.cell.id], unit, end, at, one)
                 for one in several
                 for at in (one.cell.axes[axis],)
             ),
@@ -242,7 +227,7 @@ def _lines(group: Group, axis: str, what: str, unit: str, values: Mapping[str, E
         for label, several in shown.items()
     ]
     often = -(-len(marks) // 8)
-    across = spared([Tick(place(_number(value) or 0.0), value) for value in marks[::often]])
+    across = spared([Tick(place(finite_number(value) or 0.0), value) for value in marks[::often]])
     same = "trials.csv has the figures of each trial" if unit == "share" else "The table has the same figures"
     return Plot(
         f"{group.about}: {what} by {group.names[axis]}",
@@ -251,7 +236,7 @@ def _lines(group: Group, axis: str, what: str, unit: str, values: Mapping[str, E
     )  # fmt: skip
 
 
-def _cells_of(lines: Mapping[str, Sequence[CellSummary]]) -> dict[str, list[CellRow]]:
+def _cells_of(lines: Mapping[str, Sequence[CellFigures]]) -> dict[str, list[CellRow]]:
     return {label: [one.cell for one in several] for label, several in lines.items()}
 
 
@@ -291,7 +276,7 @@ def _knee(group: Group, side: str) -> Plot | None:
 def distribution(group: Group, side: str, trials: Mapping[str, Sequence[Trial]]) -> Plot | None:
     """Draw which share of the requests took at most how long: of the fastest cell of each layout."""
     name, *_ = group.metric
-    best: dict[str, tuple[str, CellSummary]] = {}
+    best: dict[str, tuple[str, CellFigures]] = {}
     for label, one in sorted(group.cells, key=lambda item: -item[1].figures[name].mean):
         if f"{side}_lat_p99" in one.figures:
             best.setdefault(one.cell.axes.get("layout", ""), (label, one))
@@ -346,7 +331,7 @@ def _up(estimates: Sequence[Estimate], unit: str) -> tuple[float, tuple[Tick, ..
     return end, ticks(end, unit, 100)
 
 
-def _point(x: float, estimate: Estimate, unit: str, end: float, where: str, one: CellSummary) -> Point:
+def _point(x: float, estimate: Estimate, unit: str, end: float, where: str, one: CellFigures) -> Point:
     low, high = (None if bound is None else round(100 - 100 * min(bound / end, 1), 2) for bound in estimate.bounds)
     known = interval(estimate, unit)
     text = f"{where}: {figure(estimate.mean, unit)}{f' ({known})' if known else ''}"

@@ -13,8 +13,7 @@ from matrix_runner.base.findings import few
 from matrix_runner.pages.charts import Chart, RatioLine, ratio_chart
 from matrix_runner.pages.compare import Comparison, Line, Speed, differences
 from matrix_runner.pages.table import HINT, Grid, Value, more_lines, ratio_values
-from matrix_runner.pages.terminal import percent
-from matrix_runner.pages.terminal_text import figure, times
+from matrix_runner.pages.terminal_text import figure, percent, times
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

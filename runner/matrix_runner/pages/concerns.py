@@ -6,16 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from matrix_runner.answers.samples import mean_lost_share
 from matrix_runner.pages.ranking_terms import percent
 from matrix_runner.pages.terminal_text import spaced
 from matrix_runner.records.record import HOST_LIMITED, SATURATED, UNMEASURED, UNSETTLED, Outcome, Trial, counted_trials
 from matrix_runner.simdisks.server import lost_share
-
-if TYPE_CHECKING:
-    from matrix_runner.pages.run_data import RunData
 
 _Why = Callable[[Trial], str | None]  # why a trial needs attention; None if it does not
 
@@ -50,15 +47,6 @@ class Concerns:
             return f"{self.title}: {_cells(self.missing)} without figures." if self.missing else ""
         without = f", {self.missing:,} of them without figures" if self.missing else ""
         return f"{self.title}: {_cells(self.count)}{without}. {self.always}"
-
-
-def concerns(recorded: RunData) -> Sequence[Concerns]:
-    if recorded.survey:
-        return recorded.survey.concerns
-    counter = ConcernCounter()
-    for cell in recorded.cells:
-        counter.add(cell.name, recorded.by_cell[cell.id])
-    return counter.concerns()
 
 
 def held_back_by(trials: Sequence[Trial]) -> str:

@@ -10,9 +10,10 @@ from itertools import chain
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
+from matrix_runner.answers.cell_figures import METRICS, CellFigures
 from matrix_runner.base.text import without_formula
 from matrix_runner.pages.knees import knee_values
-from matrix_runner.pages.run_data import METRICS, CellSummary, RunData
+from matrix_runner.pages.run_data import RunData
 from matrix_runner.pages.table import BOOLS, estimate_values
 from matrix_runner.records.record import UNMEASURED, CellRow, Outcome, Trial
 from matrix_runner.statistics.percentile import needs
@@ -350,7 +351,7 @@ def _figures(figures: Figures) -> tuple[Any, ...]:
 
 
 def summary_row(
-    summary: CellSummary, shared: tuple[str, str], places: Iterable[str], confidence: float, until: float | None
+    summary: CellFigures, shared: tuple[str, str], places: Iterable[str], confidence: float, until: float | None
 ) -> list[Any]:
     figures: list[Any] = [None] * 4 * len(METRICS)
     for name, estimate in summary.figures.items():

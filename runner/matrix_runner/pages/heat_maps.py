@@ -16,14 +16,14 @@ from matrix_runner.work.metrics import SIDES, sides_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from matrix_runner.answers.cell_figures import CellFigures
     from matrix_runner.pages.axis_charts import Group
-    from matrix_runner.pages.run_data import CellSummary
 
 _MOST_ROWS, _MOST_COLUMNS = 24, 12  # more columns do not fit on A4
 _SHADES = 9
 _ALIKE = 1.25  # ratio of values that may have all shades between them
 _WIDE = 20.0  # above this ratio of the largest to the smallest value, a scale is logarithmic
-Fields = dict[tuple[str, str], list["CellSummary"]]  # cells by their values down and along
+Fields = dict[tuple[str, str], list["CellFigures"]]  # cells by their values down and along
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class HeatMap:
 
 def heat_maps(group: Group) -> Iterator[HeatMap]:
     """Yield the map of two axes; if its fields would mix kinds of work, one for each kind."""
-    by_work: dict[str, list[tuple[str, CellSummary]]] = {}
+    by_work: dict[str, list[tuple[str, CellFigures]]] = {}
     for label, one in group.cells:
         by_work.setdefault(_work(one), []).append((label, one))
     found = _places(group)
@@ -55,7 +55,7 @@ def heat_map(group: Group) -> HeatMap | None:
     return _draw(group, found) if found else None
 
 
-def _work(one: CellSummary) -> str:
+def _work(one: CellFigures) -> str:
     return " and ".join(side for side in sides_of(one.figures) if side in SIDES)
 
 

@@ -18,7 +18,6 @@ from matrix_runner.base.text import strip_illegal
 from matrix_runner.pages import verdicts
 from matrix_runner.pages.answer import summarize_rankings
 from matrix_runner.pages.charts import curves
-from matrix_runner.pages.concerns import concerns
 from matrix_runner.pages.explore import script_hash
 from matrix_runner.pages.knees import knee_table
 from matrix_runner.pages.marks import legend
@@ -56,7 +55,7 @@ def page(
     over_device, used = list(islice(curves(recorded), charts)), uses(recorded)
     before = BEFORE_FOLD - len(over_device[:SHOWN_CURVES]) - len(used[:SHOWN_USES])
     shown = list(sections(recorded, rows=rows, charts=charts, before=before))
-    found = concerns(recorded)
+    found = recorded.concerns
     notes = (recorded.unread, drift_note(recorded), host_note(recorded, certain=True), precision_note(recorded))
     answer = summarize_rankings(recorded.rankings, recorded.losses, synthetic=False, over=recorded.over)
     explained = answer.notes if answer else ()

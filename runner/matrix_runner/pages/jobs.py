@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from matrix_runner.pages.charts import interval
 from matrix_runner.pages.table import Grid, Sheet
-from matrix_runner.pages.terminal import displayed_rate, doubt
-from matrix_runner.pages.terminal_text import figure
+from matrix_runner.pages.terminal_text import displayed_rate, doubt, figure
 from matrix_runner.work.metrics import ALL_SIDES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from matrix_runner.pages.run_data import CellSummary
+    from matrix_runner.answers.cell_figures import CellFigures
     from matrix_runner.statistics.stopping import Estimate
 
 _ID = ("cell", "job", "direction")
@@ -34,7 +33,7 @@ class _Row(NamedTuple):
         return doubt(self.figures.get(name))
 
 
-def job_sheet(summaries: Iterable[CellSummary], *, rows: int = 50) -> Sheet | None:
+def job_sheet(summaries: Iterable[CellFigures], *, rows: int = 50) -> Sheet | None:
     """Return the table for the terminal; None if no cell has several jobs."""
     found = list(_rows((one.cell.name, one) for one in summaries))
     if not found:
@@ -57,7 +56,7 @@ def _texts(row: _Row) -> tuple[str, ...]:
     return (*row.id, requests, bandwidth, doubt, p50, row.doubt("lat_p50"), p99, row.doubt("lat_p99"))
 
 
-def job_grid(named: Sequence[tuple[str, CellSummary]], *, rows: int) -> Grid | None:
+def job_grid(named: Sequence[tuple[str, CellFigures]], *, rows: int) -> Grid | None:
     """Return the table for the page, from labels and summaries of cells; None if no cell has several jobs."""
     found = list(_rows(named))
     if not found:
@@ -79,7 +78,7 @@ def _text(row: _Row, name: str) -> str:
     return figure(found.mean, _SHOWN[name][1]) if found else ""
 
 
-def _rows(named: Iterable[tuple[str, CellSummary]]) -> Iterator[_Row]:
+def _rows(named: Iterable[tuple[str, CellFigures]]) -> Iterator[_Row]:
     for label, summary in named:
         for job, figures in summary.jobs.items():
             for side in ALL_SIDES:

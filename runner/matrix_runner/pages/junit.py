@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
     from junitparser.junitparser import Element, Result
 
+    from matrix_runner.answers.cell_figures import CellFigures
     from matrix_runner.answers.knee import Knee
     from matrix_runner.answers.verdicts import Judgement
-    from matrix_runner.pages.run_data import CellSummary, RunData
-    from matrix_runner.pages.survey import Survey, Tally
+    from matrix_runner.pages.run_data import RunData, Survey, Tally
     from matrix_runner.work.fio.output import Direction, Figures
 
 #: With more trials, a test case is a cell.
@@ -227,7 +227,7 @@ def _of_guideline(classname: str, judgement: Judgement, names: Mapping[str, str]
     return _case(classname, guideline.id, 0.0, result, strip_illegal("\n".join((*lines, why, *cells))))
 
 
-def _cell_properties(recorded: RunData, summary: CellSummary) -> Iterator[tuple[str, str]]:
+def _cell_properties(recorded: RunData, summary: CellFigures) -> Iterator[tuple[str, str]]:
     yield "cell", summary.cell.id
     yield "machine", recorded.machine
     yield "synthetic", "true" if recorded.synthetic else "false"

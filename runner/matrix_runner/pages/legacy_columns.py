@@ -11,7 +11,7 @@ from matrix_runner.base.errors import BadInput
 from matrix_runner.base.quantities import parse_size
 from matrix_runner.pages.table import Grid, Value
 from matrix_runner.pages.tables import distinct_axes, warnings
-from matrix_runner.pages.terminal import doubt_of_share
+from matrix_runner.pages.terminal_text import doubt_of_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -23,19 +23,18 @@ from matrix_runner.answers.axes import (
     keys_of,
     may_lack,
     naming_of,
+    number_of,
     parts_of,
     side_by_side,
     unite_axes,
     varying_axes,
     with_aliases,
 )
-from matrix_runner.answers.claims import number_of
 from matrix_runner.answers.stored_samples import BANDWIDTHS, Samples, is_percentile, rates_of, unit_of
 from matrix_runner.base.errors import BadInput
 from matrix_runner.pages.table import Grid, Value, estimate_values, ratio_values
 from matrix_runner.pages.tables import ENDS, warnings
-from matrix_runner.pages.terminal import doubt
-from matrix_runner.pages.terminal_text import digits, figure, times, times_within
+from matrix_runner.pages.terminal_text import digits, doubt, figure, times, times_within
 from matrix_runner.statistics.changes import scaling_exponent
 from matrix_runner.statistics.ratios import Interval, Ratio, paired_ratio
 from matrix_runner.work.metrics import SYNC

@@ -10,8 +10,8 @@ from functools import cached_property, lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from matrix_runner.answers.cell_figures import METRICS
 from matrix_runner.pages.csv_files import NOTES, TRIAL_FIGURES, TRIAL_SYNCS, as_fields, number_fields, places_of
-from matrix_runner.pages.run_data import METRICS
 from matrix_runner.pages.table import BOOLS
 from matrix_runner.records.record import HOST, HOST_LIMITED, SATURATED, SLOW, UNSETTLED, CellRow, Outcome
 from matrix_runner.records.rows import notes_of

@@ -7,8 +7,8 @@ from math import ceil, isfinite
 from typing import TYPE_CHECKING
 
 from matrix_runner.answers.ranking import EQUAL, Pace, RankedStack, Ranking, Standing
-from matrix_runner.pages.terminal import percent as rounded_percent
 from matrix_runner.pages.terminal_text import digits, figure, times, times_between
+from matrix_runner.pages.terminal_text import percent as rounded_percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

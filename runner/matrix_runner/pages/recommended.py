@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from matrix_runner.base.findings import few
 from matrix_runner.pages.table import Grid, Value, ratio_values
-from matrix_runner.pages.terminal import percent
-from matrix_runner.pages.terminal_text import figure, times, times_between
+from matrix_runner.pages.terminal_text import figure, percent, times, times_between
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

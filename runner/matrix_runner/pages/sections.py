@@ -23,15 +23,16 @@ from matrix_runner.pages.concerns import held_back_by
 from matrix_runner.pages.effects import Effects, effects
 from matrix_runner.pages.heat_maps import HeatMap, heat_maps
 from matrix_runner.pages.jobs import job_grid
-from matrix_runner.pages.terminal import displayed_rate, marks_of, outcome
-from matrix_runner.pages.terminal_text import figure
+from matrix_runner.pages.terminal import marks_of, outcome
+from matrix_runner.pages.terminal_text import displayed_rate, figure
 from matrix_runner.records.record import WORST, CellRow
 from matrix_runner.work.metrics import ALL_SIDES, FLUSH, OF_SYNC, SIDES, SYNC, TOTAL, sides_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from matrix_runner.pages.run_data import CellSummary, Past, RunData
+    from matrix_runner.answers.cell_figures import CellFigures
+    from matrix_runner.pages.run_data import Past, RunData
     from matrix_runner.pages.table import Grid
     from matrix_runner.statistics.stopping import Estimate
 
@@ -99,18 +100,18 @@ def sections(
         yield made
 
 
-def _groups(summaries: Sequence[CellSummary]) -> Mapping[str, list[CellSummary]]:
+def _groups(summaries: Sequence[CellFigures]) -> Mapping[str, list[CellFigures]]:
     layouts = dict[str, set[str]]()
     for one in summaries:
         layouts.setdefault(one.cell.workload, set()).add(one.cell.layout)
-    found: dict[str, list[CellSummary]] = {}
+    found: dict[str, list[CellFigures]] = {}
     for one in summaries:
         layout, workload = one.cell.layout, one.cell.workload
         found.setdefault(workload if len(layouts[workload]) > 1 else f"{layout} · {workload}", []).append(one)
     return found
 
 
-def _section(recorded: RunData, title: str, summaries: Sequence[CellSummary], rows: int, room: int) -> Section:
+def _section(recorded: RunData, title: str, summaries: Sequence[CellFigures], rows: int, room: int) -> Section:
     labels, same, differing = _labels([one.cell for one in summaries])
     columns = _columns([sides_of(one.figures) for one in summaries])
     if any(f"{SYNC}_bw" in one.figures for one in summaries):
@@ -150,7 +151,7 @@ def _section(recorded: RunData, title: str, summaries: Sequence[CellSummary], ro
 
 def _pictures(
     recorded: RunData,
-    named: Sequence[tuple[str, CellSummary]],
+    named: Sequence[tuple[str, CellFigures]],
     group: Group,
     differing: Sequence[str],
     found: Effects | None,
@@ -202,7 +203,7 @@ def _format_axes(cell: CellRow, axes: Sequence[str], short: Mapping[str, str]) -
     return ", ".join(value if name == "layout" else f"{short[name]}={value}" for name, value in found)
 
 
-def _row(recorded: RunData, label: str, summary: CellSummary, columns: Sequence[str]) -> Row:
+def _row(recorded: RunData, label: str, summary: CellFigures, columns: Sequence[str]) -> Row:
     trials = recorded.by_cell[summary.cell.id]
     has_folder = not recorded.archived and any(trial.folder for trial in trials)
     return Row(
@@ -219,14 +220,14 @@ def _row(recorded: RunData, label: str, summary: CellSummary, columns: Sequence[
     )
 
 
-def _history(recorded: RunData, summary: CellSummary) -> Sparkline | None:
+def _history(recorded: RunData, summary: CellFigures) -> Sparkline | None:
     past, name = recorded.history.get(summary.cell.id), summary.headline
     if not past or not name:
         return None
     return sparkline(past, summary.figures[name], "bytes/s" if name.endswith("_bw") else "1/s")
 
 
-def _texts(summary: CellSummary, column: str) -> tuple[tuple[str, str], ...]:
+def _texts(summary: CellFigures, column: str) -> tuple[tuple[str, str], ...]:
     sides = sides_of(summary.figures)
     if column == SYNC:
         found = ((unit, summary.figures.get(f"{SYNC}_{name}")) for name, unit in OF_SYNC.items())
@@ -244,23 +245,23 @@ def _texts(summary: CellSummary, column: str) -> tuple[tuple[str, str], ...]:
     return _NONE, _NONE
 
 
-def _rate(summary: CellSummary, side: str) -> tuple[str, str]:
+def _rate(summary: CellFigures, side: str) -> tuple[str, str]:
     found = _rate_of(summary, side)
     return (figure(found[1].mean, found[0]), interval(found[1], found[0])) if found else _NONE
 
 
-def _rate_of(summary: CellSummary, side: str) -> tuple[str, Estimate] | None:
+def _rate_of(summary: CellFigures, side: str) -> tuple[str, Estimate] | None:
     bw, iops = (summary.figures.get(f"{side}_{measure}") for measure in ("bw", "iops"))
     found = displayed_rate(bw, iops)
     return ("bytes/s" if found is bw else "1/s", found) if found else None
 
 
-def _tail(summary: CellSummary, side: str) -> tuple[str, str]:
+def _tail(summary: CellFigures, side: str) -> tuple[str, str]:
     tail = summary.figures.get(f"{side}_lat_p99")
     return (figure(tail.mean, "ns"), interval(tail, "ns")) if tail else _NONE
 
 
-def _charts(named: Sequence[tuple[str, CellSummary]], about: str, axes: Sequence[str]) -> Iterator[Chart | None]:
+def _charts(named: Sequence[tuple[str, CellFigures]], about: str, axes: Sequence[str]) -> Iterator[Chart | None]:
     """Draw bandwidths, request rates and latencies in separate charts, because their units differ."""
     named = [(f"{label}{marks_of(summary)}", summary) for label, summary in named]
     cells = {label: summary.cell for label, summary in named}
@@ -289,7 +290,7 @@ def _chart(
     return overview(title, unit, groups, name, most=CHART_ROWS)
 
 
-def _lines(named: Sequence[tuple[str, CellSummary]], unit: str) -> list[Line]:
+def _lines(named: Sequence[tuple[str, CellFigures]], unit: str) -> list[Line]:
     found: list[Line] = []
     for label, summary in named:
         rates = {side: rate for side in sides_of(summary.figures) if (rate := _rate_of(summary, side))}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from itertools import groupby, islice
+from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from matrix_runner.answers.cell_figures import CellFigures, summarize_cell
 from matrix_runner.base.files import replacing
 from matrix_runner.pages import csv_files
 from matrix_runner.pages.concerns import ConcernCounter
@@ -24,77 +24,20 @@ from matrix_runner.pages.plain_csv import (
     seconds_of,
     start_of,
 )
-from matrix_runner.pages.run_data import CellSummary, summarize_cell
+from matrix_runner.pages.run_data import MOST_REASONS, Survey, Tally
 from matrix_runner.pages.speed import without_gc
 from matrix_runner.pages.table import BOOLS
-from matrix_runner.records.record import Outcome, outcome_of_cell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
     from typing import BinaryIO
 
-    from matrix_runner.pages.concerns import Concerns
     from matrix_runner.pages.run_data import RunData
     from matrix_runner.records.journal import Journal
     from matrix_runner.records.record import CellRow, Trial
 
 _AT_ONCE = 1000  # cells that are read at once
-_REASONS = 20  # reasons that a tally keeps
-
-
-@dataclass(slots=True)
-class Tally:
-    """Counts of the cells of one layout and workload."""
-
-    cells: Counter[Outcome | None] = field(default_factory=Counter)
-    trials: Counter[Outcome] = field(default_factory=Counter)
-    seconds: float = 0.0
-    started: str = ""
-    #: The first reasons of trials that were not measured, with their cells.
-    reasons: list[str] = field(default_factory=list)
-
-    def add(self, name: str, trials: Sequence[Trial]) -> None:
-        self.trials.update(one.outcome for one in trials)
-        self.cells[outcome_of_cell(Counter(one.outcome for one in trials))] += 1
-        self.seconds += sum(one.seconds for one in trials)
-        for one in trials:
-            self._start(one.started)
-        reasons = (f"{name}, trial {one.round}: {one.outcome}: {one.reason}" for one in trials if one.reason)
-        self.reasons += islice(reasons, _REASONS - len(self.reasons))
-
-    def add_plain(self, row: Row) -> None:
-        outcome = outcome_of(row)
-        self.trials[outcome] += 1
-        self.cells[outcome] += 1
-        self.seconds += seconds_of(row)
-        self._start(start_of(row))
-
-    def _start(self, started: str) -> None:
-        if started and (not self.started or started < self.started):
-            self.started = started
-
-
-@dataclass(frozen=True, slots=True)
-class Survey:
-    """What is known of all cells of a large run, of which the pages show a part."""
-
-    tallies: Mapping[tuple[str, str], Tally]  # by layout and workload
-    last: str  # start of the last trial
-    concerns: Sequence[Concerns]
-    imprecise: Sequence[str]  # cells with wider intervals than wanted
-    reasons: Sequence[str]  # of trials that were not measured, each once
-    has_jobs: bool
-    hosts: Mapping[str, int]  # of a cluster, with their numbers of trials
-    paths: tuple[Path, ...]  # the files that the pass wrote
-
-    @property
-    def trials(self) -> Counter[Outcome]:
-        return sum((one.trials for one in self.tallies.values()), Counter[Outcome]())
-
-    @property
-    def cells(self) -> Counter[Outcome | None]:
-        return sum((one.cells for one in self.tallies.values()), Counter[Outcome | None]())
 
 
 def read_trials(
@@ -104,7 +47,7 @@ def read_trials(
     return ((several, _trials_of(journal, several)) for several in _batches(cells))
 
 
-def every_summary(journal: Journal, recorded: RunData) -> Iterator[CellSummary]:
+def every_summary(journal: Journal, recorded: RunData) -> Iterator[CellFigures]:
     """Return the summaries of all cells, also of those that the pages do not show."""
     if not recorded.part:
         yield from recorded.summaries
@@ -184,19 +127,19 @@ class _Pass:
         return self._tallies[cell.layout, cell.workload]
 
     def _of_plain_cell(self, cell: CellRow, place: Place, row: Row, figures: str) -> str:
-        self._tally(cell).add_plain(row)
+        self._tally(cell).add_single(outcome_of(row), seconds_of(row), start_of(row))
         if self._plain.reaches(row) is False:
             self._imprecise.append(cell.name)
         return self._plain.of_cell(place, row, figures)
 
     def _of_cell(self, cell: CellRow, trials: Sequence[Trial]) -> list[Any]:
         part = self._part
-        found: CellSummary = summarize_cell(cell, trials, part.rule)
+        found: CellFigures = summarize_cell(cell, trials, part.rule)
         self._tally(cell).add(cell.name, trials)
         self._concerns.add(cell.name, trials)
         if found.reaches(part.until) is False:
             self._imprecise.append(cell.name)
-        if len(self._reasons) < _REASONS:
+        if len(self._reasons) < MOST_REASONS:
             self._reasons |= dict.fromkeys(found.reasons)
         where = csv_files.places_of(cell, self._axes)
         return csv_files.summary_row(found, self._shared, where, part.confidence, part.until)

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 from matrix_runner.pages.marks import host_limited_mark
 from matrix_runner.pages.table import Sheet
-from matrix_runner.pages.terminal_text import BAD, DOUBT, GOOD, digits, figure
+from matrix_runner.pages.terminal_text import BAD, DOUBT, GOOD, digits, doubt, figure, percent, rate
 from matrix_runner.records.record import COUNTED, HOST, WORST, CellRow, Kind, Outcome
 from matrix_runner.statistics.hosts import host_ratios
-from matrix_runner.work.metrics import FLUSH, LARGE, OF_SYNC, SIDES, SYNC, TOTAL, is_large, shown_sides, sides_of
+from matrix_runner.work.metrics import FLUSH, LARGE, OF_SYNC, SIDES, SYNC, TOTAL, shown_sides, sides_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from matrix_runner.pages.run_data import CellSummary, RunData
+    from matrix_runner.answers.cell_figures import CellFigures
+    from matrix_runner.pages.run_data import RunData
     from matrix_runner.records.record import Trial
     from matrix_runner.statistics.changes import Drift
-    from matrix_runner.statistics.stopping import Estimate
 
 _SYNC_P99 = f"{FLUSH} p99"
 _FEW = 10  # figures of fewer requests are marked
@@ -60,19 +60,19 @@ def table(recorded: RunData, *, rows: int = 50) -> Sheet:
     )
 
 
-def sync_text(summary: CellSummary) -> str:
+def sync_text(summary: CellFigures) -> str:
     bw, seconds = (summary.figures.get(f"{SYNC}_{name}") for name in OF_SYNC)
     return f"{digits(bw.mean / 1e6)} MB/s, {figure(seconds.mean, 's')}" if bw and seconds else ""
 
 
-def shown_cells(recorded: RunData, rows: int = 50) -> list[CellSummary]:
-    def rank(summary: CellSummary) -> int:
+def shown_cells(recorded: RunData, rows: int = 50) -> list[CellFigures]:
+    def rank(summary: CellFigures) -> int:
         return WORST.index(summary.outcome) if summary.outcome in WORST else len(WORST)
 
     return sorted((one for one in recorded.summaries if one.is_needed), key=rank)[:rows]
 
 
-def _is_mixed(shown: Sequence[CellSummary]) -> bool:
+def _is_mixed(shown: Sequence[CellFigures]) -> bool:
     return any(TOTAL in sides_of(one.figures) for one in shown)
 
 
@@ -102,60 +102,31 @@ def _stack(cell: CellRow) -> str:
     return "/".join(parts[: parts.index(work, 1)]) if work in parts[1:] else ""
 
 
-def rate(bw: float | None, iops: float | None) -> str:
-    if bw is None or iops is None:
-        return ""
-    return f"{digits(bw / 1e6)} MB/s" if is_large(bw, iops) else f"{digits(iops)} IOPS"
-
-
-def displayed_rate(bw: Estimate | None, iops: Estimate | None) -> Estimate | None:
-    if bw is None or iops is None:
-        return None
-    return bw if is_large(bw.mean, iops.mean) else iops
-
-
-def percent(share: float) -> str:
-    """Format a share of a mean: two significant digits, whole numbers from 10 on, no exponent."""
-    value = share * 100
-    if value >= 9.95:
-        return f"{value:,.0f} %"
-    return f"{value:.2g} %" if value >= 0.01 or not value else "<0.01 %"
-
-
-def doubt(estimate: Estimate | None) -> str:
-    return doubt_of_share(estimate.relative if estimate else None)
-
-
-def doubt_of_share(share: float | None) -> str:
-    """Format the half width of an interval. If it is more than the mean, its number says nothing more."""
-    return "" if share is None else percent(share) if share <= 1 else ">100 %"
-
-
-def _numbers(summary: CellSummary, shown: Sequence[str]) -> tuple[str, ...]:
+def _numbers(summary: CellFigures, shown: Sequence[str]) -> tuple[str, ...]:
     sides = sides_of(summary.figures)
     rates = [_rate(summary, side) if side in sides else "" for side in shown]
     known = summary.figures[name] if (name := summary.headline) else None
     return *rates, doubt(known), _tail(summary, SIDES)
 
 
-def _tail(summary: CellSummary, sides: Sequence[str]) -> str:
+def _tail(summary: CellFigures, sides: Sequence[str]) -> str:
     tails = (summary.figures.get(f"{side}_lat_p99") for side in sides)
     return figure(max((one.mean for one in tails if one), default=None), "ns")
 
 
-def _rate(summary: CellSummary, side: str) -> str:
+def _rate(summary: CellFigures, side: str) -> str:
     bw, iops = (summary.figures.get(f"{side}_{measure}") for measure in ("bw", "iops"))
     return rate(bw.mean, iops.mean) if bw and iops else ""
 
 
-def outcome(summary: CellSummary) -> str:
+def outcome(summary: CellFigures) -> str:
     counts = [f"{count} {one}" for one in Outcome if (count := summary.counts.get(one, 0))]
     words = str(summary.outcome or summary.text_without_trials) if len(counts) < 2 else ", ".join(counts)
     reason = f": {'; '.join(summary.reasons)}" if summary.reasons else ""
     return f"{words}{marks_of(summary)}{reason}"
 
 
-def marks_of(summary: CellSummary) -> str:
+def marks_of(summary: CellFigures) -> str:
     ios = summary.least_ios
     marks = (
         f" (!) on {ios} request{'s' if ios != 1 else ''} only" if ios is not None and ios < _FEW else "",

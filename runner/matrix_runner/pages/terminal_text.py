@@ -1,7 +1,16 @@
 """Numbers for people, and styles and line breaks of terminal text."""
 
+from __future__ import annotations
+
 import re
-from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from matrix_runner.work.metrics import is_large
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from matrix_runner.statistics.stopping import Estimate
 
 _UNITS = {"bytes/s": (1e6, "MB/s"), "1/s": (1.0, "IOPS"), "bytes": (1e6, "MB")}
 _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
@@ -43,6 +52,35 @@ def times_between(low: float, high: float) -> str:
 def times_within(ratio: float, low: float, high: float) -> str:
     middle, least, most = times_alike(ratio, low, high)
     return f"{middle} ({least} to {most})"
+
+
+def percent(share: float) -> str:
+    """Format a share of a mean: two significant digits, whole numbers from 10 on, no exponent."""
+    value = share * 100
+    if value >= 9.95:
+        return f"{value:,.0f} %"
+    return f"{value:.2g} %" if value >= 0.01 or not value else "<0.01 %"
+
+
+def doubt(estimate: Estimate | None) -> str:
+    return doubt_of_share(estimate.relative if estimate else None)
+
+
+def doubt_of_share(share: float | None) -> str:
+    """Format the half width of an interval. If it is more than the mean, its number says nothing more."""
+    return "" if share is None else percent(share) if share <= 1 else ">100 %"
+
+
+def rate(bw: float | None, iops: float | None) -> str:
+    if bw is None or iops is None:
+        return ""
+    return f"{digits(bw / 1e6)} MB/s" if is_large(bw, iops) else f"{digits(iops)} IOPS"
+
+
+def displayed_rate(bw: Estimate | None, iops: Estimate | None) -> Estimate | None:
+    if bw is None or iops is None:
+        return None
+    return bw if is_large(bw.mean, iops.mean) else iops
 
 
 def spaced(text: str) -> str:

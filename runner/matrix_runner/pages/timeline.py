@@ -11,8 +11,7 @@ from matrix_runner.answers.stored_samples import Samples, is_compared, more_is_f
 from matrix_runner.pages.marks import legend
 from matrix_runner.pages.table import HINT, Grid, Value, estimate_values, ratio_values
 from matrix_runner.pages.tables import warnings
-from matrix_runner.pages.terminal import doubt
-from matrix_runner.pages.terminal_text import figure, times, times_within
+from matrix_runner.pages.terminal_text import doubt, figure, times, times_within
 from matrix_runner.statistics.changes import Change, History, read_history
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum
 from math import inf, isfinite
 from statistics import fmean, geometric_mean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from matrix_runner.answers.evaluate import Level
 from matrix_runner.answers.samples import Measured, kind_of
@@ -191,6 +191,7 @@ def _combined_figure(several: Mapping[Places, Measured], metric: Metric) -> dict
 
 
 EQUAL = 0.05  # differences up to this size count as equal
+_FAR = 1.0  # bounds of larger differences (1: twice as fast) say nothing
 #: The figures that a ranking needs.
 COLUMNS = (*(f"{side}_{rate}" for rate in RATES for side in SIDES), "sync_bw")
 _LATENCIES = {side: KNOWN[f"{side}.lat_mean"] for side in SIDES}
@@ -287,6 +288,36 @@ class Ranking:
     @property
     def slower(self) -> list[RankedStack]:
         return [one for one in self.stacks if one.standing is Standing.SLOWER]
+
+    @property
+    def is_host_limited(self) -> bool:
+        return any(one.standing is Standing.HOST_LIMITED for one in self.leaders)
+
+
+class GapKind(Enum):
+    """What is known of the difference between stacks that may be the fastest."""
+
+    WITHIN = 1  # equal, up to differences that count as equal
+    BOUND = 2
+    TRIALS = 3  # more trials would tell
+    HOST = 4  # more trials would repeat what the host lost
+
+
+class Gap(NamedTuple):
+    kind: GapKind
+    most: float = 0.0  # the largest difference (0.1: 10 %)
+
+
+def gap_of(several: Sequence[Ranking]) -> Gap:
+    leaders = [stack for one in several for stack in one.leaders]
+    if any(one.is_host_limited for one in several):
+        return Gap(GapKind.HOST)
+    if all(stack.standing is not Standing.UNDECIDED for stack in leaders):
+        return Gap(GapKind.WITHIN)
+    most = max(stack.apart for one in several for stack in one.leaders[1:])
+    if most < _FAR:
+        return Gap(GapKind.BOUND, most)
+    return Gap(GapKind.HOST if any(stack.lost_share > EQUAL for stack in leaders) else GapKind.TRIALS)
 
 
 def rank_stacks(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import textwrap
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from matrix_runner.answers.ranking import EQUAL, RankedStack, Ranking, Standing
+from matrix_runner.answers.ranking import Gap, GapKind, RankedStack, Ranking, Standing, gap_of
 from matrix_runner.pages.marks import HOST_LIMITED
 from matrix_runner.pages.ranking_terms import (
     FIRM,
@@ -37,8 +37,12 @@ if TYPE_CHECKING:
 MOST_LINES, _SHORT = 12, 9  # lines of the short answer before wrapping; lines of workloads if some are left out
 _GROUPS, _NAMED = 4, 2  # groups of the short answer; slower stacks that a line names
 _ENOUGH = 2  # trials that make an interval
-_FAR = 1.0  # bounds of larger differences (1: twice as fast) are not shown
-_CUT, _MORE, _TOO_SLOW = "…", "more trials needed", "this host is too slow to tell"
+_CUT = "…"
+_GAPS = {
+    GapKind.WITHIN: WITHIN,
+    GapKind.HOST: "this host is too slow to tell",
+    GapKind.TRIALS: "more trials needed",
+}
 _TIED = "cannot be told apart"
 _PAIRWISE = (
     "Each interval applies to its own pair only; which stacks may be fastest is tested for all together.",
@@ -49,19 +53,25 @@ UNKNOWN_LOSSES: Mapping[str, int] = MappingProxyType({})
 SYNTHETIC = "These figures are synthetic: the dry machine invents them. They are not measurements."
 
 
+class Line(NamedTuple):
+    text: str
+    lead: float = 1.0  # how many times as fast as the next stack the fastest is
+    needs_trials: bool = False
+    is_rest: bool = False  # it stands for lines that are left out
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
-    heading: str
-    lines: tuple[str, ...] = ()
-    leads: tuple[float, ...] = ()  # how many times as fast as the next stack the fastest is, line by line
+    heading: Line
+    lines: tuple[Line, ...] = ()
 
     def shorten(self, room: int) -> Group:
-        left = len(self.lines) - (room - 1)
-        if left < 2:  # a summary takes a line too
+        rest = [line.lead for line in self.lines[room - 1 :]]
+        if len(rest) < 2:  # a summary takes a line too
             return self
-        rest = self.leads[room - 1 :]
         span = " to ".join(dict.fromkeys(times_alike(min(rest), max(rest))))
-        return Group(self.heading, (*self.lines[: room - 1], f"{_CUT} and {left} more, {span} as fast as the next"))
+        left = Line(f"{_CUT} and {len(rest)} more, {span} as fast as the next", is_rest=True)
+        return Group(self.heading, (*self.lines[: room - 1], left))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +82,7 @@ class ShortAnswer:
 
     @property
     def is_cut(self) -> bool:
-        return any(line.startswith(_CUT) for group in self.groups for line in (group.heading, *group.lines))
+        return any(line.is_rest for group in self.groups for line in (group.heading, *group.lines))
 
 
 def summarize_rankings(
@@ -90,7 +100,7 @@ def summarize_rankings(
     confidence = f" ({rankings[0].confidence * 100:g} % confidence)" if _has_intervals(rankings) else ""
     title = f"Fastest stack by workload{'' if over else ', so far'}{confidence}:"
     notes = list(_notes(rankings, losses, synthetic=synthetic, over=over))
-    if over and any(_MORE in line for group in groups for line in (group.heading, *group.lines)):
+    if over and any(line.needs_trials for group in groups for line in (group.heading, *group.lines)):
         notes.insert(0, "For more trials, raise `repeat:` and run the same command again: it adds them to this run.")
     return ShortAnswer(title, groups, tuple(notes))
 
@@ -103,27 +113,24 @@ def _groups(rankings: Sequence[Ranking]) -> Iterator[Group]:
     alike = leading.pop((), [])
     for names, several in sorted(leading.items(), key=lambda item: (-len(item[1]), len(item[0]))):
         yield _group_of_leaders(names, several, len(rankings))
-    limited = [one for one in alike if _is_host_limited(one)]
+    limited = [one for one in alike if one.is_host_limited]
     if limited:
         lost = max(stack.lost_share for one in limited for stack in one.leaders)
         works = f"{_name_any(limited, len(rankings))} (up to {percent(lost)} of the time lost)"
-        yield Group(f"This host is too slow to tell which stack is fastest for {works}.")
+        yield Group(Line(f"This host is too slow to tell which stack is fastest for {works}."))
     if alike := [one for one in alike if one not in limited]:
         if all(one.trials < _ENOUGH for one in alike):
             yield _single_trials(alike)
         else:
-            difference = _difference(alike)
-            if difference == WITHIN:
-                yield Group(f"The stacks are {difference} for {_name_workloads(alike, len(rankings))}.")
+            gap = gap_of(alike)
+            if gap.kind is GapKind.WITHIN:
+                yield Group(Line(f"The stacks are {WITHIN} for {_name_workloads(alike, len(rankings))}."))
             else:
-                yield Group(f"The stacks {_TIED} for {_name_any(alike, len(rankings))} ({difference}).")
+                text = f"The stacks {_TIED} for {_name_any(alike, len(rankings))} ({_describe_gap(gap)})."
+                yield Group(Line(text, needs_trials=gap.kind is GapKind.TRIALS))
     if alone:
         why = "the stack with the highest figure cannot be compared with another"
-        yield Group(f"No answer for {_name_any(alone, len(rankings))}: {why}.")
-
-
-def _is_host_limited(one: Ranking) -> bool:
-    return any(stack.standing is Standing.HOST_LIMITED for stack in one.leaders)
+        yield Group(Line(f"No answer for {_name_any(alone, len(rankings))}: {why}."))
 
 
 def _has_intervals(rankings: Sequence[Ranking]) -> bool:
@@ -138,15 +145,15 @@ def _shorten(groups: Sequence[Group], most: int) -> Iterator[Group]:
     for group in shown:
         yield group.shorten(max(2, min(4, _SHORT // len(shown) - 1)))
     if left := len(groups) - len(shown):
-        yield Group(f"{_CUT} and {left} more such list{'s' if left > 1 else ''} of workloads")
+        yield Group(Line(f"{_CUT} and {left} more such list{'s' if left > 1 else ''} of workloads", is_rest=True))
 
 
 def answer_lines(words: ShortAnswer, width: int) -> Iterator[str]:
     yield from _wrap(words.title, "", width)
     for group in words.groups:
-        yield from _wrap(group.heading, "  ", width)
+        yield from _wrap(group.heading.text, "  ", width)
         for line in group.lines:
-            yield from _wrap(line, "    ", width)
+            yield from _wrap(line.text, "    ", width)
     for note in words.notes:
         yield from _wrap(note, "", width)
 
@@ -162,8 +169,8 @@ def _wrap(text: str, indent: str, width: int) -> list[str]:
 def answer_as_markdown(words: ShortAnswer) -> str:
     lines = [f"**{escape_markdown(words.title)}**", ""]
     for group in words.groups:
-        lines.append(f"- {escape_markdown(group.heading)}")
-        lines += [f"  - {escape_markdown(line)}" for line in group.lines]
+        lines.append(f"- {escape_markdown(group.heading.text)}")
+        lines += [f"  - {escape_markdown(line.text)}" for line in group.lines]
     return "\n".join([*lines, *(f"\n{escape_markdown(note)}" for note in words.notes)]).replace(FIRM, " ") + "\n"
 
 
@@ -239,11 +246,15 @@ def _group_of_leaders(names: Sequence[str], several: Sequence[Ranking], of: int)
     ordered = sorted(several, key=lambda one: -_lead(one))
     if len(ordered) == 1:
         (one,) = ordered
-        name = workload_name(one)
-        return Group(_describe_tie(one, f" for {name}") if is_tie else f"{heading} {name}: {_describe_lead(one)}.")
+        name, needs_trials = workload_name(one), is_tie and gap_of([one]).kind is GapKind.TRIALS
+        text = _describe_tie(one, f" for {name}") if is_tie else f"{heading} {name}: {_describe_lead(one)}."
+        return Group(Line(text, needs_trials=needs_trials))
     describe = _describe_tie if is_tie else _describe_lead
-    lines = [f"{workload_name(one)}: {describe(one)}" for one in ordered]
-    return Group(f"{heading} {_share(len(ordered), of)}:", tuple(lines), tuple(map(_lead, ordered)))
+    lines = [
+        Line(f"{workload_name(one)}: {describe(one)}", _lead(one), is_tie and gap_of([one]).kind is GapKind.TRIALS)
+        for one in ordered
+    ]
+    return Group(Line(f"{heading} {_share(len(ordered), of)}:"), tuple(lines))
 
 
 def _name_workloads(several: Sequence[Ranking], of: int) -> str:
@@ -293,11 +304,12 @@ def _describe_tie(one: Ranking, where: str = "") -> str:
     """Describe the stacks that may be fastest. `where`: the workload, to make it a sentence."""
     best, rivals = list(_best_stacks(one.leaders, _contender(one)).values()), _named_rivals(one)
     text = join_few([f"{stack_name(stack.cell)} ({figure_of(one, stack)})" for stack in best])
-    difference = _difference([one])
+    gap = gap_of([one])
+    is_within = gap.kind is GapKind.WITHIN
     if where:
-        text += f" are {difference}{where}" if difference == WITHIN else f" {_TIED}{where}"
-    if difference != _TOO_SLOW and not (where and difference == WITHIN):
-        text += f"; {difference}"
+        text += f" are {WITHIN}{where}" if is_within else f" {_TIED}{where}"
+    if gap.kind is not GapKind.HOST and not (where and is_within):
+        text += f"; {_describe_gap(gap)}"
     than = [f"{ratio_of(stack)} as fast as {stack_name(stack.cell)}" for stack in rivals]
     text += f"; {stack_name(one.fastest.cell)} is {join([*than, *_count_others(one)])}"
     slowed = [stack for stack in (*one.leaders, *rivals) if stack.lost_share]
@@ -326,28 +338,25 @@ def _winning_stacks(one: Ranking) -> str:
     return f" with {' or '.join(own)}{limited}"
 
 
-def _difference(several: Sequence[Ranking]) -> str:
-    if any(map(_is_host_limited, several)):
-        return _TOO_SLOW
-    if all(stack.standing is not Standing.UNDECIDED for one in several for stack in one.leaders):
-        return WITHIN
-    most = max(stack.apart for one in several for stack in one.leaders[1:])
-    if most < _FAR:
-        return f"at most {percent_at_most(most)} apart"
-    # More trials would repeat what the host lost.
-    return _TOO_SLOW if any(s.lost_share > EQUAL for one in several for s in one.leaders) else _MORE
+def _describe_gap(gap: Gap) -> str:
+    texts = {
+        GapKind.WITHIN: WITHIN,
+        GapKind.HOST: "this host is too slow to tell",
+        GapKind.TRIALS: "more trials needed",
+    }
+    return texts.get(gap.kind) or f"at most {percent_at_most(gap.most)} apart"
 
 
 def _single_trials(several: Sequence[Ranking]) -> Group:
-    lines, leads = [], []
+    lines = []
     for one in several:
         first, second = (f"{marked_name(stack)}, {figure_of(one, stack)}" for stack in one.stacks[:2])
-        lines.append(f"{workload_name(one)}: {first} (next: {second})")
         lead = one.stacks[0].level / one.stacks[1].level
-        leads.append(lead if one.metric.more_is_better else 1 / lead)
+        lead = lead if one.metric.more_is_better else 1 / lead
+        lines.append(Line(f"{workload_name(one)}: {first} (next: {second})", lead))
     which = "highest" if all(one.metric.more_is_better for one in several) else "best"
     heading = f"One round cannot tell which stack is fastest. The {which} figures:"
-    return Group(heading, tuple(lines), tuple(leads))
+    return Group(Line(heading), tuple(lines))
 
 
 def _notes(rankings: Sequence[Ranking], losses: Mapping[str, int], *, synthetic: bool, over: bool) -> Iterator[str]:

@@ -83,6 +83,11 @@ def _job_file(text: str) -> None:
     select(parse("m.yaml", _WITH_JOBS, lambda _: whole).space).notes()
 
 
+def _model(text: str) -> None:
+    whole = text.encode("utf-8", "replace").decode()
+    select(parse("m.yaml", _WITH_MODEL, lambda _: whole).space).notes()
+
+
 def _trace(content: str | bytes) -> None:
     whole = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
     space = parse("m.yaml", _WITH_TRACE, bytes_of=lambda _: whole).space
@@ -204,6 +209,9 @@ filesize=1m
 io_size=5m
 loops=2
 """
+_WITH_MODEL = (
+    "name: m\ndisks: {count: 2, size: 1GiB, model: x.yaml}\nlayouts: {a: [disk]}\nworkloads: {w: {rw: randread}}\n"
+)
 _WITH_TRACE = """\
 name: t
 disks: {count: 1, size: 64MiB}
@@ -344,6 +352,7 @@ def parsers() -> dict[str, Parser]:
         "iolog": Parser((_IOLOG, _WAITING), _trace),
         "blktrace": Parser((_BLKTRACE,), _trace, flip_bytes),
         "hosts": Parser((_HOSTS,), _hosts),
+        "model": Parser(tuple(path.read_text() for path in sorted((ROOT / "matrix/models").glob("*.yaml"))), _model),
         "guidelines": Parser(guidelines, _guidelines),
         "published": Parser((_PUBLISHED,), lambda text: parse_published("published.yaml", text, _volumes())),
         "fio": Parser(tuple(map(fio_output_of, fio)), _fio, mutate_json),

@@ -6,33 +6,54 @@ import os
 
 import pytest
 
-from bench.fuzz_parsers import parsers
 from tests.support.amounts import times
-from tests.support.boundaries import PLACES, alone, crashes, definitions, pairs, some_pairs
+from tests.support.boundaries import (
+    OTHERS,
+    PLACES,
+    alone,
+    changed,
+    crashes,
+    definitions,
+    definitions_of_others,
+    pairs,
+    parse,
+    some_alone,
+    some_pairs,
+)
 
 SEED = int(os.environ.get("MATRIX_TEST_SEED", "1"))
 
 
+ALL = [*PLACES, *OTHERS]
+
+
 def test_each_model_has_a_place() -> None:
     assert PLACES.keys() == definitions().keys() - {"Layer"}  # a layer is one of the others
+    assert OTHERS.keys() == definitions_of_others().keys()
 
 
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("name", ALL)
 def test_the_documents_are_valid_without_odd_values(name: str) -> None:
-    parsers()["declared"].parse(PLACES[name].document)
+    parse(name, changed(name))
 
 
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("name", ALL)
 def test_one_odd_value_ends_in_no_traceback(name: str) -> None:
-    assert crashes(alone(name)) == {}
+    assert crashes(name, some_alone(name, times(60), SEED)) == {}
 
 
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("name", ALL)
 def test_two_odd_values_end_in_no_traceback(name: str) -> None:
-    assert crashes(some_pairs(name, times(30), SEED)) == {}
+    assert crashes(name, some_pairs(name, times(30), SEED)) == {}
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("name", ALL)
+def test_none_of_all_odd_values_ends_in_a_traceback(name: str) -> None:
+    assert crashes(name, alone(name)) == {}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", ALL)
 def test_no_pair_of_odd_values_ends_in_a_traceback(name: str) -> None:
-    assert crashes(pairs(name)) == {}
+    assert crashes(name, pairs(name)) == {}

@@ -32,7 +32,7 @@ _SSD: Document = {"kind": "ssd", "read_latency": "80us", "write_latency": "30us"
 class Place(NamedTuple):
     """Where keys of a model stand in a valid document."""
 
-    document: Document
+    document: Any
     path: tuple[Key, ...]
 
 
@@ -123,6 +123,46 @@ PLACES: dict[str, Place] = {
     "AnyWorkload": _work({"rw": "randwrite", "bs": "4KiB", "runtime": "1s"}),
 }  # fmt: skip
 
+_LAB: Document = {
+    "cluster": {"address": "tls://lab1:8786", "certificates": "certs"},
+    "hosts": {
+        "lab1": {
+            "reach": "ssh:root@lab1",
+            "destroy": ["ata-1"],
+            "disks": [{"id": "ata-1", "serial": "X1", "size": "4TB", "kind": "hdd", "tags": ["fast"]}],
+        }
+    },
+}
+_FIGURES: Document = {
+    "source": "a",
+    "tables": [
+        {
+            "id": "t",
+            "title": "b",
+            "at": "c",
+            "metric": "total.iops",
+            "unit": "IOPS",
+            "where": {"bs": "16KiB"},
+            "rows": [{"where": {"layout": "one"}, "value": 80}, {"where": {"layout": "three"}, "value": 241}],
+            "whys": [{"where": {"layout": "one"}, "why": "x"}],
+        }
+    ],
+}
+
+
+def _of_others() -> Iterator[tuple[str, Place]]:
+    """Yield the places in documents that are no matrix, by the schema and the name of the definition."""
+    hosts = {"": (), "LabCluster": ("cluster",), "LabHost": ("hosts", "lab1"), "LabDisk": ("hosts", "lab1", "disks", 0)}
+    yield from ((f"hosts {name}", Place(_LAB, path)) for name, path in hosts.items())
+    tables = {"": (), "Table": ("tables", 0), "Row": ("tables", 0, "rows", 0), "Reason": ("tables", 0, "whys", 0)}
+    yield from ((f"published {name}", Place(_FIGURES, path)) for name, path in tables.items())
+    for name, place in PLACES.items():
+        if place.path[:1] == ("guidelines",):
+            yield f"guidelines {name}", Place(place.document["guidelines"], place.path[1:])
+        elif place.path[:2] == ("disks", "model"):
+            yield f"model {name}", Place(place.document["disks"]["model"], place.path[2:])
+
+
 #: Of each kind of value. A model accepts few of them for each key; the others have to be refused.
 _ODD: tuple[Any, ...] = (
     None, "", [], {}, 0, -1, 1, 2**31, 2**63, 10**400, 0.5, float("nan"), float("inf"), True, "x", [0], [[]], {"x": 1},
@@ -140,6 +180,16 @@ def definitions() -> dict[str, Document]:
     return {"": schema, **schema["$defs"]}
 
 
+@cache
+def definitions_of_others() -> dict[str, Document]:
+    found: dict[str, Document] = {}
+    for kind in ("guidelines", "hosts", "model", "published"):
+        schema = json.loads((TOP / f"matrix/{kind}.schema.json").read_text())
+        whole = {"": schema} if "properties" in schema else {}
+        found |= {f"{kind} {name}": one for name, one in {**whole, **schema["$defs"]}.items()}
+    return found
+
+
 def _limits(schema: Any) -> Iterator[Any]:
     """Yield each limit in a schema, and the value beyond it."""
     if isinstance(schema, list):
@@ -155,8 +205,10 @@ def _limits(schema: Any) -> Iterator[Any]:
 
 
 def _keys(name: str) -> Document:
-    keys = definitions()[name].get("properties")
-    found: Document = keys or next(one["properties"] for one in definitions()[name]["anyOf"] if "properties" in one)
+    schema = (definitions() | definitions_of_others())[name]
+    found: Document = schema.get("properties") or next(
+        one["properties"] for one in schema["anyOf"] if "properties" in one
+    )
     return found
 
 
@@ -165,40 +217,56 @@ def _odd_values(name: str, odd: Iterable[Any]) -> list[tuple[str, Any]]:
     return [(key, value) for key, schema in _keys(name).items() for value in (*kinds, *_limits(schema))]
 
 
-def alone(name: str) -> Iterator[Document]:
+def alone(name: str) -> Iterator[Any]:
     for change in _odd_values(name, _ODD):
         yield changed(name, change)
 
 
-def pairs(name: str) -> Iterator[Document]:
+def some_alone(name: str, count: int, seed: int) -> Iterator[Any]:
+    values, rng = _odd_values(name, _ODD), random.Random(f"alone {name} {seed}")  # noqa: S311
+    for change in rng.sample(values, k=min(count, len(values))):
+        yield changed(name, change)
+
+
+def pairs(name: str) -> Iterator[Any]:
     for one, other in combinations(_odd_values(name, _FEW), 2):
         if one[0] != other[0]:
             yield changed(name, one, other)
 
 
-def some_pairs(name: str, count: int, seed: int) -> Iterator[Document]:
+def some_pairs(name: str, count: int, seed: int) -> Iterator[Any]:
     values, rng = _odd_values(name, _ODD), random.Random(f"{name} {seed}")  # noqa: S311
     for _ in range(count):
         yield changed(name, *rng.choices(values, k=2))
 
 
-def changed(name: str, *changes: tuple[str, Any]) -> Document:
-    document = copy.deepcopy(PLACES[name].document)
+def changed(name: str, *changes: tuple[str, Any]) -> Any:
+    place = PLACES.get(name) or OTHERS[name]
+    document = copy.deepcopy(place.document)
     at: Any = document
-    for step in PLACES[name].path:
+    for step in place.path:
         at = at[step]
     at.update(changes)
     return document
 
 
-def crashes(documents: Iterable[Document]) -> dict[str, str]:
+def parse(name: str, document: Any) -> None:
+    """Read a document as the program does: a matrix, or the file of another schema."""
+    kind = name.partition(" ")[0] if name in OTHERS else "declared"
+    parsers()[kind].parse(document if kind == "declared" else json.dumps(document))
+
+
+def crashes(name: str, documents: Iterable[Any]) -> dict[str, str]:
     """Return the documents that are neither understood nor refused, each with its error."""
-    parse, found = parsers()["declared"].parse, dict[str, str]()
+    found = dict[str, str]()
     for document in documents:
         try:
-            parse(document)
+            parse(name, document)
         except BadInput:
             pass
         except Exception as error:  # noqa: BLE001
-            found[repr(document)] = repr(error)
+            found[repr(document)[:2000]] = repr(error)
     return found
+
+
+OTHERS = dict(_of_others())

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from matrix_runner.base.errors import Cause, HarnessBroken
 from matrix_runner.base.files import MIB, RECORDED
-from matrix_runner.records.cell_files import LazyFiles
 from matrix_runner.records.databases import (
     Database,
     driver_errors,
@@ -23,7 +22,7 @@ from matrix_runner.records.databases import (
     translate_errors,
 )
 from matrix_runner.records.file_errors import DAMAGED
-from matrix_runner.records.names import CELLS, check_file_name, parts_of
+from matrix_runner.records.names import CELLS, LazyFiles, check_file_name, parts_of
 
 if TYPE_CHECKING:
     import sqlite3

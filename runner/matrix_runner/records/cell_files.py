@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from matrix_runner.base.files import RECORDED, read_input
 from matrix_runner.records.file_errors import recorded_file_errors
-from matrix_runner.records.names import ARCHIVE
+from matrix_runner.records.names import ARCHIVE, LazyFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from matrix_runner.records.archive import Archive
@@ -20,24 +19,6 @@ if TYPE_CHECKING:
 
 #: A run of more planned trials has an archive: a trial in folders is a dozen files.
 MOST_IN_FOLDERS = 1_000
-
-
-class LazyFiles(Mapping[str, bytes]):
-    """Files by their paths, read one by one: together they may not fit into memory."""
-
-    def __init__(self, paths: Sequence[str], read: Callable[[str], bytes]) -> None:
-        self._paths, self._read = dict.fromkeys(paths), read
-
-    def __getitem__(self, path: str) -> bytes:
-        if path not in self._paths:
-            raise KeyError(path)
-        return self._read(path)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._paths)
-
-    def __len__(self) -> int:
-        return len(self._paths)
 
 
 @dataclass(frozen=True, slots=True)

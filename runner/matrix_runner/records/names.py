@@ -1,6 +1,7 @@
-"""Names of files in a run folder, and of cells as paths in it."""
+"""Names of files in a run folder, and of cells as paths in it; files by their names."""
 
 import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from matrix_runner.base.errors import BadInput
 
@@ -30,3 +31,21 @@ def check_file_name(name: str, what: str = "a file of a trial") -> str:
     if "/" in name:
         raise BadInput(f"{name!r} cannot name {what}", resolution="leave out the slashes: it is one name")
     return parts_of(name)[0]
+
+
+class LazyFiles(Mapping[str, bytes]):
+    """Files by their paths, read one by one: together they may not fit into memory."""
+
+    def __init__(self, paths: Sequence[str], read: Callable[[str], bytes]) -> None:
+        self._paths, self._read = dict.fromkeys(paths), read
+
+    def __getitem__(self, path: str) -> bytes:
+        if path not in self._paths:
+            raise KeyError(path)
+        return self._read(path)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import re
 import resource
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from bench.sides import require_difference
 from matrix_runner.decide.estimate import Pace, estimate
 from matrix_runner.decide.plan import Plan
 from matrix_runner.space.load import parse
@@ -54,9 +56,11 @@ workloads: {{w: {{rw: [{", ".join(KINDS)}], bs: [{", ".join(SIZES)}], iodepth: {
 """
 
 
-def ours(cells: int) -> int:
+def ours(cells: int) -> tuple[int, object]:
+    """Return the number of cells, and one of them."""
     space = parse("bench", text_of(cells)).space
-    return estimate(Plan(select(space), space.matrix.repeat, 1), Pace()).cells
+    count = estimate(Plan(select(space), space.matrix.repeat, 1), Pace()).cells
+    return count, next(iter(space.cells()))
 
 
 #: 100,000 cells: 10 stacks and 10,000 workloads.
@@ -69,12 +73,17 @@ workloads: {{w: {{rw: [{", ".join(KINDS)}], bs: [{", ".join(SIZES)}], iodepth: {
 ONE_CELL = "{name: bench, disks: {count: 1, size: 1GiB}, layouts: {p: [disk]}, workloads: {w: {rw: read}}}"
 
 
-def processor_time(command: list[str]) -> float:
-    """Return the seconds of processor of a command and all programs that it starts."""
+def processor_time(command: list[str]) -> tuple[float, str]:
+    """Return the seconds of processor of a command and all programs that it starts, and its output."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, *command], stdout=subprocess.DEVNULL, check=True)
+    done = subprocess.run([sys.executable, *command], stdout=subprocess.PIPE, text=True, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.stdout
+
+
+def cells_in(output: str) -> str:
+    """Return the number of cells that `validate` or `plan` prints."""
+    return "".join(re.findall(r"([0-9,]+) cells?\b|\bcells +([0-9,]+)", output)[0])
 
 
 def expansion_time(text: str) -> float:
@@ -92,25 +101,27 @@ def commands() -> None:
         small.write_text(ONE_CELL)
         for name in ("validate", "plan"):
             command = ["-m", "matrix_runner.cli", name]
-            taken = processor_time([*command, str(path)]) - processor_time([*command, str(small)])
+            (many, of_many), (one, of_one) = (processor_time([*command, str(file)]) for file in (path, small))
+            require_difference("number of cells", *map(cells_in, (of_many, of_one)))
+            taken = many - one
             print(f"{name}, 10,000 workloads: {taken:.2f} s beyond one cell, ratio to expand {taken / alone:.2f}")
 
 
-def bare(cells: int) -> int:
-    count = 0
+def bare(cells: int) -> tuple[int, object]:
+    count, last = 0, None
     for level, chunk, readahead, rw, bs, iodepth in itertools.product(
         LEVELS, CHUNKS, READAHEADS, KINDS, SIZES, depths(cells)
     ):
-        Bare(level=level, chunk=chunk, readahead=readahead, rw=rw, bs=bs, iodepth=iodepth)
+        last = Bare(level=level, chunk=chunk, readahead=readahead, rw=rw, bs=bs, iodepth=iodepth)
         count += 1
-    return count
+    return count, last
 
 
-def measured(side: str, cells: int) -> tuple[float, float, int]:
-    """Seconds, peak MB and how many, from a process that does only this."""
+def measured(side: str, cells: int) -> tuple[float, float, int, str]:
+    """Return seconds, peak MB, how many cells and their kind, from a process that does only this."""
     command = [sys.executable, "-m", "bench.expand", "--side", side, "--cells", str(cells)]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    return float(said[0]), float(said[1]), int(said[2])
+    return float(said[0]), float(said[1]), int(said[2]), said[3]
 
 
 def main() -> None:
@@ -120,13 +131,14 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.side:
         began = time.perf_counter()
-        count = (ours if asked.side == "ours" else bare)(asked.cells[0])
+        count, one = (ours if asked.side == "ours" else bare)(asked.cells[0])
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(time.perf_counter() - began, peak, count)
+        print(time.perf_counter() - began, peak, count, type(one).__name__)
         return
     for cells in asked.cells:
         mine, loop = measured("ours", cells), measured("bare", cells)
         assert mine[2] == loop[2] == cells
+        require_difference("kind of cell", mine[3], loop[3])
         print(f"{cells:>9,} cells expanded and planned  {mine[0]:6.2f} s  peak {mine[1]:4.0f} MB")
         print(f"          one pydantic model each       {loop[0]:6.2f} s  ratio {mine[0] / loop[0]:.2f}")
     commands()

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.records.record import CellRow, Outcome, Trial
 from matrix_runner.work.fio.output import Direction, Figures
+from tests.support.facts import noted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -74,7 +75,7 @@ def _trial(one: CellRow, round_number: int, work: str, iops: float, notes: Mappi
         round_number,
         Outcome.MEASURED,
         figures=Figures(sides["read"], sides["write"], 1.0, 1.0, 1.0, 0),
-        notes=notes,
+        **noted(notes),
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 from matrix_runner.answers.ranking import Standing
 from matrix_runner.records.record import HOST
 from tests.answers.rankings import run
+from tests.support.facts import noted
 
 if TYPE_CHECKING:
     from matrix_runner.pages.run_data import RunData
@@ -25,7 +26,7 @@ def on_host(trial: Trial, host: str) -> Trial:
     assert trial.figures.write
     side = trial.figures.write
     faster = replace(side, bw=side.bw * SPEEDS[host], iops=side.iops * SPEEDS[host])
-    return replace(trial, figures=replace(trial.figures, write=faster), notes={**trial.notes, HOST: host})
+    return replace(trial, figures=replace(trial.figures, write=faster), **noted({**trial.notes, HOST: host}))
 
 
 def standings(recorded: RunData) -> list[tuple[str, Standing]]:

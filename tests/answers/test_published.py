@@ -17,6 +17,7 @@ from matrix_runner.statistics.stopping import Rule
 from matrix_runner.work.metrics import BESIDE, DECIMALS, KNOWN
 from tests.answers.world import cells, guideline, row, run, verdict
 from tests.records import past
+from tests.support.facts import noted
 from tests.support.studies import PAIR, published, times
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def test_where_trials_hardly_scatter_the_truth_decides(ratio: float, off: float,
 
 
 def trial(round_number: int, **notes: str) -> Trial:
-    return replace(past.measured("layout=raid0", round_number, 1e8), notes=notes)
+    return replace(past.measured("layout=raid0", round_number, 1e8), **noted(notes))
 
 
 def test_what_was_counted_beside_the_work_can_be_claimed() -> None:

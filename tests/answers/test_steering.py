@@ -16,6 +16,7 @@ from matrix_runner.language.guidelines import Guideline
 from matrix_runner.records.record import CellRow, Outcome, Trial
 from matrix_runner.work.fio.output import Direction, Figures
 from tests.answers.world import cells, guideline
+from tests.support.facts import noted
 
 FIELD = cells(layout=["raid0", "far", "single"])
 
@@ -27,7 +28,7 @@ def compare(other: str, within: str = "10%", name: str = "one") -> Guideline:
 
 def trial(cell: CellRow, round_number: int, bw: float, **notes: str) -> Trial:
     read = Direction(bw, bw, 1, 1, *[None] * 8)
-    return Trial(cell.id, round_number, Outcome.MEASURED, figures=Figures(read, None, 1, 1, 1, 0), notes=notes)
+    return Trial(cell.id, round_number, Outcome.MEASURED, figures=Figures(read, None, 1, 1, 1, 0), **noted(notes))
 
 
 def steered(*guidelines: Guideline) -> Steering:
@@ -150,7 +151,7 @@ def test_correlated_rounds_hardly_ever_decide_a_claim_at_its_limit(correlation: 
 
 def test_a_verdict_on_correlated_trials_says_so() -> None:
     chance = np.random.default_rng(5)
-    for correlation, noted in ((0.0, False), (0.8, True)):
+    for correlation, has_note in ((0.0, False), (0.8, True)):
         (found,) = judge_guidelines([RATIO.claim], drawn(RATIO, RATIO.edge, 0.02, 60, chance, correlation=correlation))
-        assert (found.results[0].correlation is not None) is noted
-        assert any("trials are correlated" in note for note in found.notes) is noted
+        assert (found.results[0].correlation is not None) is has_note
+        assert any("trials are correlated" in note for note in found.notes) is has_note

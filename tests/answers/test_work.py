@@ -15,6 +15,7 @@ from matrix_runner.records.store import SharedStore
 from matrix_runner.records.store_sync import bring_up_to_date
 from tests.records import past
 from tests.records.past import measured
+from tests.support.facts import noted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -52,7 +53,7 @@ def read(folder: Path, trials: Iterable[Trial]) -> list[Samples]:
         ([trial("a", 1, SMALL, SMALL), trial("b", 1, LARGE)], ["total_bw", "read_bw", "write_iops"]),
         ([trial("a", 1, SMALL), trial("a", 2, LARGE), trial("a", 3, LARGE)], ["read_iops"]),
         ([trial("a", 1, 61_440.0), trial("a", 2, LARGE), trial("a", 3, LARGE)], ["read_bw"]),
-        ([replace(trial("a", 1, LARGE), notes={UNSETTLED: "by 9 %"})], []),
+        ([replace(trial("a", 1, LARGE), **noted({UNSETTLED: "by 9 %"}))], []),
         ([trial("a", 1, LARGE), Trial("a", 2, Outcome.CORRUPT)], []),
     ],
 )

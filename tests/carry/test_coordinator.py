@@ -445,7 +445,7 @@ class Slow(FakeCluster):
             message = orjson.loads(line)
             if message["event"] == "trial" and sum(self.busy.values()) > 1:
                 notes = orjson.loads(message["notes"]) | {"host_limited": "12 %"}
-                message["notes"] = orjson.dumps(notes).decode()
+                message |= {"notes": orjson.dumps(notes).decode(), "lost": 0.12}
             receive(orjson.dumps(message))
 
         await super().carry_out(worker, request, limited)
@@ -576,7 +576,7 @@ class SlowLeaving(FakeCluster):
             message = orjson.loads(line)
             if message["event"] == "trial" and worker.host == "one" and self.busy[worker.address] > 1:
                 notes = orjson.loads(message["notes"]) | {"host_limited": "12 %"}
-                message["notes"] = orjson.dumps(notes).decode()
+                message |= {"notes": orjson.dumps(notes).decode(), "lost": 0.12}
                 self.workers[:] = [TWO]
                 self.changed()
             receive(orjson.dumps(message))

@@ -23,9 +23,9 @@ from matrix_runner.pages.csv_files import jobs_csv, trials_csv
 from matrix_runner.pages.junit import junit
 from matrix_runner.pages.pts import pts_reports, rounds_csv
 from matrix_runner.pages.run_data import RunData
-from matrix_runner.records.record import UNSETTLED, CellRow, Outcome, Trial
+from matrix_runner.records.record import CellRow, Outcome, Trial, TrialFacts
 from matrix_runner.scripts.cell import cell_scripts, find_error, job, stack_scripts
-from matrix_runner.work.pts.output import WRITTEN, documents, parse_rounds
+from matrix_runner.work.pts.output import documents, parse_rounds
 from matrix_runner.work.pts.workload import TESTS, PtsWorkload
 from tests.support.engine import Bench
 from tests.support.matrices import space
@@ -222,14 +222,15 @@ def test_figures_are_means_of_the_last_five_rounds() -> None:
     assert found.result.notes["purge"] == "blkdiscard"
     assert found.result.notes["rounds"] == "6"
     assert found.result.notes["steady_state"].startswith("rounds 2 to 6; r0w100-4k: range ")
-    assert found.result.notes[WRITTEN] == str(9 * 4096 * 1400)
+    assert found.result.notes["written_in_rounds"] == str(9 * 4096 * 1400)
+    assert (found.result.steady, found.result.written_in_rounds) == (True, 9 * 4096 * 1400)
 
 
 def test_without_a_steady_state_figures_do_not_count() -> None:
     found = _found(cell_of("preset: snia-latency, rounds: 5"), [900.0, 500.0, 300.0, 200.0, 100.0])
     assert found.result.unsettled.startswith("no steady state in 5 rounds: r0w100-4k: range ")
     assert found.result.notes["not_as_specified"] == "at most 5 rounds instead of 25"
-    trial = Trial("c", 1, Outcome.MEASURED, figures=found.result.figures, notes={UNSETTLED: found.result.unsettled})
+    trial = Trial("c", 1, Outcome.MEASURED, figures=found.result.figures, facts=TrialFacts(settled=False))
     assert trial.counted is None
 
 
@@ -240,6 +241,7 @@ def test_write_saturation_needs_no_steady_state() -> None:
     assert found.result.figures.write
     assert found.result.figures.write.iops == pytest.approx(240.0)
     assert found.result.notes["steady_state"] == "no steady state in 6 rounds"
+    assert found.result.steady is False
     assert found.result.notes["not_as_specified"] == "30 s instead of 60 s for each point"
 
 
@@ -328,8 +330,8 @@ def test_a_budget_counts_all_rounds_and_the_fill() -> None:
     found = _found(cell, [100.0] * 6)
     spending = Spending(Cost(1e9, 1e15))
     left = spending.left.written
-    notes = {WRITTEN: found.result.notes[WRITTEN]}
-    spending.add(Trial(cell.id, 1, Outcome.MEASURED, figures=found.result.figures, notes=notes), cell)
+    facts = TrialFacts(written_in_rounds=found.result.written_in_rounds)
+    spending.add(Trial(cell.id, 1, Outcome.MEASURED, figures=found.result.figures, facts=facts), cell)
     assert left - spending.left.written == pytest.approx(2 * 2**30 + 6 * 9 * 100 * 4096)
 
 

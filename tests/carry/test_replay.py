@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from matrix_runner.carry.trial import kept_pace, late_replay
+from matrix_runner.carry.trial import kept_pace, late_replay, loss_notes
 from matrix_runner.carry.trial_result import Finding, finding, split_outputs
 from matrix_runner.machines.base import StepResult
 from matrix_runner.pages.junit import junit
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.pages.terminal import table
-from matrix_runner.records.record import HOST_LIMITED, REPLAY, SATURATED, CellRow, Outcome, Trial
+from matrix_runner.records.record import HOST_LIMITED, REPLAY, SATURATED, CellRow, Outcome, Trial, TrialFacts
 from matrix_runner.work.replay.output import ReplayReport
 from tests.support.bearing import NOTHING
 from tests.support.engine import Bench
+from tests.support.facts import noted
 from tests.support.traces import MATRIX, STEADY, declared
 
 if TYPE_CHECKING:
@@ -77,18 +78,24 @@ def test_without_a_report_a_trial_is_broken(line: str, why: str) -> None:
 def test_more_than_a_hundredth_of_late_requests_is_behind() -> None:
     assert not ON_TIME.fell_behind
     assert BEHIND.fell_behind
-    assert late_replay(ON_TIME, 4.0, {}, kept_up=False) == {
+    assert late_replay(ON_TIME, 4.0, {}, kept_up=False) == {}
+    assert loss_notes(TrialFacts(), ON_TIME, 4.0) == {
         REPLAY: "1.0% of 1,000 requests began over 10 ms late, at most 50 ms"
     }
 
 
 def test_behind_is_saturated_if_the_host_kept_up_and_else_host_limited() -> None:
     why = "20.0% (the replay fell behind its trace: 1.1% of 1,000 requests began over 10 ms late, at most 1,500 ms)"
-    assert late_replay(BEHIND, 4.0, {}, kept_up=False)[HOST_LIMITED] == why
-    assert late_replay(BEHIND, 4.0, {}, kept_up=True)[SATURATED] == why
-    assert HOST_LIMITED not in late_replay(BEHIND, 4.0, {}, kept_up=True)
-    known = {HOST_LIMITED: "9.0% (answers late)"}
-    assert late_replay(BEHIND, 4.0, known, kept_up=False)[HOST_LIMITED] == "9.0% (answers late)"
+    limited = TrialFacts(**late_replay(BEHIND, 4.0, {}, kept_up=False))
+    assert limited == TrialFacts(lost=0.2)
+    assert loss_notes(limited, BEHIND, 4.0)[HOST_LIMITED] == why
+    saturated = TrialFacts(**late_replay(BEHIND, 4.0, {}, kept_up=True))
+    assert saturated == TrialFacts(saturated=True)
+    assert loss_notes(saturated, BEHIND, 4.0) == {REPLAY: str(BEHIND), SATURATED: why}
+    known: dict[str, Any] = {"lost": 0.09, "lost_late": 0.09}
+    facts = TrialFacts(**late_replay(BEHIND, 4.0, known, kept_up=False))
+    assert facts == TrialFacts(**known)
+    assert loss_notes(facts, BEHIND, 4.0)[HOST_LIMITED] == "9.0% (answers late 9.0%)"
 
 
 @pytest.mark.parametrize(
@@ -133,7 +140,7 @@ def test_a_run_keeps_the_trace_once_and_the_reports_have_its_figures(bench: Benc
 
 def test_reports_show_saturated_replays() -> None:
     figures = found_in(report()).result.figures
-    trial = Trial("c", 1, Outcome.MEASURED, figures=figures, notes={SATURATED: "20.0% (why)"})
+    trial = Trial("c", 1, Outcome.MEASURED, figures=figures, **noted({SATURATED: "20.0% (why)"}))
     recorded = RunData("replays", "local", False, [CellRow("c", "raw/web", {})], [trial])
     assert [one.title for one in recorded.concerns] == ["Saturated"]
     assert "(!) 1 saturated" in str(table(recorded))

@@ -26,6 +26,7 @@ from matrix_runner.statistics.percentile import Histogram
 from matrix_runner.statistics.ratios import unpaired_ratio
 from matrix_runner.work.fio.output import Figures
 from tests.records import past
+from tests.support.facts import noted
 from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:
@@ -200,7 +201,7 @@ def test_cells_without_history_have_a_note(call: Call, tmp_path: Path) -> None:
 
 
 def missed(trial: Trial) -> Trial:
-    return replace(trial, notes={**trial.notes, UNSETTLED: "iops:1% missed"})
+    return replace(trial, **noted({**trial.notes, UNSETTLED: "iops:1% missed"}))
 
 
 def test_unsettled_trials_are_shown_but_not_averaged(call: Call, tmp_path: Path) -> None:
@@ -448,7 +449,7 @@ def test_monitor_values_and_totals_are_metrics(call: Call, tmp_path: Path) -> No
         {"iowait": "0.3500", "evenness": "1.000"},
     )
     found = [
-        replace(past.measured(SMALL_CHUNK.id, round_number, 1e8, 2e8), notes={"kernel": "6.1.0", **notes})
+        replace(past.measured(SMALL_CHUNK.id, round_number, 1e8, 2e8), **noted({"kernel": "6.1.0", **notes}))
         for round_number, notes in enumerate(beside, start=1)
     ]
     past.recorded(tmp_path / "results", [*found, past.measured(WRITES.id, 1, None, 5e7)], 1, CELLS)
@@ -871,7 +872,7 @@ def test_an_unfinished_side_has_a_note(call: Call, tmp_path: Path) -> None:
 
 def host_limited(found: list[Trial], cell: str) -> list[Trial]:
     return [
-        replace(one, notes={**one.notes, "host_limited": "vda: 3 % late"})
+        replace(one, **noted({**one.notes, "host_limited": "vda: 3 % late"}))
         if one.cell == cell and one.round < 4
         else one
         for one in found

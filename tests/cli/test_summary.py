@@ -13,6 +13,7 @@ import pytest
 from matrix_runner.records.environment import Host, Requested, Revision
 from matrix_runner.records.record import CellRow, Outcome, Trial
 from tests.records import past
+from tests.support.facts import noted
 
 if TYPE_CHECKING:
     from tests.support.command import Said
@@ -127,7 +128,7 @@ def test_parts_of_a_matrix_have_no_fastest_stack(call: Call, results: Path) -> N
 
 
 def test_host_limited_trials_are_in_the_title(call: Call, results: Path) -> None:
-    late = [replace(one, notes={"host_limited": "vda: 3 % late"}) for one in trials(2e8)]
+    late = [replace(one, **noted({"host_limited": "vda: 3 % late"})) for one in trials(2e8)]
     past.recorded(results, late, 2, [CELL], exit=0, planned=5)
     assert call("summary", "latest").out.splitlines()[0] == "# sweep on qemu: all measured, 1 cell host-limited"
 

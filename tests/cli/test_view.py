@@ -27,6 +27,7 @@ from matrix_runner.carry.events import (
 from matrix_runner.cli.progress import JsonView, LiveView, PlainView, QuietView
 from matrix_runner.records.record import HOST, Outcome, Trial
 from tests.pages.samples import direction, measured
+from tests.support.facts import noted
 
 if TYPE_CHECKING:
     import pytest
@@ -303,7 +304,7 @@ def test_rounds_of_one_stack_on_a_cluster_have_lines_by_host(monkeypatch: pytest
         )
         seen(view, *started)
         assert "two: raid5/work round 3" in seen(view, TrialStarted("raid5/work", 3, "raid5", "two"))
-        on_two = replace(measured("c1", 2, direction(2e8, 1 << 20)), notes={HOST: "two"})
+        on_two = replace(measured("c1", 2, direction(2e8, 1 << 20)), **noted({HOST: "two"}))
         assert "1/2" in seen(view, TrialDone("raid5/work", on_two, "raid5"))
         assert "two: raid5/work" in seen(view, BatchDone(2, "raid5", "two")), "another batch is under way there"
         rest = seen(view, BatchDone(3, "raid5", "two"))

@@ -11,6 +11,7 @@ from matrix_runner.records.record import Attempt, CellRow, Outcome, Reading, Tri
 from matrix_runner.statistics.percentile import Histogram
 from matrix_runner.work.fio.output import Direction, Figures
 from tests.records import strategies
+from tests.support.facts import noted
 
 SEQ = CellRow(
     "c1",
@@ -39,7 +40,7 @@ def measured(cell: str, round_number: int, read: Direction | None, write: Direct
         seconds=1.23456,
         figures=Figures(read, write, 1.0, 3.5, 4.5, 0),
         readings=(Reading("md0/chunk_size", "65536", "65536"), Reading("sda/rotational", None, "1")),
-        notes={"sync": "assume-clean"},
+        **noted({"sync": "assume-clean"}),
         folder=f"cells/x/trial-{round_number}",
     )
 

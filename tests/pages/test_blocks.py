@@ -14,6 +14,7 @@ from matrix_runner.records.store import SharedStore
 from matrix_runner.statistics.ratios import paired_ratio
 from matrix_runner.statistics.stopping import Rule
 from tests.records import past
+from tests.support.facts import noted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +28,7 @@ METRIC = "read_bw"
 def trials(hosts: dict[str, Sequence[str]], **notes: str) -> list[Trial]:
     """Return a trial of each cell in each round, on these hosts."""
     return [
-        replace(past.measured(cell, number, 1e8 + number), notes={HOST: host, **notes})
+        replace(past.measured(cell, number, 1e8 + number), **noted({HOST: host, **notes}))
         for cell, several in hosts.items()
         for number, host in enumerate(several, start=1)
     ]

@@ -14,6 +14,7 @@ from matrix_runner.records.run_folder import create
 from matrix_runner.work.fio.output import Piece, parse_pieces, table_by_position, table_by_time
 from tests.pages.samples import direction, measured
 from tests.support.begun_runs import manifest
+from tests.support.facts import noted
 from tests.support.report_files import tree
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def test_a_profile_round_trip() -> None:
 
 def test_a_curve_of_host_limited_trials_is_marked() -> None:
     plain = of_tables(ZONES, ZONES)
-    limited = [replace(one, notes={HOST_LIMITED: "9 %"}) for one in plain.trials]
+    limited = [replace(one, **noted({HOST_LIMITED: "9 %"})) for one in plain.trials]
     titles = [curve.title for one in (plain, replace(plain, trials=limited)) for curve in curves(one)]
     assert titles == [
         "disk/whole: bandwidth over the device",

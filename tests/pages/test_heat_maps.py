@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from matrix_runner.pages.heat_maps import heat_map, heat_maps
 from matrix_runner.records.record import HOST_LIMITED
 from tests.support.charted import CHUNKS, LAYOUTS, TWO, by_chunk, group_of, run_of
+from tests.support.facts import noted
 
 if TYPE_CHECKING:
     from matrix_runner.pages.run_data import RunData
@@ -42,7 +43,7 @@ def of_sides(*works: str, host_limited: str = "") -> RunData:
         of, work = one.figures.read, axes[one.cell]["workload.rw"]
         figures = replace(one.figures, read=of if work != "write" else None, write=of if work != "read" else None)
         is_limited = work == host_limited and axes[one.cell]["md.chunk"] == "4KiB"
-        trials.append(replace(one, figures=figures, notes={HOST_LIMITED: "55%"} if is_limited else {}))
+        trials.append(replace(one, figures=figures, **noted({HOST_LIMITED: "55%"} if is_limited else {})))
     return replace(run, trials=trials)
 
 

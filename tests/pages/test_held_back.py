@@ -11,9 +11,10 @@ from matrix_runner.base.files import shipped
 from matrix_runner.pages.concerns import held_back_by
 from matrix_runner.pages.ranking_terms import FIRM
 from matrix_runner.pages.run_data import RunData
-from matrix_runner.records.record import HOST_LIMITED, UNSETTLED, Trial
+from matrix_runner.records.record import HOST_LIMITED, UNSETTLED, Trial, TrialFacts, losses_of
 from matrix_runner.simdisks.server import Overload
 from tests.pages.samples import SEQ, direction, measured
+from tests.support.facts import noted
 
 DISKS, HOST = "disks: each busy all the time", "host: too slow or too busy"
 
@@ -22,7 +23,7 @@ def trials(*lost: str) -> list[Trial]:
     """Return a trial for each share that it lost; empty for trials in time."""
     notes = [{HOST_LIMITED: one, "bottleneck": f"{HOST}, {one}"} if one else {"bottleneck": DISKS} for one in lost]
     plain = (measured("c1", number, direction(1e8, 4096)) for number in range(1, len(lost) + 1))
-    return [replace(one, notes=of) for one, of in zip(plain, notes, strict=True)]
+    return [replace(one, **noted(of)) for one, of in zip(plain, notes, strict=True)]
 
 
 @pytest.mark.parametrize(
@@ -35,7 +36,7 @@ def trials(*lost: str) -> list[Trial]:
         ),
         (trials("5.3%", "", "", ""), f"host in 1 of 4 trials: too slow or too busy, on average 1.3{FIRM}% of the time of all trials lost; else {DISKS}"),
         (trials("70.7%", "39.0%"), f"{HOST}, on average 55{FIRM}% of the time lost"),
-        ([replace(one, notes={**one.notes, UNSETTLED: "9 %"}) for one in trials("50%")] + trials(""), DISKS),
+        ([replace(one, **noted({**one.notes, UNSETTLED: "9 %"})) for one in trials("50%")] + trials(""), DISKS),
         ([], ""),
     ],
 )  # fmt: skip
@@ -72,7 +73,8 @@ def test_the_share_is_the_one_of_the_answer() -> None:
     ],
 )
 def test_the_losses_of_the_worst_trial_are_in_plain_words(loss: Overload, why: str) -> None:
-    several = trials("6.0% (answers late 6.0%, disks left waiting 0.0%)", str(loss), "")
+    facts = [TrialFacts(lost=0.06, lost_late=0.06, lost_idle=0.0), TrialFacts(**losses_of(loss.share, loss.causes))]
+    several = [replace(one, facts=of) for one, of in zip(trials("", "", ""), (*facts, TrialFacts()), strict=True)]
     (found,) = RunData("m", "qemu", False, [SEQ], several).concerns
     assert found.found[0].why == why
     assert found.found[0].trials == "2 of 3"
@@ -81,5 +83,7 @@ def test_the_losses_of_the_worst_trial_are_in_plain_words(loss: Overload, why: s
 
 
 def test_percentages_for_people_have_a_space() -> None:
-    busy = [replace(one, notes={"bottleneck": "disks: each busy for at least 97% of the time"}) for one in trials("")]
+    busy = [
+        replace(one, **noted({"bottleneck": "disks: each busy for at least 97% of the time"})) for one in trials("")
+    ]
     assert held_back_by(busy) == "disks: each busy for at least 97 % of the time"

@@ -10,11 +10,12 @@ from matrix_runner.pages.terminal import host_note
 from matrix_runner.records.record import HOST, Trial
 from tests.pages.samples import RAND, RUN, SEQ, direction, measured
 from tests.records.past import manifest
+from tests.support.facts import noted
 from tests.support.report_files import tree
 
 
 def trial(cell: str, round_number: int, bw: float, host: str) -> Trial:
-    return replace(measured(cell, round_number, direction(bw, 4096)), notes={HOST: host})
+    return replace(measured(cell, round_number, direction(bw, 4096)), **noted({HOST: host}))
 
 
 def note_of(*trials: Trial, synthetic: bool = False) -> str:

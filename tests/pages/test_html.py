@@ -27,6 +27,7 @@ from tests.pages import samples
 from tests.pages.samples import RUN, SEQ, SYNTHETIC, direction, measured
 from tests.records.strategies import texts
 from tests.support.begun_runs import manifest
+from tests.support.facts import noted
 from tests.support.report_files import tree
 from tests.support.studies import INVENTED, MISSED
 from tests.support.verdicts import ALL
@@ -159,7 +160,7 @@ def test_doubts_follow_the_answer_only_if_they_change_the_reading() -> None:
 
 def test_doubtful_figures_are_listed_with_reasons() -> None:
     notes = {1: {"host_limited": "late by 3 ms"}, 2: {UNSETTLED: "still falling"}}
-    trials = [replace(one, notes=notes[one.round]) for one in RUN.trials[:2]]
+    trials = [replace(one, **noted(notes[one.round])) for one in RUN.trials[:2]]
     root = tree(RunData("m", "qemu", False, [SEQ], trials))
     assert rows(section(root, "Host-limited: 1 cell")) == [[SEQ.name, "1 of 2", "late by 3 ms"]]
     assert rows(section(root, "Unsettled: 1 cell")) == [[SEQ.name, "1 of 2", "still falling"]]
@@ -167,7 +168,7 @@ def test_doubtful_figures_are_listed_with_reasons() -> None:
 
 
 def test_doubtful_figures_are_marked_in_charts_and_tables() -> None:
-    limited = [replace(RUN.trials[0], notes={"host_limited": "late by 3 ms"}), RUN.trials[1]]
+    limited = [replace(RUN.trials[0], **noted({"host_limited": "late by 3 ms"})), RUN.trials[1]]
     good = CellRow("c9", "other/seqread", {"layout": "other", "workload": "seqread"})
     doubtful = replace(SEQ, axes={"layout": "parity", "workload": "seqread"})
     trials = [*limited, *(measured("c9", number, direction(4e7, 1 << 20)) for number in (1, 2))]
@@ -313,7 +314,7 @@ def test_cells_that_no_axis_tells_apart_have_their_names() -> None:
 
 
 def test_known_bottlenecks_are_shown() -> None:
-    trials = [replace(one, notes={"bottleneck": "disk sda: busy 99 %"}) for one in RUN.trials[:2]]
+    trials = [replace(one, **noted({"bottleneck": "disk sda: busy 99 %"})) for one in RUN.trials[:2]]
     root = tree(RunData("m", "qemu", False, [SEQ, samples.UNTRIED], trials))
     assert rows(section(root, "parity"))[0][-1] == "disk sda: busy 99 %"
     assert "held back by" not in words(section(root, "single · never"))
@@ -496,7 +497,7 @@ def test_an_empty_run_has_a_page() -> None:
 def test_names_that_would_break_out_stay_words() -> None:
     cell = CellRow(NASTY, NASTY, {"layout": NASTY, "workload": NASTY, NASTY: NASTY})
     trials = [
-        replace(measured(NASTY, 1, direction(1e6, 4096)), notes={"host_limited": NASTY, UNSETTLED: NASTY, "bottleneck": NASTY}),
+        replace(measured(NASTY, 1, direction(1e6, 4096)), **noted({"host_limited": NASTY, UNSETTLED: NASTY, "bottleneck": NASTY})),
         Trial(NASTY, 2, Outcome.BROKEN, NASTY, folder=NASTY),
     ]  # fmt: skip
     judgement = replace(ALL[1], guideline=ALL[1].guideline.model_copy(update={"id": NASTY, "claim": NASTY}))

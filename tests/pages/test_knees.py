@@ -21,6 +21,7 @@ from matrix_runner.pages.run_data import RunData
 from matrix_runner.pages.terminal import caption, shown_cells
 from matrix_runner.records.record import HOST_LIMITED, CellRow, Trial
 from tests.pages.samples import direction, measured
+from tests.support.facts import noted
 
 #: By depth: thousands of requests per second, and p99 in milliseconds.
 CURVE = {1: (10, 0.1), 2: (19, 0.11), 4: (30, 0.15), 8: (40, 0.4), 16: (44, 1.6)}
@@ -77,7 +78,7 @@ def test_an_unfinished_search_has_no_result() -> None:
 
 
 def test_host_limited_trials_are_marked() -> None:
-    limited = [replace(one, notes={HOST_LIMITED: "7 %"}) if one.cell == "c8" else one for one in TRIALS]
+    limited = [replace(one, **noted({HOST_LIMITED: "7 %"})) if one.cell == "c8" else one for one in TRIALS]
     ((_, _, _, _, where, trials),) = knee_table(run(trials=limited).knees, over=True).rows
     assert (where, trials) == ("between iodepth 4 and 8 (!) 3 trials host-limited", "8")
 

@@ -24,6 +24,7 @@ from tests.pages import samples
 from tests.pages.large import CELLS, TRIALS, journal, surveyed
 from tests.pages.samples import direction, measured, two_jobs
 from tests.support.begun_runs import manifest
+from tests.support.facts import noted
 
 __all__ = ["journal"]
 
@@ -60,7 +61,7 @@ def test_the_files_are_those_of_a_small_run(recorded: RunData, tmp_path: Path, j
 
 
 def test_the_hosts_of_a_cluster_are_counted(tmp_path: Path, journal: Journal) -> None:
-    trials = [replace(one, notes={**one.notes, HOST: f"r{one.round}"}) for one in TRIALS]
+    trials = [replace(one, **noted({**one.notes, HOST: f"r{one.round}"})) for one in TRIALS]
     recorded = replace(samples.RUN, cells=CELLS, trials=trials)
     found = surveyed(tmp_path, journal, recorded)
     assert found.hosts
@@ -73,9 +74,9 @@ def test_cells_of_one_trial_have_the_figures_of_the_trial(tmp_path: Path, journa
     )
     both = measured("raid0-1", 1, exact, replace(exact, bw=0.1, lat_mean=None, latencies=None))
     odd = [
-        replace(both, notes={HOST_LIMITED: "by 5 %", "iowait": "0.1"}),
-        replace(both, notes={UNSETTLED: "by 9 %"}),
-        replace(both, notes={SLOW: "4"}),
+        replace(both, **noted({HOST_LIMITED: "by 5 %", "iowait": "0.1"})),
+        replace(both, **noted({UNSETTLED: "by 9 %"})),
+        replace(both, **noted({SLOW: "4"})),
         replace(both, outcome=Outcome.CORRUPT, reason="bad, data"),
         Trial("raid0-1", 1, Outcome.BROKEN, 'fio "failed"\n', attempts=2),
         Trial("raid0-1", 1, Outcome.SKIPPED),

@@ -19,6 +19,7 @@ from tests.answers.rankings import run
 from tests.pages import samples
 from tests.pages.samples import direction, measured
 from tests.records import past
+from tests.support.facts import noted
 
 WORDS = ("host-limited", "saturated", "unsettled", "two states", "on few requests")
 
@@ -26,7 +27,7 @@ WORDS = ("host-limited", "saturated", "unsettled", "two states", "on few request
 def two_states(note: str = "") -> RunData:
     rates = [rate + step for rate, step in product((1e8, 2e8), range(4))]
     trials = [measured("c1", number, direction(rate, 1 << 20)) for number, rate in enumerate(rates, start=1)]
-    trials = [replace(one, notes={note: "9 %"} if note else {}) for one in trials]
+    trials = [replace(one, **noted({note: "9 %"} if note else {})) for one in trials]
     return RunData("m", "qemu", False, [samples.SEQ], trials, over=True)
 
 

@@ -19,6 +19,7 @@ from matrix_runner.statistics.ratios import student_interval
 from matrix_runner.statistics.stopping import StopReason
 from tests.pages import samples
 from tests.pages.samples import RUN, SEQ, direction, measured
+from tests.support.facts import noted
 
 
 def test_every_cell_is_there_in_its_order() -> None:
@@ -216,7 +217,7 @@ def test_any_run_can_be_summarised(run: RunData) -> None:
 
 
 def unsettled(trial: Trial) -> Trial:
-    return replace(trial, notes={**trial.notes, UNSETTLED: "iops:1% missed"})
+    return replace(trial, **noted({**trial.notes, UNSETTLED: "iops:1% missed"}))
 
 
 def drifting(*, synthetic: bool = False) -> RunData:

@@ -16,6 +16,7 @@ from matrix_runner.records.record import UNSETTLED, CellRow
 from matrix_runner.statistics.percentile import Histogram
 from tests.pages import samples
 from tests.pages.samples import RUN, SYNTHETIC, direction, measured
+from tests.support.facts import noted
 
 
 def shown(recorded: RunData, width: int = 200, rows: int = 50) -> str:
@@ -94,7 +95,7 @@ def test_figures_of_few_requests_are_marked(ios: int, mark: str) -> None:
 @pytest.mark.parametrize(("count", "mark"), [(0, ""), (1, "(!) 1 unsettled"), (2, "(!) none settled")])
 def test_unsettled_trials_are_marked(count: int, mark: str) -> None:
     trials = [measured("c1", round_number, direction(2e8, 1 << 20)) for round_number in range(2)]
-    missed = [replace(one, notes={UNSETTLED: "missed"}) for one in trials[:count]]
+    missed = [replace(one, **noted({UNSETTLED: "missed"})) for one in trials[:count]]
     text = line(shown(RunData("m", "qemu", False, [samples.SEQ], [*missed, *trials[count:]])), "seqread")
     assert mark in text
     assert ("(!)" in text) is bool(mark)

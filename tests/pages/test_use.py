@@ -19,6 +19,7 @@ from matrix_runner.records.run_folder import create
 from matrix_runner.records.usage import SAMPLES, SIMULATED, Usage
 from tests.pages.samples import direction, measured
 from tests.support.begun_runs import manifest
+from tests.support.facts import noted
 from tests.support.report_files import tree
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def test_the_fastest_cell_of_each_stack_is_shown_in_the_declared_order() -> None
     chosen = choose_trials(cells, trials)
     assert [of.name for of, _ in chosen] == ["one/work/bs=4KiB", "two/work/bs=8KiB"]
     assert [one.round for _, one in chosen] == [1, 1]
-    lost = [replace(one, notes={UNSETTLED: "by 9 %"}) if one.cell == cells[3].id else one for one in trials]
+    lost = [replace(one, **noted({UNSETTLED: "by 9 %"})) if one.cell == cells[3].id else one for one in trials]
     assert [of.name for of, _ in choose_trials(cells, lost)] == ["one/work/bs=4KiB", "two/work/bs=4KiB"]
 
 
@@ -156,7 +157,7 @@ def test_samples_come_from_the_folder_of_the_middle_trial(tmp_path: Path) -> Non
         journal.add_cells([of])
         for number in (1, 2, 3):
             path = folder.put(of.name, number, {}, {SIMULATED: rows.format(number), SAMPLES: json.dumps("spoilt")})
-            journal.record(replace(trial(of, 1e6, number), folder=path, notes={SLOW: "4"}))
+            journal.record(replace(trial(of, 1e6, number), folder=path, **noted({SLOW: "4"})))
         content = load_run_data(folder, journal, over=True)
     found = content.usage[of.id]
     assert found.rates == {"disk0": ((1.0, 2000.0), (61.0, 1000.0))}  # without the set-up

@@ -13,6 +13,7 @@ from matrix_runner.records.record import CellRow, Outcome, Reading, Trial
 from matrix_runner.records.run_folder import Manifest, RunFolder, create
 from matrix_runner.statistics.percentile import Histogram
 from matrix_runner.work.fio.output import Direction, Figures
+from tests.support.facts import noted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,7 +49,7 @@ def measured(
             direction(read) if read is not None else None, direction(write) if write is not None else None, 1, 3, 4, 0
         ),
         readings=(Reading("md.chunk", "65536", "65536"), Reading("disk0.rotational", None, "1")),
-        notes={"kernel": kernel},
+        **noted({"kernel": kernel}),
         folder=f"cells/{cell}/trial-{round_number}",
     )
 

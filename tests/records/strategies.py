@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from matrix_runner.records.record import CellRow, Outcome, Reading, Trial
+from matrix_runner.records.record import CellRow, Outcome, Reading, Trial, TrialFacts
 from matrix_runner.statistics.percentile import Histogram
 from matrix_runner.work.fio.output import Direction, Figures, Sync
 
@@ -55,6 +55,30 @@ figures = st.builds(
 readings = st.lists(st.builds(Reading, setting=texts, wanted=st.none() | texts, got=texts), max_size=3).map(tuple)
 
 
+shares = st.none() | st.just(0.0) | st.floats(min_value=1e-4, max_value=1)
+facts = st.builds(
+    TrialFacts,
+    kernel=texts,
+    slow=st.integers(1, 1000),
+    settled=st.booleans(),
+    saturated=st.booleans(),
+    host=texts,
+    spread=st.booleans(),
+    iowait=shares,
+    evenness=shares,
+    host_limited_share=shares,
+    steady=st.none() | st.booleans(),
+    written_in_rounds=st.none() | counts,
+    lost=shares,
+    lost_late=shares,
+    lost_idle=shares,
+    lost_transit=shares,
+    lost_crowded=shares,
+    lost_programs=shares,
+    lost_machines=shares,
+)
+
+
 def trials(cell: st.SearchStrategy[str], round_number: st.SearchStrategy[int]) -> st.SearchStrategy[Trial]:
     return st.builds(
         Trial,
@@ -68,6 +92,7 @@ def trials(cell: st.SearchStrategy[str], round_number: st.SearchStrategy[int]) -
         figures=st.none() | figures,
         readings=readings,
         notes=st.dictionaries(texts, texts, max_size=3),
+        facts=facts,
         folder=texts,
     )
 

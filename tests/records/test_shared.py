@@ -28,6 +28,7 @@ from matrix_runner.records.store_sync import bring_up_to_date
 from matrix_runner.records.tables import IN_STORE
 from matrix_runner.work.fio.output import Figures, Sync
 from tests.records import past, strategies
+from tests.support.facts import noted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -55,8 +56,8 @@ def catch_up(address: Address, results: Path) -> list[str]:
 
 
 def test_notes_that_are_numbers_can_be_asked_for_like_figures(address: Address, tmp_path: Path) -> None:
-    noted = dataclasses.replace(past.TRIALS[0], notes={"iowait": "0.4213", "evenness": "1.000"})
-    past.recorded(tmp_path / "results", [noted, *past.TRIALS[1:]], 1)
+    trial = dataclasses.replace(past.TRIALS[0], **noted({"iowait": "0.4213", "evenness": "1.000"}))
+    past.recorded(tmp_path / "results", [trial, *past.TRIALS[1:]], 1)
     catch_up(address, tmp_path / "results")
     with SharedStore.existing(address) as store:
         rows = [*store.trials(("cell", "round", "iowait", "evenness"))]
@@ -64,7 +65,7 @@ def test_notes_that_are_numbers_can_be_asked_for_like_figures(address: Address, 
         assert [*store.trials(("total_bw",))] == [(2e8,), (None,), (7e5,)], (
             "where one direction is missing, the other is all"
         )
-        assert next(iter(store.trials(("notes", "iowait"), cells=["c1"]))) == (dict(noted.notes), 0.4213)
+        assert next(iter(store.trials(("notes", "iowait"), cells=["c1"]))) == (dict(trial.notes), 0.4213)
 
 
 def rounds_by_cell(store: SharedStore) -> dict[str, list[int]]:

@@ -18,6 +18,7 @@ from matrix_runner.records.record import Outcome, Trial
 from matrix_runner.records.store import SharedStore
 from matrix_runner.records.store_sync import bring_up_to_date
 from tests.records import past
+from tests.support.facts import noted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,8 +37,8 @@ def with_longest(trial: Trial, latency: float) -> Trial:
 TRIALS = (
     past.measured("c1", 1, 2e8),
     with_longest(past.measured("c1", 2, 2.2e8), 3e7),
-    dataclasses.replace(past.measured("c1", 3, 9e9), notes={"kernel": "6.1.0", "unsettled": "10 % in 5 s"}),
-    dataclasses.replace(past.measured("c2", 1, 4e5, 3e5), notes={"kernel": "6.1.0", "host_limited": "9 %"}),
+    dataclasses.replace(past.measured("c1", 3, 9e9), **noted({"kernel": "6.1.0", "unsettled": "10 % in 5 s"})),
+    dataclasses.replace(past.measured("c2", 1, 4e5, 3e5), **noted({"kernel": "6.1.0", "host_limited": "9 %"})),
     Trial("c2", 2, Outcome.BROKEN, "lost"),
 )
 Rows = list[dict[str, Any]]

@@ -33,7 +33,6 @@ from matrix_runner.simdisks.server import (
     counters_between,
     explain_exit,
     is_listening,
-    lost_share,
     overload_of,
     socket_command,
     stdio_command,
@@ -363,9 +362,10 @@ def test_overload_is_what_a_trial_lost_of_the_time_in_which_it_wanted_something(
     assert overload_of(()) is None
     assert overload_of((QUIET,)) is None
     busy = replace(QUIET, occupied=2.0, late=0.2, owed=1.8)
-    assert str(overload_of((busy, QUIET))) == "28.0% (answers late 8.0%, disks left waiting 20.0%)"
-    assert lost_share(str(overload_of((busy, QUIET)))) == pytest.approx(0.28)
-    assert lost_share("vda: 3 % late") == lost_share("") == 0
+    found = overload_of((busy, QUIET))
+    assert found
+    assert found.share == pytest.approx(0.28)
+    assert found.causes == pytest.approx({"late": 0.08, "idle": 0.2})
     assert overload_of((replace(busy, starved=0.0, late=0.02, owed=1.98),)) == Overload(late=0.01, starved=0.0)
     assert Overload(late=0.03, starved=0.03).exceeds(0.05)
     assert not Overload(late=0.02, starved=0.03).exceeds(0.05)
@@ -417,7 +417,8 @@ def test_a_machine_that_waits_for_a_processor_is_host_limited_although_its_disks
     loss = [overload_of((replace(busy, waited=waited),)) for waited in (0.5, 11.0, 13.0, 30.0)]
     shares = [one and one.share for one in loss]
     assert shares == [0, 0, pytest.approx(13 / 37), pytest.approx(30 / 54)]  # a little is usual
-    assert str(loss[3]) == "55.6% (answers late 0.0%, disks left waiting 0.0%, no processor for the machine 55.6%)"
+    assert loss[3]
+    assert loss[3].causes == pytest.approx({"late": 0.0, "idle": 0.0, "crowded": 30 / 54})
     # Most of the waits were outside of the work of the disks.
     brief = overload_of((replace(busy, occupied=0.1, owed=0.1, idle=9.9, waited=2.0),))
     assert brief == Overload(late=0.0, starved=0.0, crowded=0.2)

@@ -10,6 +10,7 @@ from matrix_runner.records.record import HOST
 from matrix_runner.statistics.hosts import host_ratios
 from matrix_runner.statistics.ratios import paired_ratio
 from tests.pages.samples import measured
+from tests.support.facts import noted
 
 
 def test_hosts_are_compared_over_the_cells_that_both_measured() -> None:
@@ -32,7 +33,7 @@ def test_one_host_is_compared_with_nothing() -> None:
 
 def test_trials_of_one_round_on_two_hosts_are_different_blocks() -> None:
     trial = measured("a", 1, None)
-    one, two = (replace(trial, notes={HOST: name}) for name in ("one", "two"))
+    one, two = (replace(trial, **noted({HOST: name})) for name in ("one", "two"))
     assert trial.block == 1
     assert one.block != two.block
     later = replace(one, round=2)

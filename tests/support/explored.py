@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.records.record import HOST_LIMITED, UNSETTLED, CellRow, Outcome, Trial
 from matrix_runner.work.fio.output import Direction, Figures
+from tests.support.facts import noted
 
 if TYPE_CHECKING:
     from tests.support.chromium import Browser
@@ -45,8 +46,8 @@ def run_data(*, synthetic: bool = False) -> RunData:
             figures = Figures(one if reads else None, None if reads else one, 1.0, 2.0, 3.0, 0)
             trials.append(Trial(cell.id, round_number, Outcome.MEASURED, figures=figures, folder="cells/x"))
     trials[0] = Trial(cells[0].id, 1, Outcome.BROKEN, "the guest panicked")
-    trials[1] = Trial(cells[0].id, 2, Outcome.MEASURED, figures=trials[1].figures, notes={UNSETTLED: "by 9 %"})
-    trials[2] = Trial(cells[0].id, 3, Outcome.MEASURED, figures=trials[2].figures, notes={HOST_LIMITED: "by 9 %"})
+    trials[1] = Trial(cells[0].id, 2, Outcome.MEASURED, figures=trials[1].figures, **noted({UNSETTLED: "by 9 %"}))
+    trials[2] = Trial(cells[0].id, 3, Outcome.MEASURED, figures=trials[2].figures, **noted({HOST_LIMITED: "by 9 %"}))
     return RunData("sweep", "dry" if synthetic else "qemu", synthetic, cells, trials)
 
 

@@ -12,6 +12,7 @@ from matrix_runner.records.usage import Usage
 from matrix_runner.statistics.percentile import Histogram
 from matrix_runner.work.fio.output import table_by_position
 from tests.pages.samples import direction, measured
+from tests.support.facts import noted
 from tests.support.studies import MISSED
 from tests.support.verdicts import ALL
 
@@ -84,7 +85,7 @@ def run_data() -> RunData:
     trials += [measured(whole.id, number, direction(1e8, 1 << 20)) for number in _ROUNDS]
     trials[0] = Trial(random[0].id, 1, Outcome.BROKEN, "set-up failed: mdadm: /dev/disk/by-id/" + "x" * 60)
     trials[1] = replace(
-        trials[1], notes={HOST_LIMITED: "late by 3 ms", "bottleneck": "disks: each busy for at least 97%"}
+        trials[1], **noted({HOST_LIMITED: "late by 3 ms", "bottleneck": "disks: each busy for at least 97%"})
     )
     return RunData(
         "sweep",

@@ -14,7 +14,7 @@ from matrix_runner.machines.qemu import Qemu
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import UNSETTLED, Outcome
 from matrix_runner.space.select import select
-from matrix_runner.work.pts.output import WRITTEN, parse_rounds
+from matrix_runner.work.pts.output import parse_rounds
 from tests.support.engine import Shelf
 from tests.support.execution import executor
 from tests.support.matrices import space
@@ -84,7 +84,7 @@ def test_figures_fall_from_fresh_to_steady_and_a_purge_makes_the_disk_new(tmp_pa
         assert fresh == pytest.approx(0.001 + 4096 / 2e6, rel=0.05)
         assert steady > 1.6 * fresh
     for trial in trials:
-        assert int(trial.notes[WRITTEN]) >= 4 * 16 * 2**20  # it ended there
+        assert (trial.facts.written_in_rounds or 0) >= 4 * 16 * 2**20  # it ended there
         assert trial.notes["purge"] == "blkdiscard"
         rates = [row.measures["iops"] or 0.0 for row in parse_rounds(_files(shelf, trial.round)["rounds.csv"])]
         assert len(rates) == int(trial.notes["rounds"])

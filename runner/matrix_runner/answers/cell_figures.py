@@ -10,9 +10,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from matrix_runner.records.record import (
-    HOST_LIMITED,
-    SATURATED,
-    UNSETTLED,
     CellRow,
     Outcome,
     Trial,
@@ -117,9 +114,9 @@ def summarize_cell(cell: CellRow, trials: Sequence[Trial], rule: Rule, *, search
         reasons=tuple(dict.fromkeys(trial.reason for trial in trials if trial.reason)),
         figures=_estimates(measured, values, rule, how),
         jobs={name: _estimates(several, _values(several), rule, how) for name, several in by_job.items()} or NO_FIGURES,
-        host_limited=sum(HOST_LIMITED in trial.notes for trial in trials if trial.outcome.counts),
-        saturated=sum(SATURATED in trial.notes for trial in trials if trial.outcome.counts),
-        unsettled=sum(UNSETTLED in trial.notes for trial in trials if trial.outcome.counts),
+        host_limited=sum(trial.facts.is_host_limited for trial in trials if trial.outcome.counts),
+        saturated=sum(trial.facts.saturated for trial in trials if trial.outcome.counts),
+        unsettled=sum(not trial.facts.settled for trial in trials if trial.outcome.counts),
         stopped=how,
         searched=searched,
         states=_states(measured, values) or NO_FIGURES,

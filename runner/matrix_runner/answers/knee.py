@@ -18,7 +18,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from matrix_runner.answers.samples import SEARCH, Measured, figure_of
-from matrix_runner.records.record import HOST_LIMITED, CellRow
+from matrix_runner.records.record import CellRow
 from matrix_runner.statistics.stopping import Estimate, Rule, estimate_mean, is_precise, stop_reason
 from matrix_runner.work.metrics import FOUND
 
@@ -255,5 +255,5 @@ def find_knee(search: Search, trials: Mapping[str, Sequence[Trial]], rule: Rule)
     found = Found.ABOVE if not beyond else Found.BETWEEN if within else Found.BELOW
     estimate = estimate_mean(values, rule, stop_reason(values, len(values), rule))
     several = (trial for at in step.around for trial in trials.get(search.cells[at].id, ()))
-    limited = sum(HOST_LIMITED in trial.notes for trial in several if trial.counted)
+    limited = sum(trial.facts.is_host_limited for trial in several if trial.counted)
     return Knee(search, found, estimate, within, beyond, count, limited, dict(enumerate(values, start=1)))

@@ -8,8 +8,7 @@ from functools import cache
 from itertools import combinations, product
 from typing import TYPE_CHECKING, NamedTuple
 
-from matrix_runner.records.record import HOST_LIMITED, CellRow, Trial, counted_trials
-from matrix_runner.simdisks.server import lost_share
+from matrix_runner.records.record import CellRow, Trial, counted_trials
 from matrix_runner.statistics.stopping import Rule, StopReason, stop_reason
 from matrix_runner.work.metrics import (
     ALL_SIDES,
@@ -36,7 +35,7 @@ class Verdict(StrEnum):
     NOT_TESTED = "not tested"
 
 
-_NOTED = frozenset(BESIDE.values())
+_BESIDE = frozenset(BESIDE.values())
 SEARCH = "workload.find"  # an axis of the result of a search: the figure that it found
 
 
@@ -99,19 +98,18 @@ def measured_cell(run: str, cell: CellRow, trials: Sequence[Trial], rule: Rule, 
     for trial, figures in found:
         block = trial.block
         for column in columns:
-            note = trial.notes.get(column) if column in _NOTED else None
-            value = (float(note) if note else None) if column in _NOTED else figure_of(figures, column)
+            value = getattr(trial.facts, column) if column in _BESIDE else figure_of(figures, column)
             if value is not None:
                 values.setdefault(column, {})[block] = value
     rates = [figures.deciding_rate for _, figures in found]
-    limited = sum(HOST_LIMITED in one.notes for one, _ in found)
+    limited = sum(one.facts.is_host_limited for one, _ in found)
     stopped = stop_reason(rates, len(trials), rule)
     return Measured(run, cell, values, rule, stopped, len(found), limited, mean_lost_share([one for one, _ in found]))
 
 
 def mean_lost_share(counted: Sequence[Trial]) -> float:
     """Return the share of the time that host-limited trials lost to the host, as a mean over all trials."""
-    return sum(lost_share(one.notes.get(HOST_LIMITED, "")) for one in counted) / max(1, len(counted))
+    return sum(one.facts.lost or 0.0 for one in counted) / max(1, len(counted))
 
 
 @cache

@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from matrix_runner.answers.axes import grouped, name_key
 from matrix_runner.records.record import (
     COUNTED,
-    HOST,
-    SPREAD,
     WORST,
     CellRow,
     block_of,
@@ -26,7 +24,6 @@ from matrix_runner.records.record import (
     outcome_of_cell,
 )
 from matrix_runner.records.store_columns import WORK, work_bit
-from matrix_runner.simdisks.server import lost_share
 from matrix_runner.statistics.percentile import Histogram, estimated_percentiles, merge, percentiles
 from matrix_runner.statistics.stopping import Estimate, Rule, StopReason, estimate_mean, stop_reason
 from matrix_runner.work.metrics import (
@@ -144,9 +141,9 @@ def _counts(outcomes: tuple[str, ...]) -> Mapping[str, int]:
 
 
 #: The columns of every trial besides figures. The stopping rule uses the rates.
-_FACTS = ("run", "cell", "round", "outcome", "reason", "kernel", "host_limited", "unsettled", HOST, SPREAD, WORK)
+_FACTS = ("run", "cell", "round", "outcome", "reason", "kernel", "lost", "settled", "host", "spread", WORK)
 _HEAD = (*_FACTS, *BANDWIDTHS, f"{SYNC}_bw")
-_RUN, _CELL, _ROUND, _OUTCOME, _REASON, _KERNEL, _HOST_LIMITED, _UNSETTLED, _HOST, _SPREAD, _WORK = range(len(_FACTS))
+_RUN, _CELL, _ROUND, _OUTCOME, _REASON, _KERNEL, _LOST, _SETTLED, _HOST, _SPREAD, _WORK = range(len(_FACTS))
 _RATES_AT = {side: _HEAD.index(f"{side}_bw") for side in SIDES}
 _SYNC = _HEAD.index(f"{SYNC}_bw")
 Row = tuple[Any, ...]
@@ -179,7 +176,7 @@ class Samples:
     _rounds: dict[str, Mapping[int, float]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        found = [row for row in self.rows if row[_OUTCOME] in COUNTED and not row[_UNSETTLED]]
+        found = [row for row in self.rows if row[_OUTCOME] in COUNTED and row[_SETTLED]]
         if len(found) == len(self.rows) and not self.among:
             self._settled = self.rows
         else:  # a cell that read wrong data has no figures
@@ -191,7 +188,7 @@ class Samples:
         return [
             Sample(
                 *(row[_ROUND], row[_OUTCOME], row[_REASON]),
-                *(bool(row[_HOST_LIMITED]), bool(row[_UNSETTLED])),
+                *(row[_LOST] is not None, not row[_SETTLED]),
                 tuple([row[at] for at in places]),
             )
             for row in self.rows
@@ -240,11 +237,11 @@ class Samples:
 
     @property
     def host_limited(self) -> int:
-        return sum([1 for row in self.rows if row[_HOST_LIMITED]])
+        return sum([1 for row in self.rows if row[_LOST] is not None])
 
     @property
     def lost_share(self) -> float:
-        return fmean(lost_share(row[_HOST_LIMITED]) for row in self.rows) if self.host_limited else 0.0
+        return fmean(row[_LOST] or 0.0 for row in self.rows) if self.host_limited else 0.0
 
     @property
     def is_complete(self) -> bool:
@@ -253,12 +250,12 @@ class Samples:
 
     @property
     def unsettled(self) -> int:
-        return sum(bool(row[_UNSETTLED]) for row in self.rows if row[_OUTCOME] in COUNTED)
+        return sum(not row[_SETTLED] for row in self.rows if row[_OUTCOME] in COUNTED)
 
     @property
     def is_measured(self) -> bool:
         """Return whether there are figures. Trials without a steady state do not have any."""
-        return any(row[_OUTCOME] in COUNTED and not row[_UNSETTLED] for row in self.rows)
+        return any(row[_OUTCOME] in COUNTED and row[_SETTLED] for row in self.rows)
 
     @property
     def work(self) -> Work:
@@ -276,7 +273,7 @@ class Samples:
         return [row for row in self._settled if row[at] is not None]
 
     def host_limited_of(self, metric: str) -> int:
-        return sum(bool(row[_HOST_LIMITED]) for row in self.counted(metric)) if self.host_limited else 0
+        return sum(row[_LOST] is not None for row in self.counted(metric)) if self.host_limited else 0
 
     def _at(self, metric: str) -> int:
         return _positions(self.metrics)[metric]
@@ -304,7 +301,8 @@ class Samples:
         found = self._rounds.get(metric)
         if found is None:
             at, rows = self._at(metric), self._settled
-            found = {block_of(row[_ROUND], row[_HOST], row[_SPREAD]): row[at] for row in rows if row[at] is not None}
+            known = (row for row in rows if row[at] is not None)
+            found = {block_of(row[_ROUND], row[_HOST], spread=row[_SPREAD]): row[at] for row in known}
             if len(rows) > 1:  # to compute a single one again takes less than its memory
                 self._rounds[metric] = found
         return found
@@ -349,8 +347,8 @@ def samples_of(
     host_limited: bool,
 ) -> Samples:
     """Return samples of a figure that is computed from several trials. It also decides when to stop."""
-    fixed = {"run": run.id, "cell": cell.id, "outcome": COUNTED[0], "host_limited": "yes" * host_limited, WORK: 0}
-    blank = dict.fromkeys(("reason", "kernel", "unsettled"), "") | fixed
+    fixed = {"run": run.id, "cell": cell.id, "outcome": COUNTED[0], "lost": 0.0 if host_limited else None, WORK: 0}
+    blank = dict.fromkeys(("reason", "kernel", "host"), "") | {"settled": 1, "spread": 0} | fixed
     by_round = (blank | {"round": at, metric: value, f"{SYNC}_bw": value} for at, value in values.items())
     return Samples(run, cell, metrics, [tuple(map(row.get, _columns(metrics))) for row in by_round])
 

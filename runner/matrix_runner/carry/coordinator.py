@@ -496,14 +496,15 @@ class Coordinator:
         cell = flight.left.pop(trial.cell)
         notes = {HOST: flight.worker.host, **({"beside": str(flight.beside)} if flight.beside else {})}
         notes |= {} if flight.round.bound else {SPREAD: "yes"}
-        if (overload := trial.notes.get(HOST_LIMITED)) and flight.beside:
-            self._repeat_alone(flight, cell, overload)
+        if trial.facts.is_host_limited and flight.beside:
+            self._repeat_alone(flight, cell, trial.notes.get(HOST_LIMITED, ""))
             return
         notes |= self._recorder.end_repeat(cell, trial.round)
         self._forecast.end_trial(flight.worker.host, trial.round, cell.id)
         own = {name: text for name, text in trial.notes.items() if name not in _OUR_NOTES}
+        facts = replace(trial.facts, host=flight.worker.host, spread=not flight.round.bound)
         folder = flight.folders.get(cell.id, "")
-        self._recorder.record(cell, replace(trial, notes={**own, **notes}, folder=folder))
+        self._recorder.record(cell, replace(trial, notes={**own, **notes}, folder=folder, facts=facts))
         later = self.scheduler.plan.repeat.max - self._opened
         if (left := self._forecast.next_forecast(self._open, later, self._members.present)) is not None:
             self._context.listen(TimeLeft(left))

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import Field
 
 from matrix_runner.pages.terminal_text import BAD, DOUBT, spaced
-from matrix_runner.records.record import HOST, Trial
 from matrix_runner.work.metrics import RATES
 
 if TYPE_CHECKING:
     from matrix_runner.records.disk_health import Health
     from matrix_runner.records.environment import DiskFacts
+    from matrix_runner.records.record import Trial
     from matrix_runner.work.fio.output import Figures
 
 # No honest worker reaches these limits of a message.
@@ -183,7 +183,7 @@ class TrialDone(Event):
 
     @property
     def _host(self) -> dict[str, str]:
-        return {"host": self.trial.notes[HOST]} if HOST in self.trial.notes else {}
+        return {"host": self.trial.facts.host} if self.trial.facts.host else {}
 
     def advance(self, done: int, planned: int) -> tuple[int, int]:
         return done + 1, max(planned, done + 1)

@@ -181,15 +181,14 @@ class Executor:
         cells.extend(self.scheduler.following(cells.popleft(), round_number, cells))
 
     def _counts(self, cell: Cell, round_number: int, measured: Measured, turn: Turn) -> bool:
-        overload = measured.notes.get(HOST_LIMITED, "")
-        if overload:
+        if measured.facts.is_host_limited:
             self._turns.host_limited(turn)
         elif measured.finding.result.figures is not None:
             self._turns.kept_up(turn)
-        if not overload or not turn.beside:
+        if not measured.facts.is_host_limited or not turn.beside:
             return True
         self._context.journal.withdraw(cell.id, round_number)
-        self._recorder.repeat_alone(cell, round_number, overload, turn.beside)
+        self._recorder.repeat_alone(cell, round_number, measured.notes[HOST_LIMITED], turn.beside)
         return False
 
 
@@ -227,4 +226,5 @@ def _trial_of(
         readings=found.readings,
         notes={**measured.notes, **notes},
         folder=folder,
+        facts=measured.facts,
     )

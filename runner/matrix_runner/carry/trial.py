@@ -6,7 +6,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.base.process import run_to_end
@@ -19,12 +19,24 @@ from matrix_runner.records.counters import (
     TrialUse,
     buses,
     count_cache_flushes,
+    find_bottleneck,
     lost_to_others,
-    notes,
     observe_use,
+    shares_of,
     transit_share,
 )
-from matrix_runner.records.record import HOST_LIMITED, REPLAY, SATURATED, SLOW, UNSETTLED, Outcome
+from matrix_runner.records.record import (
+    HOST_LIMITED,
+    REPLAY,
+    SATURATED,
+    SLOW,
+    UNSETTLED,
+    Outcome,
+    TrialFacts,
+    format_loss,
+    losses_of,
+    round_loss,
+)
 from matrix_runner.scripts.cell import (
     CellScripts,
     Rendered,
@@ -52,6 +64,7 @@ if TYPE_CHECKING:
     from matrix_runner.work.fio.output import Figures
     from matrix_runner.work.fio.workload import Workload
     from matrix_runner.work.replay.output import ReplayReport
+    from matrix_runner.work.result import Result
 
 
 class SetUpFailed(HarnessBroken):
@@ -72,6 +85,7 @@ class Measured:
     started: str
     seconds: float
     notes: Mapping[str, str]
+    facts: TrialFacts
     scripts: Mapping[str, str]
     outputs: Mapping[str, str]
 
@@ -172,10 +186,13 @@ class StackOnRig:
         timed = result.figures if work.has_whole_runtime else None
         beside = observe_use(output.before, output.after, found.readings, timed, work, slow)
         strain = self._matrix.machine.strain
-        overload = host_limited(done, work, strain, beside) if done else busy_host(timed, work, strain, beside)
+        losses = host_limited(done, work, strain, beside) if done else busy_host(timed, work, strain, beside)
         if result.replay:
             kept_up = kept_pace(done, strain, result.replay.seconds)
-            overload = {**overload, **late_replay(result.replay, work.runtime or 0.0, overload, kept_up=kept_up)}
+            losses |= late_replay(result.replay, work.runtime or 0.0, losses, kept_up=kept_up)
+        shares = shares_of(beside, self._spares) if beside and result.figures else {}
+        facts = self._facts(result, {**losses, **shares})
+        lost = loss_notes(facts, result.replay, work.runtime or 0.0)
         return Measured(
             finding=found,
             started=started.isoformat(timespec="milliseconds"),
@@ -184,13 +201,15 @@ class StackOnRig:
                 **self._notes(),
                 **self._faults(output.steps),
                 **notes_of(aftermath),
-                **overload,
+                **lost,
                 **output.notes,
                 **result.notes,
                 **({UNSETTLED: result.unsettled} if result.unsettled else {}),
                 **({"verified": result.verified} if result.verified else {}),
-                **self._bottleneck(beside, result.figures, work, done, overload.get(HOST_LIMITED, "")),
+                **{name: f"{share:.{DECIMALS[name]}f}" for name, share in shares.items()},
+                **self._bottleneck(beside, result.figures, work, done, lost.get(HOST_LIMITED, "")),
             },
+            facts=facts,
             scripts=files_of(self._scripts, scripts),
             outputs={
                 **_outputs(output.steps, fio_job, self.set_up_log, aftermath),
@@ -213,9 +232,22 @@ class StackOnRig:
     ) -> dict[str, str]:
         if beside is None or figures is None:
             return {}
-        spares = sum(getattr(layer, "spare", 0) for layer in self._stack.layers.value)
         links = buses(self._matrix.every_disk(), done, beside.seconds)
-        return notes(count_cache_flushes(beside, done), figures, work, spares, links, overload)
+        return {"bottleneck": find_bottleneck(count_cache_flushes(beside, done), figures, work, links, overload)}
+
+    def _facts(self, result: Result, measured: Mapping[str, Any]) -> TrialFacts:
+        return TrialFacts(
+            kernel=self._rig.facts["kernel"],
+            slow=self._stack.slow,
+            settled=not result.unsettled,
+            steady=result.steady,
+            written_in_rounds=result.written_in_rounds,
+            **measured,
+        )
+
+    @property
+    def _spares(self) -> int:
+        return sum(getattr(layer, "spare", 0) for layer in self._stack.layers.value)
 
     def _notes(self) -> dict[str, str]:
         ways = {layer.resync for layer in self._scripts.stack.layers if layer.resync}
@@ -253,8 +285,8 @@ def _missing_modules(stack: Stack, facts: Mapping[str, str]) -> str:
 
 def host_limited(
     done: Sequence[Report], work: Workload, bound: float, beside: TrialUse | None = None
-) -> dict[str, str]:
-    """Return the share of time lost to the host, with a note if it exceeds the bound.
+) -> dict[str, Any]:
+    """Return the share of time lost to the host, with its causes if it exceeds the bound.
 
     Work with pauses leaves disks idle on purpose, so there the way of its requests counts.
     """
@@ -264,12 +296,16 @@ def host_limited(
         overload = replace(overload, starved=0.0, crowded=0.0, transit=transit)
     if overload is None:
         return {}
-    share = {"host_limited_share": f"{overload.share:.{DECIMALS['host_limited_share']}f}"}
-    return {**share, HOST_LIMITED: str(overload)} if overload.exceeds(bound) else share
+    return _shares_lost(overload.share, overload.causes if overload.exceeds(bound) else {})
 
 
-def busy_host(figures: Figures | None, work: Workload, bound: float, beside: TrialUse | None) -> dict[str, str]:
-    """Return a note if other programs, or other virtual machines, left too little of the processors.
+def _shares_lost(share: float, causes: Mapping[str, float]) -> dict[str, Any]:
+    whole = {"host_limited_share": round(share, DECIMALS["host_limited_share"])}
+    return whole | (losses_of(share, causes) if causes else {})
+
+
+def busy_host(figures: Figures | None, work: Workload, bound: float, beside: TrialUse | None) -> dict[str, Any]:
+    """Return the shares lost if other programs, or other virtual machines, left too little of the processors.
 
     Disks without a model cannot tell how much time was lost, so this is a bound of it.
     """
@@ -277,8 +313,7 @@ def busy_host(figures: Figures | None, work: Workload, bound: float, beside: Tri
         return {}
     programs, machines = lost_to_others(beside, figures, work)
     lost = programs + machines
-    text = f"{lost:.1%} (other programs {programs:.1%}, other machines {machines:.1%})"
-    return {HOST_LIMITED: text, "host_limited_share": f"{lost:.4f}"} if lost > bound else {}
+    return _shares_lost(lost, {"programs": programs, "machines": machines}) if lost > bound else {}
 
 
 def kept_pace(done: Sequence[Report], bound: float, seconds: float) -> bool:
@@ -291,13 +326,25 @@ def kept_pace(done: Sequence[Report], bound: float, seconds: float) -> bool:
     return not done or bool(overload and not overload.exceeds(bound) and is_full)
 
 
-def late_replay(report: ReplayReport, length: float, overload: Mapping[str, str], *, kept_up: bool) -> dict[str, str]:
-    """Return the notes of a replay of `length` seconds. One that fell behind is saturated if the host kept up."""
-    found = {REPLAY: str(report)}
+def late_replay(report: ReplayReport, length: float, losses: Mapping[str, Any], *, kept_up: bool) -> dict[str, Any]:
+    """Return facts of a replay of `length` seconds. One that fell behind is saturated if the host kept up."""
     if not report.fell_behind:
-        return found
-    behind = f"{max(0.0, 1 - length / report.seconds):.1%} (the replay fell behind its trace: {report})"
-    return {**found, **({SATURATED: behind} if kept_up else {HOST_LIMITED: overload.get(HOST_LIMITED, behind)})}
+        return {}
+    return {"saturated": True} if kept_up else {"lost": round_loss(report.behind(length)), **losses}
+
+
+def loss_notes(facts: TrialFacts, replay: ReplayReport | None, length: float) -> dict[str, str]:
+    share, found = facts.host_limited_share, dict[str, str]()
+    if share is not None:
+        found["host_limited_share"] = f"{share:.{DECIMALS['host_limited_share']}f}"
+    if facts.lost is not None and facts.losses:
+        found[HOST_LIMITED] = format_loss(facts.lost, facts.losses)
+    if replay:
+        found[REPLAY] = str(replay)
+        if facts.saturated or (facts.is_host_limited and not facts.losses):
+            behind = f"{replay.behind(length):.1%} (the replay fell behind its trace: {replay})"
+            found[SATURATED if facts.saturated else HOST_LIMITED] = behind
+    return found
 
 
 def _steps(scripts: CellScripts, fio_job: str, *, shared_shell: bool) -> list[Step]:

@@ -17,6 +17,7 @@ from matrix_runner.hosts import HOSTS_FILE
 from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.pages.table import Sheet
 from matrix_runner.pages.terminal_text import spaced
+from matrix_runner.records.record import format_loss
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -162,7 +163,11 @@ async def _show_probes(disk: Disk, seconds: float) -> list[ProbeResult]:
     echo_whole(f"{'':<28}{'predicted':>14}{'measured':>12}{'off':>9}")
     async for one in run_probes(disk, seconds):
         found.append(one)
-        host_limited = f"  host-limited: {spaced(str(one.overload))}" if one.is_host_limited else ""
+        host_limited = (
+            f"  host-limited: {spaced(format_loss(one.overload.share, one.overload.causes))}"
+            if one.is_host_limited
+            else ""
+        )
         mark = "" if one.is_accurate else "  (!)"
         figures = f"{_rate(one, one.expected):>14}{_rate(one, one.measured):>12}{f'{one.deviation * 100:+.1f} %':>9}"
         echo_whole(f"{one.probe.name:<28}{figures}{mark}{host_limited}")

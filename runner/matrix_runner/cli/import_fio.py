@@ -25,7 +25,7 @@ from matrix_runner.records.databases import translate_errors
 from matrix_runner.records.environment import Host
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.names import parts_of
-from matrix_runner.records.record import UNSETTLED, CellRow, Outcome, Trial
+from matrix_runner.records.record import UNSETTLED, CellRow, Outcome, Trial, TrialFacts
 from matrix_runner.records.rows import LONGEST
 from matrix_runner.records.run_folder import Manifest, RunFolder, create, runs
 from matrix_runner.records.store_sync import Feed
@@ -198,6 +198,7 @@ def _trials(
             figures=group.figures,
             notes={"imported": printable(file.name), **{name: text for name, text in notes.items() if text}},
             folder=f"imported/{digests[file]}",
+            facts=TrialFacts(kernel=asked.kernel, settled=not group.unsettled),
         )
         yield cell, trial
 

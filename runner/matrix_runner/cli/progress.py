@@ -32,7 +32,7 @@ from matrix_runner.pages.table import as_sheet
 from matrix_runner.pages.terminal import caption, shown_cells, table
 from matrix_runner.pages.terminal_text import GOOD, about
 from matrix_runner.pages.verdicts import explain_verdict, verdict_table
-from matrix_runner.records.record import HOST, Outcome
+from matrix_runner.records.record import Outcome
 from matrix_runner.session.run import Observer
 
 if TYPE_CHECKING:
@@ -268,7 +268,7 @@ class LiveView(View):
 
     def _end_trial(self, event: TrialDone) -> None:
         self._bar.update(self._trials, last=f"last: {event.result}")
-        rig = event.trial.notes.get(HOST, ""), event.stack
+        rig = event.trial.facts.host, event.stack
         if rig in self._rigs:
             self._bar.advance(self._rigs[rig])
 

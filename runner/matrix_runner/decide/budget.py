@@ -113,7 +113,7 @@ class Spending:
             self._written += 0.0 if taken else self.of_cell(cell).written
             return
         counted = trial.figures.write.bytes if trial.figures.write else 0
-        recorded = cell.work.recorded_bytes(cell.span, counted, trial.figures.runtime, trial.notes)
+        recorded = cell.work.recorded_bytes(cell.span, counted, trial.figures.runtime, trial.facts.written_in_rounds)
         cost = Cost(trial.seconds, recorded + laid_out(cell))
         if self._write_budget:
             self._write_budget.end_trial(cost.written)

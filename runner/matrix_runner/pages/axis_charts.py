@@ -14,7 +14,7 @@ from matrix_runner.pages.marks import SOME_HOST_LIMITED, host_limited_mark
 from matrix_runner.pages.terminal_text import figure
 from matrix_runner.statistics.percentile import merge
 from matrix_runner.statistics.stopping import estimate_mean
-from matrix_runner.work.metrics import BESIDE, SIDES
+from matrix_runner.work.metrics import SIDES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -191,16 +191,15 @@ def waiting(group: Group, trials: Mapping[str, Sequence[Trial]], rule: Rule) -> 
     shares = {
         one.cell.id: estimate_mean(values, rule, one.stopped)
         for _, one in group.cells
-        if (values := [float(note) for trial in trials[one.cell.id] if trial.counted and (note := _iowait(trial))])
+        if (values := [iowait for trial in trials[one.cell.id] if (iowait := _iowait(trial)) is not None])
     }
     if max((one.mean for one in shares.values()), default=0.0) < _WAITING:
         return None
     return _lines(group, ordered[0], "waiting of the processors (iowait)", "share", shares)
 
 
-def _iowait(trial: Trial) -> str:
-    note = trial.notes.get(BESIDE["cpu.iowait"], "")
-    return note if finite_number(note) is not None else ""
+def _iowait(trial: Trial) -> float | None:
+    return trial.facts.iowait if trial.counted else None
 
 
 def _lines(group: Group, axis: str, what: str, unit: str, values: Mapping[str, Estimate]) -> Plot | None:

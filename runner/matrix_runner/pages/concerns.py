@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,10 +10,18 @@ from typing import NamedTuple
 from matrix_runner.answers.samples import mean_lost_share
 from matrix_runner.pages.ranking_terms import percent
 from matrix_runner.pages.terminal_text import spaced
-from matrix_runner.records.record import HOST_LIMITED, SATURATED, UNMEASURED, UNSETTLED, Outcome, Trial, counted_trials
-from matrix_runner.simdisks.server import lost_share
+from matrix_runner.records.record import (
+    HOST_LIMITED,
+    LOSSES,
+    SATURATED,
+    UNMEASURED,
+    UNSETTLED,
+    Outcome,
+    Trial,
+    counted_trials,
+)
 
-_Why = Callable[[Trial], str | None]  # why a trial needs attention; None if it does not
+_Summary = Callable[[Sequence[Trial]], str]  # why such trials need attention
 
 MOST_CONCERNS = 50  # cells to list for each kind of concern
 
@@ -52,8 +59,8 @@ class Concerns:
 def held_back_by(trials: Sequence[Trial]) -> str:
     """Return the most frequent bottleneck of the trials of a cell; if the host is one of them, both."""
     counted = [trial for trial, _ in counted_trials(trials)]
-    limited = sum(HOST_LIMITED in trial.notes for trial in counted)
-    kept_up = (trial.notes.get("bottleneck") for trial in trials if HOST_LIMITED not in trial.notes)
+    limited = sum(trial.facts.is_host_limited for trial in counted)
+    kept_up = (trial.notes.get("bottleneck") for trial in trials if not trial.facts.is_host_limited)
     others = Counter(filter(None, kept_up)).most_common(1)
     named = others[0][0] if others else ""
     if not limited:
@@ -75,88 +82,81 @@ class ConcernCounter:
 
     def add(self, name: str, trials: Sequence[Trial]) -> None:
         for kind in _KINDS:
-            if whys := [text for trial in trials if (text := kind.why(trial)) is not None]:
+            if found := [trial for trial in trials if kind.has(trial)]:
                 self._count[kind.title] += 1
                 measured = bool(counted_trials(trials))
                 self._missing[kind.title] += not measured
                 if self._count[kind.title] <= MOST_CONCERNS:
-                    reasons = spaced(kind.summary(whys))
-                    counts = f"{len(whys):,} of {len(trials):,}"
+                    reasons = spaced(kind.summary(found))
+                    counts = f"{len(found):,} of {len(trials):,}"
                     self._found[kind.title].append(Concern(name, counts, reasons, measured))
 
     def concerns(self) -> tuple[Concerns, ...]:
         return tuple(
             Concerns(title, meaning, tuple(self._found[title]), count, self._missing[title], always)
-            for title, meaning, _, always, _ in _KINDS
+            for title, meaning, _, _, always in _KINDS
             if (count := self._count[title])
         )
 
 
-#: The parts of a note on a host-limited trial, and what they mean.
-_LOSSES = {
-    "answers late": "answers left late",
-    "disks left waiting": "requests came late, so disks were idle",
-    "on the way to the disks and back": "requests and answers were under way",
-    "no processor for the machine": "the virtual machine waited for a processor of the host",
-    "other programs": "other programs used the processors",
-    "other machines": "other virtual machines used the processors",
-}
-_LOSS = re.compile(rf"({'|'.join(_LOSSES)}) ([\d.]+)%")
-
-
-def _summarize(whys: Sequence[str]) -> str:
-    return "; ".join(dict.fromkeys(filter(None, whys)))
-
-
-def _worst_loss(whys: Sequence[str]) -> str:
-    worst = max(whys, key=lost_share)
-    parts = sorted(((float(lost), _LOSSES[what]) for what, lost in _LOSS.findall(worst)), reverse=True)
-    causes = ", ".join(f"{meaning} ({lost:.1f} %)" for lost, meaning in parts if lost)
-    return f"{lost_share(worst) * 100:.1f} % of the time was lost: {causes}" if causes else worst
+def _worst_loss(trials: Sequence[Trial]) -> str:
+    worst = max(trials, key=lambda trial: trial.facts.lost or 0.0)
+    facts = worst.facts
+    parts = sorted(((share, LOSSES[name].meaning) for name, share in facts.losses.items() if share), reverse=True)
+    causes = ", ".join(f"{meaning} ({share * 100:.1f} %)" for share, meaning in parts)
+    if not causes:
+        return worst.notes.get(HOST_LIMITED, "")
+    return f"{(facts.lost or 0.0) * 100:.1f} % of the time was lost: {causes}"
 
 
 def _cells(count: int) -> str:
     return f"{count:,} cell{'s' if count != 1 else ''}"
 
 
-def _ended(outcome: Outcome) -> _Why:
-    return lambda trial: trial.reason if trial.outcome is outcome else None
+def _ended(outcome: Outcome) -> Callable[[Trial], bool]:
+    return lambda trial: trial.outcome is outcome
 
 
-def _noted(note: str) -> _Why:
-    return lambda trial: trial.notes.get(note) if trial.outcome.counts else None
+def _reasons(trials: Sequence[Trial]) -> str:
+    return "; ".join(dict.fromkeys(trial.reason for trial in trials if trial.reason))
+
+
+def _notes(name: str) -> _Summary:
+    return lambda trials: "; ".join(dict.fromkeys(trial.notes[name] for trial in trials if trial.notes.get(name)))
 
 
 class _Kind(NamedTuple):
     title: str
     meaning: str
-    why: _Why
+    has: Callable[[Trial], bool]
+    summary: _Summary
     always: str
-    summary: Callable[[Sequence[str]], str] = _summarize
 
 
 _KINDS = (
-    *(_Kind(one.capitalize(), one.about.meaning, _ended(one), one.about.doubt) for one in UNMEASURED),
+    *(_Kind(one.capitalize(), one.about.meaning, _ended(one), _reasons, one.about.doubt) for one in UNMEASURED),
     _Kind(
         "Host-limited",
         "The host could not keep up with its simulated disks, or was busy with other work. The figures depend on both. "
         "Each row is of the worst trial; the shares in the answer and in `held back by` are means over all trials. "
         "Late answers and idle disks add up. The other losses overlap with these, so only the largest counts. "
         "`matrix help simulated-disks` explains the losses.",
-        _noted(HOST_LIMITED),
-        "The host was too slow or too busy, so the figures also depend on it.",
+        lambda trial: trial.outcome.counts and trial.facts.is_host_limited,
         _worst_loss,
+        "The host was too slow or too busy, so the figures also depend on it.",
     ),
     _Kind(
         "Saturated",
         "The disks could not keep up with the times of the trace.",
-        _noted(SATURATED),
+        lambda trial: trial.outcome.counts and trial.facts.saturated,
+        _notes(SATURATED),
         "The disks could not keep up with the trace, so the figures are of a slower replay.",
     ),
     _Kind(
         "Unsettled",
         "The wanted steady state was not reached. These trials are not in the figures.",
-        _noted(UNSETTLED),
+        lambda trial: trial.outcome.counts and not trial.facts.settled,
+        _notes(UNSETTLED),
         "The figures leave out the trials that did not become steady.",
     ),
 )

@@ -15,7 +15,7 @@ from matrix_runner.base.text import without_formula
 from matrix_runner.pages.knees import knee_values
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.pages.table import BOOLS, estimate_values
-from matrix_runner.records.record import UNMEASURED, CellRow, Outcome, Trial
+from matrix_runner.records.record import LOSSES, UNMEASURED, CellRow, Outcome, Trial
 from matrix_runner.statistics.percentile import needs
 from matrix_runner.work.fio.output import Figures
 from matrix_runner.work.metrics import (
@@ -127,7 +127,12 @@ TRIAL_TAIL = (
 )
 _OF_SYNCS = [one for one in (*_RATES, *_AMOUNTS, *_LATENCIES) if not one.is_of_data]
 TRIAL_SYNCS = tuple(_column(FLUSH, one) for one in _OF_SYNCS)
-TRIALS = (*TRIAL_HEAD, AXES, *TRIAL_FIGURES, *TRIAL_TAIL, *TRIAL_SYNCS)
+TRIAL_FACTS = (
+    Column("saturated", "true/false", "true: a replay fell behind its trace, because the disks could not keep up"),
+    Column("lost", "", "if it is host-limited: the share of the time that it lost (0.05: 5 %); else empty"),
+    *(Column(f"lost_{name}", "", f"share of the time that was lost: {one.meaning}") for name, one in LOSSES.items()),
+)
+TRIALS = (*TRIAL_HEAD, AXES, *TRIAL_FIGURES, *TRIAL_TAIL, *TRIAL_SYNCS, *TRIAL_FACTS)
 JOB = Column("job", "", "name of the job; jobs with one name count together")
 JOBS = (JOB, *TRIALS)
 
@@ -240,11 +245,11 @@ def markdown(columns: Iterable[Column]) -> str:
 
 
 def trials_header(axes: Iterable[str]) -> list[str]:
-    return _header(TRIAL_HEAD, axes, (*TRIAL_FIGURES, *TRIAL_TAIL, *TRIAL_SYNCS), TRIALS)
+    return _header(TRIAL_HEAD, axes, (*TRIAL_FIGURES, *TRIAL_TAIL, *TRIAL_SYNCS, *TRIAL_FACTS), TRIALS)
 
 
 def jobs_header(axes: Iterable[str]) -> list[str]:
-    return _header((JOB, *TRIAL_HEAD), axes, (*TRIAL_FIGURES, *TRIAL_TAIL, *TRIAL_SYNCS), JOBS)
+    return _header((JOB, *TRIAL_HEAD), axes, (*TRIAL_FIGURES, *TRIAL_TAIL, *TRIAL_SYNCS, *TRIAL_FACTS), JOBS)
 
 
 def summary_header(axes: Iterable[str]) -> list[str]:
@@ -257,6 +262,7 @@ _BY_SIDE = [f"{side}_{name}" for side in SIDES for name in OF_DIRECTION]
 _in_order = itemgetter(*(_BY_SIDE.index(column.name) for column in _SIDE_FIGURES))
 NOTES = ("evenness", "iowait", "bottleneck", "host_limited_share", "host_limited", "unsettled", "slow", "host")
 _NO_FIGURES = (None,) * len(TRIAL_FIGURES)
+_facts_of = attrgetter(*(column.name for column in TRIAL_FACTS))
 _sync_values, _NO_SYNCS = attrgetter(*(one.name for one in _OF_SYNCS)), (None,) * len(TRIAL_SYNCS)
 
 
@@ -340,7 +346,12 @@ def _trial_row(cell: CellRow, trial: Trial, shared: tuple[str, str], places: Seq
         "; ".join(f"{name}: {text}" for name, text in trial.notes.items()),
         trial.folder,
         *(_sync_values(trial.figures.sync) if trial.figures and trial.figures.sync else _NO_SYNCS),
+        *fact_fields(*_facts_of(trial.facts)),
     ]
+
+
+def fact_fields(saturated: bool, *losses: float | None) -> list[str]:
+    return [BOOLS[saturated], *("" if share is None else f"{share:.3f}" for share in losses)]
 
 
 def _figures(figures: Figures) -> tuple[Any, ...]:

@@ -104,15 +104,8 @@ def _row(trial: Trial) -> Row:
     sync = (figures.rebuild.bw, figures.rebuild.seconds) if figures.rebuild else (None, None)
     syncs = _syncs_of(figures.sync) if figures.sync else _NO_SYNCS
     totals = (figures.total_bw, figures.total_iops) if figures.sides else (None, None)
-    beside = [_share(notes.get(name)) for name in BESIDE.values()]
+    beside = [getattr(trial.facts, name) for name in BESIDE.values()]
     return (*head, *totals, *sides, *sync, *syncs, *beside, *_trial_values_of(figures))
-
-
-def _share(note: str | None) -> float | None:
-    try:
-        return None if note is None else float(note)
-    except ValueError:
-        return None
 
 
 def page(runs: Sequence[Explored], title: str, *, report: bool = False) -> bytes:

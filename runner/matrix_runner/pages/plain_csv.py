@@ -11,9 +11,18 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from matrix_runner.answers.cell_figures import METRICS
-from matrix_runner.pages.csv_files import NOTES, TRIAL_FIGURES, TRIAL_SYNCS, as_fields, number_fields, places_of
+from matrix_runner.pages.csv_files import (
+    NOTES,
+    TRIAL_FACTS,
+    TRIAL_FIGURES,
+    TRIAL_SYNCS,
+    as_fields,
+    fact_fields,
+    number_fields,
+    places_of,
+)
 from matrix_runner.pages.table import BOOLS
-from matrix_runner.records.record import HOST, HOST_LIMITED, SATURATED, SLOW, UNSETTLED, CellRow, Outcome
+from matrix_runner.records.record import CellRow, Outcome
 from matrix_runner.records.rows import notes_of
 from matrix_runner.statistics.stopping import Rule, stop_reason
 from matrix_runner.work.metrics import OF_SYNC, RATES, SIDES, SYNC, TOTAL
@@ -24,7 +33,8 @@ if TYPE_CHECKING:
 _HEAD, _TAIL = ("cell", "round", "outcome", "reason"), ("seconds", "attempts", "started", "folder", "notes")
 _FIGURES, _SYNCS = (tuple(column.name for column in columns) for columns in (TRIAL_FIGURES, TRIAL_SYNCS))
 #: The columns of a row: those of the journal.
-COLUMNS = (*_HEAD, *_FIGURES, *_SYNCS, *_TAIL)
+_FACTS, _OTHERS = tuple(column.name for column in TRIAL_FACTS), ("settled", "slow", "host")
+COLUMNS = (*_HEAD, *_FIGURES, *_SYNCS, *_TAIL, *_FACTS, *_OTHERS)
 Row = tuple[Any, ...]
 _AT = {name: at for at, name in enumerate(COLUMNS)}
 _SECONDS, _STARTED, _NOTES, _RUNTIME = (_AT[name] for name in ("seconds", "started", "notes", "runtime"))
@@ -40,20 +50,25 @@ _NO_INTERVAL = "," * 3  # a mean without its bounds
 _SYNC_BW = _AT[f"{SYNC}_{next(iter(OF_SYNC))}"]
 #: The counts of a cell with a single trial that counts, by its outcome.
 _COUNTS = {one.value: ",".join("1" if other is one else "0" for other in Outcome) for one in Outcome if one.counts}
-_OPEN = frozenset((HOST_LIMITED, SATURATED, UNSETTLED, SLOW))  # notes that change or doubt the figures
+_HOST, _FACTS_AT = _AT["host"], slice(_AT[_FACTS[0]], _AT[_FACTS[-1]] + 1)
+_doubts_of, _NO_DOUBT = itemgetter(*(_AT[name] for name in ("settled", "slow", "saturated", "lost"))), (1, 1, 0, None)
 
 
 class _Noted(NamedTuple):
     columns: str
     joined: str
-    is_plain: bool
 
 
 @lru_cache(maxsize=4096)
 def _noted(text: str) -> _Noted:
     notes = notes_of(text)
     joined = "; ".join(f"{name}: {value}" for name, value in notes.items())
-    return _Noted(as_fields([*map(notes.get, NOTES)]), joined, _OPEN.isdisjoint(notes))
+    return _Noted(as_fields([*map(notes.get, NOTES)]), joined)
+
+
+@lru_cache(maxsize=4096)
+def _facts(values: tuple[Any, ...]) -> str:
+    return as_fields(fact_fields(*values))
 
 
 def is_plain(row: Row) -> bool:
@@ -61,7 +76,7 @@ def is_plain(row: Row) -> bool:
 
     Its percentiles are then those of the trial, which its longest latency limits, and those of a histogram are not.
     """
-    if row[2] not in _COUNTS or row[3] or row[_RUNTIME] is None or not _noted(row[_NOTES]).is_plain:
+    if row[2] not in _COUNTS or row[3] or row[_RUNTIME] is None or _doubts_of(row) != _NO_DOUBT:
         return False
     return all((bw is None) == (iops is None) for bw, iops in zip(_bws_of(row), _iops_of(row), strict=True))
 
@@ -89,9 +104,10 @@ class PlainLines:
 
     def of_trial(self, place: Place, row: Row, figures: str) -> str:
         noted = _noted(row[_NOTES])
-        seconds, attempts, started, folder, _ = row[_LAST:]
+        seconds, attempts, started, folder = row[_LAST:_NOTES]
         outcome, tail = as_fields(row[1:_FIRST]), as_fields((seconds, attempts, started, noted.joined, folder))
-        return f"{place.identity},{outcome},{place.axes},{figures},{noted.columns},{tail},{_syncs_of(row)}\n"
+        rest = f"{noted.columns},{tail},{_syncs_of(row)},{_facts(tuple(row[_FACTS_AT]))}"
+        return f"{place.identity},{outcome},{place.axes},{figures},{rest}\n"
 
     def of_cell(self, place: Place, row: Row, figures: str) -> str:
         """Return the line of a cell with a single trial, which `is_plain`."""
@@ -135,7 +151,7 @@ def seconds_of(row: Row) -> float:
 
 
 def host_of(row: Row) -> str | None:
-    return notes_of(row[_NOTES]).get(HOST)
+    return row[_HOST] or None
 
 
 def start_of(row: Row) -> str:

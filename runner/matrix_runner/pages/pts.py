@@ -114,7 +114,7 @@ def _facts(test: PtsTest, trials: Sequence[Trial]) -> Iterator[str]:
         yield from dict.fromkeys(f"{words}: {trial.notes[note]}." for trial in trials if note in trial.notes)
     for trial in trials:
         found = trial.notes.get(UNSETTLED) or trial.notes.get("steady_state", "")
-        yield f"Trial {trial.round}: {'steady state in ' if found.startswith('rounds') else ''}{found}."
+        yield f"Trial {trial.round}: {'steady state in ' * bool(trial.facts.steady)}{found}."
 
 
 def _tracked(test: PtsTest, rows: Sequence[RoundRow]) -> list[str]:

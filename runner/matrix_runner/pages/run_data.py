@@ -17,8 +17,6 @@ from matrix_runner.answers.verdicts import SHARE, Judgement
 from matrix_runner.pages.colours import Colours, choose_colours
 from matrix_runner.pages.concerns import ConcernCounter, Concerns
 from matrix_runner.records.record import (
-    HOST,
-    SLOW,
     Attempt,
     CellRow,
     Outcome,
@@ -231,14 +229,12 @@ class RunData:
     @cached_property
     def slow(self) -> str:
         """Return how many times slower its simulated disks worked; empty without slow motion."""
-        return ", ".join(sorted({factor for one in self.trials if (factor := one.notes.get(SLOW))}))
+        return ", ".join(sorted({str(one.facts.slow) for one in self.trials if one.facts.slow > 1}))
 
     @property
     def trials_by_host(self) -> Sequence[tuple[str, int]]:
         """Return the hosts of a cluster that measured, with their numbers of trials."""
-        counts = (
-            self.survey.hosts if self.survey else Counter(one.notes[HOST] for one in self.trials if HOST in one.notes)
-        )
+        counts = self.survey.hosts if self.survey else Counter(one.facts.host for one in self.trials if one.facts.host)
         return sorted(counts.items())
 
     @property

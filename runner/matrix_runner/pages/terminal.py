@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from matrix_runner.pages.marks import host_limited_mark
 from matrix_runner.pages.table import Sheet
 from matrix_runner.pages.terminal_text import BAD, DOUBT, GOOD, digits, doubt, figure, percent, rate
-from matrix_runner.records.record import COUNTED, HOST, WORST, CellRow, Kind, Outcome
+from matrix_runner.records.record import COUNTED, WORST, CellRow, Kind, Outcome
 from matrix_runner.statistics.hosts import host_ratios
 from matrix_runner.work.metrics import FLUSH, LARGE, OF_SYNC, SIDES, SYNC, TOTAL, shown_sides, sides_of
 
@@ -208,7 +208,7 @@ def host_note(recorded: RunData, *, certain: bool = False) -> str:
 def _rates_by_host(trials: Sequence[Trial]) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
     for trial in trials:
-        if (figures := trial.counted) and (host := trial.notes.get(HOST)):
+        if (figures := trial.counted) and (host := trial.facts.host):
             found.setdefault(host, []).append(figures.deciding_rate)
     return found
 

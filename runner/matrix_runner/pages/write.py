@@ -19,7 +19,6 @@ from matrix_runner.pages.table import as_csv
 from matrix_runner.pages.use import choose_trials
 from matrix_runner.pages.verdicts import verdict_rows
 from matrix_runner.records.cell_files import existing_files
-from matrix_runner.records.record import HOST_LIMITED, SLOW
 from matrix_runner.records.usage import OF_FIO, SAMPLES, SIMULATED, usage
 from matrix_runner.work.pts.output import ROUNDS
 from matrix_runner.work.pts.workload import TESTS
@@ -122,8 +121,8 @@ def _usage(files: _Outputs, cells: Sequence[CellRow], trials: Sequence[Trial]) -
                 texts[OF_FIO] = text
             decoded = {name: text.decode(errors="replace") for name, text in texts.items()}
             runtime = trial.counted.runtime if trial.counted else inf
-            used = usage(decoded, trial.readings, int(trial.notes.get(SLOW, 1)), runtime)
-            found[cell.id] = replace(used, is_host_limited=HOST_LIMITED in trial.notes)
+            used = usage(decoded, trial.readings, trial.facts.slow, runtime)
+            found[cell.id] = replace(used, is_host_limited=trial.facts.is_host_limited)
     return found
 
 

@@ -316,10 +316,15 @@ def lost_to_others(beside: TrialUse, figures: Figures, work: Workload) -> tuple[
     return max(0.0, programs), shares.get("steal", 0.0)
 
 
-def notes(
-    beside: TrialUse, figures: Figures, work: Workload, spares: int, buses: tuple[Bus, ...], host_limited: str
-) -> dict[str, str]:
-    found = bottleneck(
+def shares_of(beside: TrialUse, spares: int) -> dict[str, float]:
+    shares = {"evenness": evenness(beside.disks, spares), "iowait": beside.processors.shares.get("iowait", 0.0)}
+    return {name: round(share, DECIMALS[name]) for name, share in shares.items() if share is not None}
+
+
+def find_bottleneck(
+    beside: TrialUse, figures: Figures, work: Workload, buses: tuple[Bus, ...], host_limited: str
+) -> str:
+    return bottleneck(
         Evidence(
             seconds=beside.seconds,
             disks=beside.disks,
@@ -330,9 +335,6 @@ def notes(
             host_limited=host_limited,
         )
     )
-    shares = {"evenness": evenness(beside.disks, spares), "iowait": beside.processors.shares.get("iowait", 0.0)}
-    written = {name: f"{share:.{DECIMALS[name]}f}" for name, share in shares.items() if share is not None}
-    return {**written, "bottleneck": found}
 
 
 def buses(declared: Sequence[Disk], done: Sequence[Report], seconds: float) -> tuple[Bus, ...]:

@@ -23,7 +23,7 @@ from matrix_runner.records.databases import (
     has_lost_commits,
     translate_errors,
 )
-from matrix_runner.records.record import COUNTED, SLOW, Attempt, CellRow, Reading, Trial
+from matrix_runner.records.record import COUNTED, Attempt, CellRow, Reading, Trial
 from matrix_runner.records.rows import (
     JOB_COLUMNS,
     READINGS,
@@ -215,8 +215,7 @@ class JournalReader(Database):
     def mean_times(self) -> MeanTimes:
         trials, batches = _TRIALS, tables.batches.c
         measured = trials.outcome.in_(COUNTED)
-        slow = sa.func.coalesce(sa.cast(trials.notes[SLOW].as_string(), sa.Float), 1.0)
-        means = sa.select(sa.func.avg(trials.seconds - trials.runtime * slow), sa.func.avg(trials.write_bw))
+        means = sa.select(sa.func.avg(trials.seconds - trials.runtime * trials.slow), sa.func.avg(trials.write_bw))
         ((overhead, written),) = self._rows(means.where(measured))
         builds = self._rows(sa.select(batches.stack, batches.seconds).order_by(batches.id))
         builds = builds[1:] or builds  # the first one may also have started the machine

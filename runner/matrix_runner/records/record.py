@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from math import inf
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from zlib import crc32
 
 from matrix_runner.base.errors import Exit
@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 
     from matrix_runner.work.fio.output import Figures
 
-UNSETTLED = "unsettled"  # the note of a trial that did not reach its steady state
-HOST_LIMITED = "host_limited"  # the note of a trial whose host could not keep up with its simulated disks: by how much
-REPLAY = "replay"  # the note of a replay: how late its requests began
-SATURATED = "saturated"  # the note of a replay that fell behind its trace, not because of the host: by how much
-SLOW = "slow"  # the note of a trial in slow motion: how many times slower its disks worked
-HOST = "host"  # the note of a trial of a cluster: the host that measured it
-SPREAD = "spread"  # the note of a trial of a cluster whose figures do not depend on the host, such as synthetic ones
+#: Notes for people. `TrialFacts` has the same for programs.
+UNSETTLED = "unsettled"  # the steady state that a trial did not reach
+HOST_LIMITED = "host_limited"  # by how much, and why, a host could not keep up with its simulated disks
+REPLAY = "replay"  # how late the requests of a replay began
+SATURATED = "saturated"  # how much a replay fell behind its trace, not because of the host
+SLOW = "slow"
+HOST = "host"
+SPREAD = "spread"
 STEERED = "until-decided"  # the environment key of a run that chose its trials by open guidelines
 
 
@@ -126,8 +127,8 @@ def outcome_of_cell(counts: Mapping[Outcome, int] | Mapping[str, int]) -> Outcom
     return next((outcome for outcome in BY_RANK if counts.get(outcome)), None)
 
 
-def block_of(round_number: int, host: str | None, spread: str | None) -> int:
-    return round_number if host is None or spread is not None else round_number << 32 | crc32(host.encode())
+def block_of(round_number: int, host: str, *, spread: bool) -> int:
+    return round_number << 32 | crc32(host.encode()) if host and not spread else round_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +173,72 @@ class Reading:
     got: str
 
 
+class Loss(NamedTuple):
+    words: str  # in the note
+    meaning: str
+
+
+#: The causes by which a host-limited trial loses time. `TrialFacts` has a field of each: `lost_late`.
+LOSSES = {
+    "late": Loss("answers late", "answers left late"),
+    "idle": Loss("disks left waiting", "requests came late, so disks were idle"),
+    "transit": Loss("on the way to the disks and back", "requests and answers were under way"),
+    "crowded": Loss("no processor for the machine", "the virtual machine waited for a processor of the host"),
+    "programs": Loss("other programs", "other programs used the processors"),
+    "machines": Loss("other machines", "other virtual machines used the processors"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TrialFacts:
+    """The facts of a trial by which programs decide. Shares are rounded as in the notes."""
+
+    kernel: str = ""
+    slow: int = 1  # how many times slower its disks worked
+    settled: bool = True  # it reached its steady state, or none was wanted
+    saturated: bool = False  # a replay fell behind its trace, not because of the host
+    host: str = ""  # the host that measured it, of a cluster
+    spread: bool = False  # its figures do not depend on the host, such as synthetic ones
+    iowait: float | None = None
+    evenness: float | None = None
+    host_limited_share: float | None = None  # the share of time lost to the host, also if that is little
+    steady: bool | None = None  # a test of SNIA reached its steady state
+    written_in_rounds: int | None = None  # bytes, of a test of SNIA
+    lost: float | None = None  # the share of time lost to the host; None: it was not host-limited
+    lost_late: float | None = None  # its causes, as in LOSSES
+    lost_idle: float | None = None
+    lost_transit: float | None = None
+    lost_crowded: float | None = None
+    lost_programs: float | None = None
+    lost_machines: float | None = None
+
+    @property
+    def is_host_limited(self) -> bool:
+        return self.lost is not None
+
+    @property
+    def losses(self) -> dict[str, float]:
+        """Return the known causes of `lost`, in the order of LOSSES."""
+        return {name: share for name in LOSSES if (share := getattr(self, f"lost_{name}")) is not None}
+
+
+def format_loss(share: float, causes: Mapping[str, float]) -> str:
+    return f"{share:.1%} ({', '.join(f'{LOSSES[name].words} {one:.1%}' for name, one in causes.items())})"
+
+
+def round_loss(share: float) -> float:
+    """Round to tenths of a percent."""
+    return min(1.0, round(share * 100, 1) / 100)
+
+
+def losses_of(share: float, causes: Mapping[str, float]) -> dict[str, Any]:
+    """Return the fields of `TrialFacts` of a host-limited trial."""
+    return {"lost": round_loss(share), **{f"lost_{name}": round_loss(one) for name, one in causes.items()}}
+
+
+NO_FACTS = TrialFacts()
+
+
 @dataclass(frozen=True, slots=True)
 class Trial:
     """One measurement of a cell. (`cell`, `round`) is its identity, unique in a run."""
@@ -185,17 +252,18 @@ class Trial:
     attempts: int = 1
     figures: Figures | None = None
     readings: tuple[Reading, ...] = ()
-    notes: Mapping[str, str] = field(default_factory=dict)  # e.g. {"sync": "assume-clean", "resync": "idle"}
+    notes: Mapping[str, str] = field(default_factory=dict)  # texts for people: {"resync": "idle"}
     folder: str = ""  # the folder of its raw output, relative to the run
+    facts: TrialFacts = NO_FACTS
 
     @property
     def block(self) -> int:
         """Return the block by which comparisons pair trials: the round, and on a cluster the host as well."""
-        return block_of(self.round, self.notes.get(HOST), self.notes.get(SPREAD))
+        return block_of(self.round, self.facts.host, spread=self.facts.spread)
 
     @property
     def counted(self) -> Figures | None:
-        return self.figures if self.outcome.counts and UNSETTLED not in self.notes else None
+        return self.figures if self.outcome.counts and self.facts.settled else None
 
 
 def counted_trials(trials: Sequence[Trial]) -> list[tuple[Trial, Figures]]:

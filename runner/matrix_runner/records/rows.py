@@ -1,10 +1,10 @@
 """Trials, cells and readings as rows of a journal or a store, and back."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import lru_cache
 from hashlib import blake2b
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from sys import intern
 from typing import Any
 
@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from matrix_runner.base.text import shorten
 from matrix_runner.records.checksums import sealed
-from matrix_runner.records.record import HOST_LIMITED, UNSETTLED, CellRow, Outcome, Reading, Trial
+from matrix_runner.records.record import HOST_LIMITED, UNSETTLED, CellRow, Outcome, Reading, Trial, TrialFacts
 from matrix_runner.records.tables import DIRECTION, IN_JOURNAL, LATENCIES, OF_SIDES, REBUILD, WHOLE, data_columns
 from matrix_runner.statistics.percentile import Histogram
 from matrix_runner.work.fio.output import Direction, Figures, Sync
@@ -30,6 +30,9 @@ TRIAL_COLUMNS, JOB_COLUMNS = map(data_columns, (IN_JOURNAL.trials, IN_JOURNAL.jo
 READINGS = TRIAL_COLUMNS.index("readings")
 _REBUILD_AT = TRIAL_COLUMNS.index(REBUILD[0])
 _values_of = {side: attrgetter(*(name.removeprefix(f"{side}_") for name in names)) for side, names in OF_SIDES.items()}
+_FACTS = tuple(one.name for one in fields(TrialFacts))
+_FLAGS = ("settled", "saturated", "spread", "steady")
+_facts_of, _facts_in = attrgetter(*_FACTS), itemgetter(*map(TRIAL_COLUMNS.index, _FACTS))
 _BLANK = dict.fromkeys(TRIAL_COLUMNS)
 
 
@@ -55,13 +58,25 @@ def row_of(trial: Trial) -> dict[str, Any]:
         "reason": shorten(trial.reason, _LONGEST_NOTE),
         "outcome": trial.outcome.value,
         "notes": notes,
-        **{name: notes.get(name, "") for name in ("kernel", HOST_LIMITED, UNSETTLED)},
+        **{name: notes.get(name, "") for name in (HOST_LIMITED, UNSETTLED)},
+        **_facts_row(trial.facts),
     }
     if trial.figures is None:
         return _BLANK | row
     sync = trial.figures.rebuild
     row |= dict(zip(REBUILD, (sync.seconds, sync.bw) if sync else (None, None), strict=True))
     return _BLANK | row | _row_of_figures(trial.figures) | latencies(trial.figures)
+
+
+def _facts_row(facts: TrialFacts) -> dict[str, Any]:
+    values = zip(_FACTS, _facts_of(facts), strict=True)
+    return {name: int(value) if isinstance(value, bool) else value for name, value in values}
+
+
+@lru_cache(maxsize=4096)
+def _facts(values: tuple[Any, ...]) -> TrialFacts:
+    named = dict(zip(_FACTS, values, strict=True))
+    return TrialFacts(**named | {name: bool(named[name]) for name in _FLAGS if named[name] is not None})
 
 
 def driver_row_of(trial: Trial) -> dict[str, Any]:
@@ -158,6 +173,7 @@ def check_histograms(figures: Figures | None) -> None:
 def checked_trial(row: Sequence[Any], known: Mapping[str, tuple[Reading, ...]]) -> Trial:
     """Build a trial from a row whose checksum is right. To unpack histograms takes most of the time: not here."""
     cell, round_number, outcome, reason, started, seconds, attempts, folder, *_, digest, notes = row[:_REBUILD_AT]
+    facts = _facts(_facts_in(row))
     seconds_of_sync, bw, *rest = row[_REBUILD_AT:]
     figures, sync = _figures(rest), _sync(seconds_of_sync, bw)
     return Trial(
@@ -167,6 +183,7 @@ def checked_trial(row: Sequence[Any], known: Mapping[str, tuple[Reading, ...]]) 
             _known_readings(known, digest),
             notes_of(notes),
             folder,
+            facts,
         ),
     )
 

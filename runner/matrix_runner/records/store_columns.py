@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from matrix_runner.records.record import HOST, SPREAD
 from matrix_runner.records.tables import IN_STORE
-from matrix_runner.work.metrics import LEAST_LARGE, SIDES, SYNC, split_column
+from matrix_runner.work.metrics import LEAST_LARGE, SIDES, SYNC, TOTAL, split_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,9 +57,6 @@ def _figure(of: sa.FromClause, name: str) -> sa.ColumnElement[Any]:
         column: sa.ColumnElement[Any] = table[name]
         return column
     side, _, rate = name.partition("_")
-    if side == "total":
-        return _sum(table[f"{one}_{rate}"] for one in SIDES)
-    if name in {HOST, SPREAD}:
-        text: sa.ColumnElement[str] = table.notes[name].as_string()
-        return text
-    return sa.cast(table.notes[name].as_string(), sa.Float)
+    if side != TOTAL:
+        raise KeyError(name)
+    return _sum(table[f"{one}_{rate}"] for one in SIDES)

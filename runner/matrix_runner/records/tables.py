@@ -1,7 +1,7 @@
 """The tables of a journal and of a store: one declaration. In a store, each table has a column for the run."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import chain
 from typing import Any
 
@@ -24,6 +24,7 @@ from sqlalchemy import (
 
 from matrix_runner.records.databases import OF_STORE, Versioned, keys, optional, required
 from matrix_runner.records.file_errors import DAMAGED
+from matrix_runner.records.record import TrialFacts
 from matrix_runner.records.views import views_of
 from matrix_runner.work.metrics import ALL_SIDES, OF_DIRECTION, OF_SIDE
 
@@ -64,6 +65,13 @@ def _kind_of(name: str) -> Any:
     return BigInteger if name.endswith(("_bytes", "_ios")) else Integer if name == "errors" else Float
 
 
+def _facts() -> list[Column[Any]]:
+    """Return the columns of `TrialFacts`: shares and the like may be unknown."""
+    known = {one.name: Text if one.default == "" else Integer for one in fields(TrialFacts) if one.default is not None}
+    unknown: dict[str, Any] = {one.name: Float for one in fields(TrialFacts) if one.default is None}
+    return [*required(**known), *optional(**unknown | {"steady": Integer, "written_in_rounds": BigInteger})]
+
+
 def _crc() -> Column[Any]:
     return Column(CRC, BigInteger, nullable=False)
 
@@ -88,7 +96,8 @@ def _declare(*, runs: bool) -> Tables:
         metadata,
         *(keys(**run, cell=String, round=Integer) if runs else in_journal),
         *required(outcome=String, reason=Text, started=String, seconds=Float, attempts=Integer, folder=Text),
-        *required(kernel=Text, host_limited=Text, unsettled=Text),  # notes that many questions need
+        *required(host_limited=Text, unsettled=Text),  # notes that many questions need
+        *_facts(),
         *required(readings=String, notes=JSON),  # the digest of the readings
         # Null runtime: no figures. Null bandwidth: no I/O in that direction.
         *_figures((*REBUILD, *FIGURES)),

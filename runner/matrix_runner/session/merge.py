@@ -180,8 +180,17 @@ class Merger:
     def _trials(self, part: Part, journal: Journal) -> Iterator[Trial]:
         """Yield its trials. Cells of different hosts must not be compared, so the trials name their host."""
         hosts = {one.manifest.host.hostname for one in self.parts}
-        note = {HOST: part.manifest.host.hostname or ""} if len(hosts) > 1 and not part.manifest.synthetic else {}
-        return (replace(trial, notes={**note, **trial.notes}) for trial in journal.trials())
+        host = part.manifest.host.hostname or ""
+        if len(hosts) == 1 or part.manifest.synthetic:
+            return journal.trials()
+        return (
+            replace(
+                trial,
+                notes={HOST: host, **trial.notes},
+                facts=replace(trial.facts, host=trial.facts.host or host),
+            )
+            for trial in journal.trials()
+        )
 
 
 def _refuse_differences(one: Part, other: Part, declared: Declared) -> None:

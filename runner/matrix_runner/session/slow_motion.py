@@ -12,7 +12,6 @@ from matrix_runner.carry.trial import StackOnRig
 from matrix_runner.decide.costs import COSTS, rate
 from matrix_runner.decide.estimate import costs_of
 from matrix_runner.machines.base import KeepsRig
-from matrix_runner.records.record import HOST_LIMITED
 from matrix_runner.work.slow import FACTORS
 
 if TYPE_CHECKING:
@@ -74,4 +73,4 @@ async def _keeps_up(
                 await built.tear_down()
     except HarnessBroken:  # the run meets it again, and records it
         return True
-    return HOST_LIMITED not in measured.notes
+    return not measured.facts.is_host_limited

@@ -132,20 +132,11 @@ class Overload:
     def exceeds(self, bound: float) -> bool:
         return self.share > bound
 
-    def __str__(self) -> str:
-        late = self.late * (1 - self.starved)
-        crowded = f", no processor for the machine {self.crowded:.1%}" if self.crowded > CROWDED else ""
-        idle = (
-            f"on the way to the disks and back {self.transit:.1%}"
-            if self.transit
-            else f"disks left waiting {self.starved:.1%}"
-        )
-        return f"{self.share:.1%} (answers late {late:.1%}, {idle}{crowded})"
-
-
-def lost_share(note: str) -> float:
-    found = re.match(r"(\d+(?:\.\d+)?) ?%", note)
-    return min(1.0, float(found[1]) / 100) if found else 0.0
+    @property
+    def causes(self) -> dict[str, float]:
+        found = {"late": self.late * (1 - self.starved)}
+        found |= {"transit": self.transit} if self.transit else {"idle": self.starved}
+        return found | ({"crowded": self.crowded} if self.crowded > CROWDED else {})
 
 
 def counters_between(before: Sequence[Report], after: Sequence[Report]) -> tuple[Report, ...]:

@@ -29,6 +29,8 @@ class Result:
     notes: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)  # of the trial
     replay: ReplayReport | None = None  # how late its requests began
+    steady: bool | None = None  # of a test of SNIA: it reached its steady state
+    written_in_rounds: int | None = None  # bytes
 
 
 def split_report(output: str, kind: str) -> tuple[str, str]:

@@ -5,22 +5,22 @@ from dataclasses import replace
 
 import pytest
 
-from matrix_runner.carry.trial import busy_host, host_limited
+from matrix_runner.carry.trial import busy_host, host_limited, loss_notes
 from matrix_runner.records.counters import (
     Bus,
     Processors,
     TrialUse,
     buses,
     count_cache_flushes,
-    notes,
+    find_bottleneck,
     observe_use,
+    shares_of,
     split_counters,
     transit_share,
 )
-from matrix_runner.records.record import HOST_LIMITED
+from matrix_runner.records.record import HOST_LIMITED, TrialFacts
 from matrix_runner.simdisks.clib import Report
 from matrix_runner.simdisks.disk import Disk, Link
-from matrix_runner.simdisks.server import lost_share
 from matrix_runner.work.fio.output import Figures
 from matrix_runner.work.fio.workload import Workload
 from tests.support.counters import AFTER, BEFORE, READINGS
@@ -69,21 +69,16 @@ def test_without_counters_nothing_was_seen() -> None:
 def test_notes_tell_what_limits_and_how_evenly_disks_were_used() -> None:
     found = observe_use(EARLY, LATE, READINGS, FIGURES, WORK)
     assert found
-    assert notes(found, FIGURES, WORK, 0, (), "") == {
-        "iowait": "0.1111",
-        "bottleneck": "queue depth: at most 16 under way, and the busiest disk was so for 50% of the time",
-    }
-    report = replace(NOTHING, busy=1.9)
-    assert notes(count_cache_flushes(found, [report]), FIGURES, WORK, 0, (), "")["bottleneck"] == (
-        "disks: each busy for at least 95% of the time"
+    assert shares_of(found, 0) == {"iowait": 0.1111}
+    assert find_bottleneck(found, FIGURES, WORK, (), "") == (
+        "queue depth: at most 16 under way, and the busiest disk was so for 50% of the time"
     )
+    flushed = count_cache_flushes(found, [replace(NOTHING, busy=1.9)])
+    assert find_bottleneck(flushed, FIGURES, WORK, (), "") == "disks: each busy for at least 95% of the time"
     (disk,) = found.disks
     two = replace(found, devices=(disk, replace(disk, device="disk1", read_bytes=0, written_bytes=disk.moved // 2)))
-    assert notes(two, FIGURES, WORK, 0, (Bus("pci", 1e6, 1e6),), "") == {
-        "evenness": "0.500",
-        "iowait": "0.1111",
-        "bottleneck": "bus pci: 1 of 1 MB/s",
-    }
+    assert shares_of(two, 0) == {"evenness": 0.5, "iowait": 0.1111}
+    assert find_bottleneck(two, FIGURES, WORK, (Bus("pci", 1e6, 1e6),), "") == "bus pci: 1 of 1 MB/s"
 
 
 def test_the_way_to_the_disks_is_what_the_kernel_waited_beyond_the_answers_of_the_disks() -> None:
@@ -104,11 +99,15 @@ def test_work_with_pauses_loses_the_time_on_the_way_and_other_work_that_of_idle_
     found = replace(found, devices=(replace(found.devices[0], waited=10.0, busy=2.0),))
     done = [replace(NOTHING, owed=8.0, occupied=1.0, starved=1.0)]
     paced = WORK.model_copy(update={"fio": {"rate_iops": 10}})
-    assert host_limited(done, WORK, 0.05, found)[HOST_LIMITED].startswith("50.0% (")
-    lost = host_limited(done, paced, 0.05, found)
-    assert lost[HOST_LIMITED] == "20.0% (answers late 0.0%, on the way to the disks and back 20.0%)"
-    assert HOST_LIMITED not in host_limited(done, paced, 0.25, found)
-    assert HOST_LIMITED not in host_limited(done, paced, 0.05)  # without counters
+    assert host_limited(done, WORK, 0.05, found)["lost"] == 0.5
+    facts = TrialFacts(**host_limited(done, paced, 0.05, found))
+    assert facts == TrialFacts(host_limited_share=0.2, lost=0.2, lost_late=0.0, lost_transit=0.2)
+    assert loss_notes(facts, None, 0.0) == {
+        "host_limited_share": "0.2000",
+        HOST_LIMITED: "20.0% (answers late 0.0%, on the way to the disks and back 20.0%)",
+    }
+    assert host_limited(done, paced, 0.25, found) == {"host_limited_share": 0.2}
+    assert host_limited(done, paced, 0.05) == {"host_limited_share": 0.0}  # without counters
 
 
 def used(**shares: float) -> TrialUse:
@@ -120,13 +119,13 @@ def test_a_host_that_is_busy_with_other_programs_marks_work_on_disks_without_a_m
     # fio: two jobs, each 10 % of a processor in user mode, so a tenth of both processors.
     busy = used(user=0.4, nice=0.1, system=0.47, idle=0.02, iowait=0.01)
     found = busy_host(FIGURES, WORK, 0.05, busy)
-    assert found == {
-        HOST_LIMITED: "40.0% (other programs 40.0%, other machines 0.0%)",
+    assert found == {"host_limited_share": 0.4, "lost": 0.4, "lost_programs": 0.4, "lost_machines": 0.0}
+    assert loss_notes(TrialFacts(**found), None, 0.0) == {
         "host_limited_share": "0.4000",
+        HOST_LIMITED: "40.0% (other programs 40.0%, other machines 0.0%)",
     }
-    assert lost_share(found[HOST_LIMITED]) == 0.4
     stolen = used(user=0.1, system=0.6, steal=0.3, idle=0.0)
-    assert busy_host(FIGURES, WORK, 0.05, stolen)[HOST_LIMITED].startswith("30.0% (other programs 0.0%")
+    assert busy_host(FIGURES, WORK, 0.05, stolen)["lost_machines"] == 0.3
 
 
 @pytest.mark.parametrize(

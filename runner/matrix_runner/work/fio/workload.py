@@ -320,8 +320,11 @@ class Workload(Model):
         """Return the bytes that all jobs write; 0 if time ends them."""
         return self.bound.written(self.touched(span))
 
-    def recorded_bytes(self, span: int, counted: int, runtime: float, notes: Mapping[str, str]) -> float:  # noqa: ARG002
-        """Return the bytes that a trial wrote. fio counted some of them in `runtime`, without the ramp."""
+    def recorded_bytes(self, span: int, counted: int, runtime: float, in_rounds: int | None) -> float:  # noqa: ARG002
+        """Return the bytes that a trial wrote.
+
+        fio counted some of them in `runtime`, without the ramp; those of a test of SNIA are `in_rounds`.
+        """
         return counted * (1 + self.ramp / runtime if runtime else 1.0)
 
     def passed(self, span: int) -> int:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from matrix_runner.work.pts.workload import Figure, PtsWorkload
 
 ROUNDS = "rounds.csv"
-WRITTEN = "written_in_rounds"  # the note with the bytes of all rounds
 #: Columns of the table after round, job and whether the round is one of the last five.
 MEASURES = ("iops", "bw", "lat_mean", "lat_max")
 COLUMNS = ("round", "job", "in_window", *MEASURES)
@@ -66,13 +65,21 @@ def pts_result(output: str, work: PtsWorkload, slow: int = 1) -> Result:
     last = by_job[-WINDOW:]
     jobs = {name: _mean([one[name] for one in last]) for name in last[-1] if all(name in one for one in last)}
     main = replace(jobs[work.tracked[0]], jobs=jobs if len(jobs) > 1 else {})
-    steady = {name: _window([one[name] for one in by_job], work) for name in work.tracked}
+    windows = {name: _window([one[name] for one in by_job], work) for name in work.tracked}
+    steady = all(one and one.is_steady for one in windows.values())
+    written = sum(one.write.bytes for each in by_job for one in each.values() if one.write)
     table = _table([{name: one.in_real_units(slow) for name, one in each.items()} for each in by_job])
     return Result(
         main.in_real_units(slow),
-        _unsettled(steady, work, len(rounds)),
-        notes=_notes(steady, work, by_job),
+        _unsettled(windows, work, len(rounds)),
+        notes={
+            "rounds": str(len(rounds)),
+            "written_in_rounds": str(written),
+            **_notes(windows, work, len(rounds), steady=steady),
+        },
         files={ROUNDS: table},
+        steady=steady,
+        written_in_rounds=written,
     )
 
 
@@ -115,23 +122,18 @@ def _window(rounds: Sequence[Figures], work: PtsWorkload) -> Window | None:
     return last_window([_value(one, work.test.figure) for one in rounds], work.test.apart)
 
 
-def _unsettled(steady: Mapping[str, Window | None], work: PtsWorkload, rounds: int) -> str:
+def _unsettled(windows: Mapping[str, Window | None], work: PtsWorkload, rounds: int) -> str:
     if work.test.is_curve:
         return ""
-    missed = [f"{name}: {one or 'fewer than 5 rounds'}" for name, one in steady.items() if not (one and one.is_steady)]
+    missed = [f"{name}: {one or 'fewer than 5 rounds'}" for name, one in windows.items() if not (one and one.is_steady)]
     return f"no steady state in {rounds} rounds: {'; '.join(missed)}" if missed else ""
 
 
-def _notes(
-    steady: Mapping[str, Window | None], work: PtsWorkload, rounds: Sequence[Mapping[str, Figures]]
-) -> dict[str, str]:
-    count = len(rounds)
-    written = sum(one.write.bytes for each in rounds for one in each.values() if one.write)
-    attained = all(one and one.is_steady for one in steady.values())
-    notes = {"rounds": str(count), WRITTEN: str(written)}
-    if attained:
+def _notes(windows: Mapping[str, Window | None], work: PtsWorkload, count: int, *, steady: bool) -> dict[str, str]:
+    notes = {}
+    if steady:
         first = count - (WINDOW - 1) * work.test.apart
-        detail = "; ".join(f"{name}: {one}" for name, one in steady.items())
+        detail = "; ".join(f"{name}: {one}" for name, one in windows.items())
         notes["steady_state"] = f"rounds {first} to {count}; {detail}"
     elif work.test.is_curve:
         notes["steady_state"] = f"no steady state in {count} rounds"

@@ -16,7 +16,7 @@ from matrix_runner.statistics.steady import WINDOW
 from matrix_runner.work.fio.values import Option, option_text
 from matrix_runner.work.jobs.file import Section
 from matrix_runner.work.jobs.workload import JobWorkload, bounds_of
-from matrix_runner.work.pts.output import WRITTEN, pts_result
+from matrix_runner.work.pts.output import pts_result
 from matrix_runner.work.result import Result, notes_of
 
 KIB = 1024
@@ -216,9 +216,9 @@ class PtsWorkload(JobWorkload):
     def written(self, span: int) -> float:
         return float(self.moved(span))
 
-    def recorded_bytes(self, span: int, counted: int, runtime: float, notes: Mapping[str, str]) -> float:  # noqa: ARG002
+    def recorded_bytes(self, span: int, counted: int, runtime: float, in_rounds: int | None) -> float:  # noqa: ARG002
         # The figures of a trial are those of its last rounds.
-        return float(notes.get(WRITTEN, 0)) + self.moved(span)
+        return float(in_rounds or 0) + self.moved(span)
 
     def timed(self, span: int) -> float:
         each = super().timed(span) + _START + _JOB * len(self.jobs)

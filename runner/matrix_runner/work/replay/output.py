@@ -28,6 +28,10 @@ class ReplayReport:
     def fell_behind(self) -> bool:
         return self.late > MOST_LATE * self.requests
 
+    def behind(self, length: float) -> float:
+        """Return the share of its time by which a replay of `length` seconds took longer."""
+        return max(0.0, 1 - length / self.seconds)
+
     def in_real_units(self, slow: int) -> ReplayReport:
         return replace(self, worst=self.worst / slow, seconds=self.seconds / slow)
 

@@ -128,8 +128,8 @@ class SyncWorkload(Workload):
         """Return the most bytes that the sync itself writes."""
         return float(self.target.written(self.sync_action)) if self.target else 0.0
 
-    def recorded_bytes(self, span: int, counted: int, runtime: float, notes: Mapping[str, str]) -> float:
-        return super().recorded_bytes(span, counted, runtime, notes) + self.written(span)
+    def recorded_bytes(self, span: int, counted: int, runtime: float, in_rounds: int | None) -> float:
+        return super().recorded_bytes(span, counted, runtime, in_rounds) + self.written(span)
 
     def seconds(self, span: int, member: Callable[[], float]) -> float:  # noqa: ARG002
         size = self.target.member if self.target else 0

@@ -82,6 +82,7 @@ NO_OPTIONS = MachineOptions()
 class Refusal:
     brief: str
     resolution: str = ""
+    program: str = ""  # the one that is missing
 
     @property
     def message(self) -> str:

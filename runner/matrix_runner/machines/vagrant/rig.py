@@ -179,9 +179,7 @@ class VagrantRig(ShellRig):
 
 def query_facts(up: RunningMachine, spec: RigSpec) -> dict[str, str]:
     answer = requirements.query(up.enter, spec, up.where)
-    lacking = [
-        one for one in requirements.refusals(answer, up.where) if "has no" in one.brief and "kernel of" not in one.brief
-    ]
+    lacking = [one for one in requirements.refusals(answer, up.where) if one.program]
     if lacking:
         raise HarnessBroken(
             f"{up.where} lacks programs",

@@ -38,6 +38,7 @@ repeat: {rounds}
 #: How often each is killed, relative to the others.
 VICTIMS = {"batch": 4, "worker": 1, "scheduler": 1, "coordinator": 1, "link": 1}
 MATRIX_COMMAND = (sys.executable, "-m", "matrix_runner.cli")
+ROOT = Path(__file__).parents[1]  # members work in another folder, and find `bench` there
 
 
 class Link:
@@ -105,7 +106,8 @@ class Lab:
             "coordinator": ("run", "--on", "dry", "--quiet", "--insecure", "--cluster", direct, "kills.yaml"),
         }[name]
         with (self.folder / f"{name}.log").open("ab") as log:
-            environment = os.environ | {"TMPDIR": str(self.folder / "tmp"), SECONDS: str(self.seconds)}
+            own = {"TMPDIR": str(self.folder / "tmp"), SECONDS: str(self.seconds), "PYTHONPATH": str(ROOT)}
+            environment = os.environ | own
             program = COMMAND if name.startswith("worker") else MATRIX_COMMAND
             self.members[name] = subprocess.Popen(
                 (*program, *words), cwd=self.folder, env=environment, stdout=log, stderr=log

@@ -136,8 +136,11 @@ def refusals(answer: str, where: str) -> Iterator[Refusal]:
         if what == "no-program":
             program, package = WITH_VERSION.get(name, name), PACKAGES.get(name, name)
             command = f"apt install {package}"
-            command = command if where == THIS_HOST else f"on {where}: {command}"
-            yield Refusal(f"{where} has no {program}", command, name)
+            yield Refusal(
+                f"{where} has no {program}",
+                command if where == THIS_HOST else f"on {where}: {command}",
+                program=name,
+            )
         if what == "no-module":
             yield Refusal(
                 f"the kernel of {where} ({kernel}) has no {name}, neither built in nor as a module",

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from matrix_runner.records import tables
 from tests.support.fio import NEWER
 from tests.support.matrices import SMALL
+from tests.support.sealing import reseal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,6 +85,7 @@ def test_only_synthetic_recommendations_are_marked(ran: Said, call: Call, tmp_pa
     assert "# SYNTHETIC, no recommendation" in call("recommend", "latest").out
     with closing(sqlite3.connect(tmp_path / "results" / "store.db")) as connection:
         connection.execute("update runs set synthetic = 0")  # as if it had been measured
+        reseal(connection, tables.runs)
         connection.commit()
     call("recommend", "latest", "--script", "best.sh")
     text = (tmp_path / "best.sh").read_text()
@@ -94,6 +97,7 @@ def test_a_steered_run_is_recommended_as_strictly_as_judged(ran: Said, call: Cal
     _, plain = json.loads(call("recommend", "latest", "--format", "json").out)["rows"]
     with closing(sqlite3.connect(tmp_path / "results" / "store.db")) as connection:
         connection.execute("update runs set environment = json_set(environment, '$.until-decided', 'yes')")
+        reseal(connection, tables.runs)
         connection.commit()
     _, steered = json.loads(call("recommend", "latest", "--format", "json").out)["rows"]
     assert steered["ratio"] == plain["ratio"]

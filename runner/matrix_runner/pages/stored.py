@@ -128,9 +128,12 @@ class Reader:
         for number, run in enumerate(runs):
             if len(found) + left > most:
                 return found, (left, len(runs) - number)
-            cells, count = self._first_cells(run, max(1, most - len(found)))
-            found += self.read([run]) if cells is None else self._read([run], CellSelection(set(cells)))
-            left += 0 if cells is None else count - len(cells)
+            room = max(1, most - len(found))
+            for cells, count in self.store.read_undamaged(
+                lambda some, room=room: [self._first_cells(some[0], room)], [run]
+            ):
+                found += self.read([run]) if cells is None else self._read([run], CellSelection(set(cells)))
+                left += 0 if cells is None else count - len(cells)
         return found, (left, 0)
 
     def _first_cells(self, run: RunRow, most: int) -> tuple[Sequence[str] | None, int]:

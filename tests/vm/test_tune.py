@@ -230,7 +230,7 @@ async def _sabotaged(place: SharedRig) -> dict[str, str]:
             tune = YAML(typ="safe").load(f"{{{text}}}")
             on.built._rig = Meddled(on.rig, sabotage)
             found = await on.finding(tune)
-            assert found.figures is None
+            assert found.result.figures is None
             reasons[text] = found.reason
         on.built._rig = on.rig
         again = await on.finding(AGAIN)

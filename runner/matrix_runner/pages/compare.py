@@ -21,7 +21,7 @@ from matrix_runner.base.findings import few
 from matrix_runner.pages.pairs import Pair, Pairs, Side, pairs_of
 from matrix_runner.pages.tables import warnings
 from matrix_runner.pages.terminal_text import percent, times_between
-from matrix_runner.records.environment import split_owner
+from matrix_runner.records.names import split_owner
 from matrix_runner.records.record import WORST, Outcome
 from matrix_runner.statistics.mixing import Sides, mixture_shares
 from matrix_runner.statistics.ratios import (

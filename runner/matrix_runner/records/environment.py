@@ -5,6 +5,8 @@ from types import MappingProxyType
 
 from pydantic import BaseModel, Field
 
+from matrix_runner.records.names import OF
+
 
 class Host(BaseModel, frozen=True, extra="allow"):
     kernel: str
@@ -53,7 +55,6 @@ class Requested(BaseModel, frozen=True, extra="forbid"):
 
 
 WHOLE = Requested()
-_OF = ": "  # in the keys of an environment
 
 
 def flatten_environment(
@@ -68,16 +69,10 @@ def flatten_environment(
         found |= {f"host.{name}.{key}": text for key, text in getattr(host, name).items()}
     found |= _flatten_disks(disks)
     for name, pool in pools.items():
-        found |= {f"{name}{_OF}{key}": text for key, text in _flatten_disks(pool).items()}
+        found |= {f"{name}{OF}{key}": text for key, text in _flatten_disks(pool).items()}
     found |= {f"digest.{name}": value for name, value in digests.model_dump().items()}
-    found |= {f"{kernel}{_OF}{name}": text for kernel, tools in versions.items() for name, text in tools.items()}
+    found |= {f"{kernel}{OF}{name}": text for kernel, tools in versions.items() for name, text in tools.items()}
     return {name: text for name, text in found.items() if text}
-
-
-def split_owner(name: str) -> tuple[str | None, str]:
-    """Split a key of an environment after the kernel or the host that it is of; None: it is of the whole run."""
-    owner, of, fact = name.partition(_OF)
-    return (owner, fact) if of else (None, name)
 
 
 def _flatten_disks(disks: Iterable[DiskFacts]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Names of files in a run folder, and of cells as paths in it; files by their names."""
+"""Names of files in a run folder, of cells as paths in it, and of facts in an environment; files by their names."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -49,3 +49,12 @@ class LazyFiles(Mapping[str, bytes]):
 
     def __len__(self) -> int:
         return len(self._paths)
+
+
+OF = ": "  # in the keys of an environment
+
+
+def split_owner(name: str) -> tuple[str | None, str]:
+    """Split a key of an environment after the kernel or the host that it is of; None: it is of the whole run."""
+    owner, of, fact = name.partition(OF)
+    return (owner, fact) if of else (None, name)

@@ -26,7 +26,7 @@ CELLS = Sheet(
     groups=["raid5/chunk=64KiB", "raid5/chunk=64KiB", "raid6/chunk=64KiB"],
     spare=("trials", "±"),
     remark="outcome",
-    usual="measured",
+    usual=("measured",),
 )
 
 

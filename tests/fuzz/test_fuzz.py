@@ -23,6 +23,7 @@ NAMES = (
     "iolog",
     "blktrace",
     "hosts",
+    "model",
     "guidelines",
     "published",
     "fio",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import posixpath
 import re
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from matrix_runner.answers.knee import Found
@@ -128,17 +128,15 @@ class Reader:
         for number, run in enumerate(runs):
             if len(found) + left > most:
                 return found, (left, len(runs) - number)
-            room = max(1, most - len(found))
-            for cells, count in self.store.read_undamaged(
-                lambda some, room=room: [self._first_cells(some[0], room)], [run]
-            ):
+            first = partial(self._first_cells, most=max(1, most - len(found)))
+            for cells, count in self.store.read_undamaged(first, [run]):
                 found += self.read([run]) if cells is None else self._read([run], CellSelection(set(cells)))
                 left += 0 if cells is None else count - len(cells)
         return found, (left, 0)
 
-    def _first_cells(self, run: RunRow, most: int) -> tuple[Sequence[str] | None, int]:
+    def _first_cells(self, runs: Sequence[RunRow], most: int) -> list[tuple[Sequence[str] | None, int]]:
         chosen = self.is_of_searches or self.cell or self.only
-        return (None, 0) if chosen else self.store.first_cells(run.id, most)
+        return [(None, 0) if chosen else self.store.first_cells(run.id, most) for run in runs]
 
     @property
     def is_of_searches(self) -> bool:

@@ -11,8 +11,9 @@ import sqlalchemy as sa
 
 from matrix_runner.base.errors import BadInput
 from matrix_runner.records.address import Address
-from matrix_runner.records.databases import LAST_COMMIT, Versioned, execute
+from matrix_runner.records.databases import Versioned, execute
 from matrix_runner.records.journal import Journal
+from matrix_runner.records.names import LAST_COMMIT
 from matrix_runner.records.observe import read_progress
 from matrix_runner.records.record import Outcome, Trial
 from matrix_runner.records.run_folder import create

@@ -1,4 +1,4 @@
-"""`matrix cluster`: its scheduler, its certificates, and what its hosts do. The work is in lab/.
+"""`matrix cluster`: its scheduler, its certificates, and what its hosts do. The work is in carry/cluster/.
 
 The run on a cluster is in session/cluster.py.
 """

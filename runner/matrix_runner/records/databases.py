@@ -35,6 +35,7 @@ from matrix_runner.base.errors import (
 )
 from matrix_runner.base.files import check_regular
 from matrix_runner.records.file_errors import DAMAGED, FILE_ERRORS, UNFIT, cause_of
+from matrix_runner.records.names import LAST_COMMIT
 
 _STRANGE = Cause(BadInput, "{path} is not a file that matrix wrote", "move it away, or name the folder of another run")
 _AGAIN = (
@@ -399,8 +400,6 @@ def optional(**types: Any) -> list[sa.Column[Any]]:
 
 Step: TypeAlias = "Callable[[sa.Connection], None]"
 
-#: Databases from before version 1 are read by this commit and by those before it.
-LAST_COMMIT = "aad239b9"
 _STATEMENTS = "statements"
 _PREPARING = 0x6D617472  # an arbitrary lock number, so that two processes do not create the tables at once
 

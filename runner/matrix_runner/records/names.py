@@ -52,6 +52,8 @@ class LazyFiles(Mapping[str, bytes]):
 
 
 OF = ": "  # in the keys of an environment
+#: Runs and databases from before version 1 are read by this commit and by those before it.
+LAST_COMMIT = "aad239b9"
 
 
 def split_owner(name: str) -> tuple[str | None, str]:

@@ -34,7 +34,7 @@ from matrix_runner.base.files import (
 from matrix_runner.records.disk_health import Health
 from matrix_runner.records.environment import WHOLE, Digests, DiskFacts, Host, Requested, Revision, flatten_environment
 from matrix_runner.records.file_errors import recorded_file_errors
-from matrix_runner.records.names import CELLS, check_file_name, parts_of
+from matrix_runner.records.names import CELLS, LAST_COMMIT, check_file_name, parts_of
 from matrix_runner.records.record import STEERED, check_rule
 from matrix_runner.records.standing import InUse, Standing, locked
 
@@ -289,7 +289,8 @@ def load(folder: Path) -> RunFolder:
             raise UnusableManifest(
                 f"{manifest} is not a manifest of this version of matrix",
                 details=str(problem),
-                resolution="it was edited, or written by another version of matrix; `--fresh` starts a new run",
+                resolution="it was edited, or written by another version of matrix "
+                f"({LAST_COMMIT} is the last commit that reads runs from before version 1); `--fresh` starts a new run",
             ) from problem
 
 

@@ -1,6 +1,6 @@
 """The shape of fio's JSON: every value that is used has its type and range, or the output is refused.
 
-It is parsed in fio_output.py.
+It is parsed in output.py.
 """
 
 from __future__ import annotations

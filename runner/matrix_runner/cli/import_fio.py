@@ -3,7 +3,7 @@
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -35,6 +35,15 @@ MACHINE = "import"
 _COPY = "fio.json"
 #: The options that go into the name of a cell.
 _NAME_OPTIONS = ("rw", "bs", "iodepth", "numjobs", "filename", "directory")
+#: The axes of a file, by the names of its folders, from the outermost one.
+LAYOUTS: Mapping[str, Callable[[tuple[str, ...]], dict[str, str]]] = {
+    "plain": lambda folders: {"folder": "/".join(folders)} if folders else {},
+    "fio-plot": lambda folders: {
+        **({"host": folders[0]} if len(folders) > 1 else {}),
+        **({"drive": "/".join(folders[1:] or folders)} if folders else {}),
+    },
+    "bench-fio": lambda folders: {"drive": folders[0]} if folders else {},
+}
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9._=,+@%-]+")
 _TEXT = "# Imported from fio's JSON: there was no matrix.\n"
 
@@ -42,12 +51,19 @@ _EPILOG = """\b
 Examples:
   matrix import old/*.json --name nas-2019 --axis layout=raid5 --axis md.chunk=64KiB
   matrix import bench.json --host lab2 --kernel 6.1.0-28-amd64
+  matrix import benchmark_data/ --layout fio-plot --name drives
   matrix results nas-2019
 
 \b
 In a FILE, the jobs up to the next `stonewall` or `new_group` are one cell. Its axes are the jobs' options
 (`workload.bs`) and names (`workload`), those of `--axis`, and fio's files or devices, if these differ in a FILE.
 Each FILE adds one trial to each of its cells. Figures that fio did not record are empty.
+
+\b
+Of a folder, all files NAME.json below it are read. Its folders become axes by `--layout`:
+  plain      folder (the whole path)
+  fio-plot   host and drive (all folders below that of the host; without such, drive only)
+  bench-fio  drive
 
 \b
 Exit codes: 0 every file has figures, 2 bad input, 3 all jobs of a file are broken.
@@ -74,7 +90,14 @@ def _axis(context: click.Context, parameter: click.Parameter, texts: tuple[str, 
 
 
 @click.command("import", epilog=_EPILOG)
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@click.option(
+    "--layout",
+    type=click.Choice([*LAYOUTS]),
+    default="plain",
+    show_default=True,
+    help="Which axes the folders below a folder are.",
+)
 @click.option(
     "--name",
     default="imported",
@@ -87,17 +110,28 @@ def _axis(context: click.Context, parameter: click.Parameter, texts: tuple[str, 
 @click.option("--kernel", default="", callback=_text, help="Its kernel (`uname -r`).")
 @results
 @store
-def command(files: tuple[Path, ...], results: Path, store: str | None, **options: Any) -> None:
-    """Import fio JSON FILES from elsewhere as a run, into results/ and the store."""
-    asked = ImportRequest(**options)
+def command(files: tuple[Path, ...], results: Path, store: str | None, layout: str, **options: Any) -> None:
+    """Import fio JSON FILES from elsewhere, or all in a folder, as a run, into results/ and the store."""
     address = address_of(store, results)
-    digests = _new_files(files, results)
+    axes = dict(_files_of(files, layout))
+    asked = ImportRequest(**options, of_file=axes)
+    digests = _new_files(axes, results)
     read: list[tuple[Path, Group]] = []
-    documents: dict[Path, int] = {}
-    for file in digests:
+    documents, skipped = dict[Path, int](), list[str]()
+    for file in list(digests):
         content = _read_again(file, digests)
-        read += [(file, group) for group in parse_groups(content, str(file))]
+        try:
+            read += [(file, group) for group in parse_groups(content, str(file))]
+        except BadInput as other:
+            if file in files:
+                raise
+            skipped.append(f"{other.brief}: skipped")
+            del digests[file]
         documents[file] = count_documents(content)
+    for note in first_notes(skipped):
+        echo(f"note: {note}", err=True)
+    if not read:
+        raise BadInput(f"there is no JSON of fio below {', '.join(map(str, files))}")
     read.sort(key=lambda one: one[1].started)
     # All refusals come before the first write.
     recorded = list(_trials(asked, read, digests))
@@ -134,6 +168,23 @@ class ImportRequest:
     axes: Mapping[str, str]
     host: str
     kernel: str
+    of_file: Mapping[Path, Mapping[str, str]]
+
+    def axes_of(self, file: Path) -> dict[str, str]:
+        return {**self.of_file[file], **self.axes}
+
+
+def _files_of(named: Iterable[Path], layout: str) -> Iterator[tuple[Path, dict[str, str]]]:
+    """Yield the files, also those of folders, each with the axes that its folders are."""
+    for path in named:
+        if not path.is_dir():
+            yield path, {}
+            continue
+        found = sorted(one for one in path.rglob("*.json") if one.is_file())
+        if not found:
+            raise BadInput(f"there is no file NAME.json below {path}")
+        for file in found:
+            yield file, LAYOUTS[layout](tuple(map(printable, file.relative_to(path).parent.parts)))
 
 
 def _new_files(files: Iterable[Path], results: Path) -> dict[Path, str]:
@@ -185,7 +236,7 @@ def _trials(
     names = set[str]()
     rounds = Counter[str]()
     for file, group in read:
-        cell = _cell(group, asked.axes, known, names)
+        cell = _cell(group, asked.axes_of(file), known, names)
         rounds[cell.id] += 1
         notes = {"kernel": asked.kernel, UNSETTLED: group.unsettled, "lacks": "; ".join(group.lacks)}
         trial = Trial(

@@ -37,7 +37,7 @@ turn() {
 {% for tunable in tunables %}
 {{ tunable.command }} {{ tunable.words }}
 {% endfor %}
-{% if slow > 1 %}
+{% if slow > 1 or stack.retimed %}
 {% include 'slow.sh' %}
 
 {% for timer in timers if timer.command != 'slow_f2fs' %}

@@ -222,6 +222,7 @@ def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> R
     import asyncio
 
     from matrix_runner.carry.executor import LocalRun
+    from matrix_runner.carry.exposures import exposure_of
     from matrix_runner.carry.recorder import RunContext
     from matrix_runner.decide.plan import Plan
     from matrix_runner.decide.scheduler import Scheduler
@@ -232,7 +233,6 @@ def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> R
     from matrix_runner.session.host_facts import boot_id
     from matrix_runner.session.run_request import RunRequest
     from matrix_runner.session.selected_matrix import SelectedMatrix, check_machine
-    from matrix_runner.session.slow_motion import choose_slow
     from matrix_runner.space.select import Picked
 
     if (results / name / "manifest.json").is_file():
@@ -247,10 +247,7 @@ def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> R
         raise BadInput(f"tests need a machine that makes its own disks, and {place} does not")
     folder = create(results, order.manifest(), name)
     with folder.locked(), Journal.open(folder.journal, synthetic=folder.manifest.synthetic) as journal:
-        if space.matrix.chooses_slow:
-            slow = asyncio.run(choose_slow(order.selected, here, folder.path))
-            folder = folder.update_manifest(slow=slow)
-            plan = order.selected.in_slow_motion(slow).plan
-        context = RunContext(here, journal, folder, folder.path, lambda _: None, boot_id())
+        exposure = exposure_of(space.matrix, here)
+        context = RunContext(here, journal, folder, folder.path, lambda _: None, boot_id(), exposure=exposure)
         asyncio.run(LocalRun(Scheduler(plan), context).run())
     return folder.update_manifest(finished=True)

@@ -25,7 +25,7 @@ if [[ ! -e {{ files.whole }} ]]; then
 {% endif %}
 fi
 {% endif %}
-{% if work.direct and layer.bypasses_memory %}
+{% if work.direct and layer.bypasses_memory and not stack.retimed %}
 sync -f {{ layer.directory }}
 {% else %}
 # A new mount has empty caches, and the other caches of the host stay as they are.

@@ -19,7 +19,7 @@ from matrix_runner.machines import dry
 from matrix_runner.machines.base import Step, StepResult
 from matrix_runner.pages import verdicts  # noqa: F401
 from matrix_runner.records.run_folder import load
-from matrix_runner.session import finish, selected_matrix, slow_motion  # noqa: F401
+from matrix_runner.session import finish, selected_matrix  # noqa: F401
 from matrix_runner.session.run_request import RunRequest
 from tests.support.matrices import SMALL
 from tests.support.top import TOP as ROOT

@@ -95,11 +95,12 @@ def test_no_two_platters_turn_in_step_however_large_the_seed(seed: int) -> None:
     ("disks", "message"),
     [
         ("{count: 4, size: 64MiB, slow: 4}", "add a `model`"),
-        ("[{count: 1, size: 64MiB, model: nas-7200, slow: 4}, {count: 3, size: 64MiB, model: nas-7200}]", "1 and 4"),
+        ("[{count: 1, size: 64MiB, model: nas-7200, slow: 4}, {count: 3, size: 64MiB, model: nas-7200}]", "4 and auto"),
+        ("[{count: 1, size: 64MiB, model: nas-7200, slow: 4}, {count: 3, size: 64MiB}]", "1 and 4"),
         ("{count: 4, size: 64MiB, model: nas-7200, slow: 65}", "'65': neither a whole number from 1 to 64 nor auto"),
         ("{count: 4, size: 64MiB, model: nas-7200, slow: true}", "neither a whole number from 1 to 64 nor auto"),
         (
-            "[{count: 1, size: 64MiB, model: nas-7200, slow: auto}, {count: 3, size: 64MiB, model: nas-7200}]",
+            "[{count: 1, size: 64MiB, model: nas-7200, slow: auto}, {count: 3, size: 64MiB, model: nas-7200, slow: 1}]",
             "1 and auto",
         ),
     ],
@@ -107,6 +108,22 @@ def test_no_two_platters_turn_in_step_however_large_the_seed(seed: int) -> None:
 def test_disks_of_one_machine_are_slowed_down_alike_and_need_a_model(disks: str, message: str) -> None:
     with pytest.raises(BadMatrix, match=message):
         space(SMALL.replace("{count: 4, size: 64MiB}", disks))
+
+
+@pytest.mark.parametrize(
+    ("disks", "chooses"),
+    [
+        ("{count: 4, size: 64MiB}", False),
+        ("{count: 4, size: 64MiB, model: nas-7200}", True),
+        ("{count: 4, size: 64MiB, model: nas-7200, slow: auto}", True),
+        ("{count: 4, size: 64MiB, model: nas-7200, slow: 1}", False),
+        ("[{count: 1, size: 64MiB, model: nas-7200}, {count: 3, size: 64MiB}]", False),  # these have no clock
+    ],
+)
+def test_simulated_disks_are_in_slow_motion_as_the_host_needs_it(disks: str, chooses: bool) -> None:
+    matrix = space(SMALL.replace("{count: 4, size: 64MiB}", disks)).matrix
+    assert matrix.chooses_slow == chooses
+    assert {disk.slow for disk in matrix.every_disk()} == {1}
 
 
 def test_only_a_factor_changes_the_ids_of_cells() -> None:

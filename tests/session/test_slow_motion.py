@@ -1,4 +1,4 @@
-"""`slow: auto`, on a host that keeps up with simulated disks from a certain factor on."""
+"""`slow: auto`: each trial gets the factor at which a host keeps up with its simulated disks."""
 
 from __future__ import annotations
 
@@ -8,28 +8,25 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 
-from matrix_runner.decide.costs import COSTS
+from matrix_runner.carry.events import TrialTooFast
 from matrix_runner.machines import Where
-from matrix_runner.machines.base import MachineOptions, RigLost, RigSpec, Step, StepResult
-from matrix_runner.machines.dry import Dry, DryRig
-from matrix_runner.records.record import HOST_LIMITED, SLOW
-from matrix_runner.records.run_folder import load
+from matrix_runner.machines.dry import Dry, DryRig, plausible
 from matrix_runner.session.prepare import PreparedRun, RunOptions, prepare
 from matrix_runner.session.run import Observer, run
-from matrix_runner.session.selected_matrix import load_selected
-from matrix_runner.session.slow_motion import most_demanding
 from matrix_runner.simdisks.clib import Report
-from matrix_runner.simdisks.disk import slow_of
-from tests.support.stops import AtOnce, ToTheEnd
+from tests.support.stops import ToTheEnd
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
+    from matrix_runner.carry.events import Event
+    from matrix_runner.machines.base import MachineOptions, Processor, RigSpec, Step, StepResult
+
 MATRIX = """\
 name: slow
-disks: {count: 3, size: 64MiB, model: nas-7200, slow: auto}
-layouts: {stripe: [md: {level: 0}], parity: [md: {level: 5}], one: [disk]}
+disks: {count: 3, size: 64MiB, model: nas-7200}
+layouts: {stripe: [md: {level: 0}], files: [md: {level: 0}, fs: {type: ext4}]}
 workloads:
   seeks: {rw: randread, bs: 4KiB, runtime: 1s}
   stream: {rw: write, bs: 1MiB, iodepth: 8, runtime: 1s}
@@ -39,108 +36,138 @@ NOTHING = Report(**{one.name: 0 for one in fields(Report)})
 
 
 class Rig(DryRig):
-    """Half of its requests are late if its disks are too fast for the host."""
+    """Half of the requests of streams are late if its disks are too fast for the host."""
 
-    def __init__(self, spec: RigSpec, keeps_up: bool) -> None:
-        super().__init__(spec)
-        self.keeps_up, self.report = keeps_up, NOTHING
+    def __init__(self, spec: RigSpec, needed: int) -> None:
+        super().__init__(spec, lambda step: plausible(step, self.slow))
+        self.needed, self.slow, self.report = needed, 1, NOTHING
+
+    def slow_down(self, slow: int) -> None:
+        self.slow = slow
 
     def disk_reports(self) -> tuple[Report, ...]:
         return (self.report,)
 
     async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
         results = await super().run(steps, expected=expected, deadline=deadline)
-        done = self.report
-        self.report = replace(
-            done, owed=done.owed + 2, late=done.late + (not self.keeps_up), occupied=done.occupied + 1
-        )
+        done, streams = self.report, "rw=write" in "".join(steps[-1].files.values())
+        late = streams and self.slow < self.needed
+        self.report = replace(done, owed=done.owed + 2, late=done.late + late, occupied=done.occupied + 1)
         return results
 
 
 class Host(Dry):
-    needed: ClassVar[int] = 4
-    factors: ClassVar[list[int]]
+    synthetic: ClassVar[bool] = False
+    needed: ClassVar[int] = 8
+    rigs_used: ClassVar[list[Rig]]
 
     def __init__(self) -> None:
         super().__init__()
 
+    def processor(self) -> Processor:
+        return "virtual"  # which the formula believes to keep up
+
     @asynccontextmanager
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[DryRig]:  # noqa: ARG002
-        self.factors.append(slow_of(spec.disks))
-        if not self.needed:
-            raise RigLost("no machine today")
-        yield Rig(spec, slow_of(spec.disks) >= self.needed)
+        self.rigs_used.append(Rig(spec, self.needed))
+        yield self.rigs_used[-1]
+
+
+class Watching(Observer):
+    def __init__(self) -> None:
+        super().__init__(0, 0)
+        self.events: list[Event] = []
+
+    def event(self, event: Event) -> None:
+        self.events.append(event)
 
 
 @pytest.fixture(autouse=True)
-def factors(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def rigs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Rig]:
     def machine(_name: str, _options: MachineOptions) -> Host:
         return Host()
 
+    monkeypatch.setenv("MATRIX_STATE", str(tmp_path / "state"))
     monkeypatch.setattr("matrix_runner.session.run.machine", machine)
-    found: list[int] = []
-    monkeypatch.setattr(Host, "factors", found, raising=False)
+    found: list[Rig] = []
+    monkeypatch.setattr(Host, "rigs_used", found, raising=False)
     return found
 
 
-def prepared(folder: Path, text: str = MATRIX) -> PreparedRun:
+def prepared(folder: Path, text: str = MATRIX, *, fresh: bool = False) -> PreparedRun:
     (folder / "slow.yaml").write_text(text)
-    return prepare(RunOptions(folder / "slow.yaml", Where("dry"), folder / "results"), print)
+    return prepare(RunOptions(folder / "slow.yaml", Where("dry"), folder / "results", fresh=fresh), print)
 
 
-def watching(_order: object, _done: int) -> Observer:
-    return Observer(0, 0)
+def test_a_host_limited_trial_is_measured_again_and_only_its_like_get_slow_motion(tmp_path: Path) -> None:
+    watching = Watching()
+    end = run(prepared(tmp_path), lambda _order, _done: watching, ToTheEnd())
+    found = {(one.facts.slow, one.facts.is_host_limited) for one in end.content.trials}
+    assert len(end.content.trials) == 8
+    # Half of the time is much, so the factors of round 1 are 1, 4 and 16. It lost nothing at 16, so round 2 tries 8.
+    assert found == {(1, False), (8, False), (16, False)}
+    streams = {one.id for one in end.content.cells if one.axes["workload"] == "stream"}
+    assert {one.cell for one in end.content.trials if one.facts.slow > 1} == streams
+    again = [(one.was, one.slow) for one in watching.events if isinstance(one, TrialTooFast)]
+    assert again == 2 * [(1, 4), (4, 16)]  # in the first round, once for each kind of layers
+    repeated = [one.notes["repeated"] for one in end.content.trials if "repeated" in one.notes]
+    assert len(repeated) == 2
+    assert all(one.startswith("16 times slower; host-limited 33.3% (") for one in repeated)
 
 
-@pytest.mark.parametrize(("needed", "factor", "tried"), [(1, 1, [1, 1]), (4, 4, [1, 2, 4, 4]), (16, 8, [1, 2, 4])])
-def test_a_run_takes_the_first_factor_at_which_its_host_keeps_up(
-    needed: int, factor: int, tried: list[int], factors: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_later_run_begins_with_the_factors_that_this_host_needed(tmp_path: Path) -> None:
+    run(prepared(tmp_path), lambda _order, _done: Watching(), ToTheEnd())
+    watching = Watching()
+    run(prepared(tmp_path, fresh=True), lambda _order, _done: watching, ToTheEnd())
+    # Round 1 keeps up at 8. Once for each kind of layers, it tries whether 4 is enough by now.
+    assert [(one.was, one.slow) for one in watching.events if isinstance(one, TrialTooFast)] == 2 * [(4, 8)]
+
+
+@pytest.mark.parametrize("text", ["", "no json", '{"a": "b"}', "[]"])
+def test_damaged_memory_of_factors_is_as_good_as_none(text: str, tmp_path: Path) -> None:
+    folder = tmp_path / "state" / "slow-motion"
+    folder.mkdir(parents=True)
+    (folder / "dry.json").write_text(text)
+    end = run(prepared(tmp_path), lambda _order, _done: Watching(), ToTheEnd())
+    assert max(one.facts.slow for one in end.content.trials) == 16
+
+
+def test_without_a_place_for_its_memory_a_run_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("a file where a folder would be")
+    end = run(prepared(tmp_path), lambda _order, _done: Watching(), ToTheEnd())
+    assert max(one.facts.slow for one in end.content.trials) == 16
+
+
+def test_a_declared_factor_stays_although_the_host_does_not_keep_up(tmp_path: Path) -> None:
+    text = MATRIX.replace("model: nas-7200", "model: nas-7200, slow: 1")
+    end = run(prepared(tmp_path, text), lambda _order, _done: Watching(), ToTheEnd())
+    assert {one.facts.slow for one in end.content.trials} == {1}
+    assert sum(one.facts.is_host_limited for one in end.content.trials) == 4
+
+
+def test_a_host_that_never_keeps_up_gets_a_mark_at_the_largest_factor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Host, "needed", needed)
-    end = run(prepared(tmp_path), watching, ToTheEnd())
-    # One trial of each workload, until one is host-limited; then three stacks in two rounds.
-    assert factors == tried + 6 * [factor]
-    assert end.content.slow == ("" if factor == 1 else str(factor))
-    assert len(end.content.trials) == 12
-    assert all((HOST_LIMITED in one.notes) == (needed == 16) for one in end.content.trials)
-    assert all(one.notes.get(SLOW, "1") == str(factor) for one in end.content.trials)
+    monkeypatch.setattr(Host, "needed", 100)
+    end = run(prepared(tmp_path), lambda _order, _done: Watching(), ToTheEnd())
+    assert {one.facts.slow for one in end.content.trials if one.facts.is_host_limited} == {16}
+    assert sum(one.facts.is_host_limited for one in end.content.trials) == 4
 
 
-def test_a_resumed_run_keeps_its_factor(factors: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stopped = run(prepared(tmp_path), watching, AtOnce())
-    assert not factors
-    first = run(prepared(tmp_path), watching, ToTheEnd())
-    factors.clear()
-    monkeypatch.setattr(Host, "needed", 1)
-    more = run(prepared(tmp_path, MATRIX.replace("repeat: 2", "repeat: 3")), watching, ToTheEnd())
-    assert stopped.path == first.path == more.path
-    assert factors == 3 * [4]
-    assert {one.notes[SLOW] for one in more.content.trials} == {"4"}
-    assert load(more.path).manifest.environment["slow"] == "4"
+def test_what_depends_on_the_pace_is_set_again_after_a_change(rigs: list[Rig], tmp_path: Path) -> None:
+    run(prepared(tmp_path, MATRIX.replace("repeat: 2", "repeat: 1")), lambda _order, _done: Watching(), ToTheEnd())
+    for rig in rigs:
+        tunes = [one.text for one in rig.steps if one.name == "tune"]
+        jobs = [one.files["job.fio"] for one in rig.steps if one.name == "measure"]
+        changed = next(at for at, job in enumerate(jobs) if "runtime=1000ms" not in job)
+        for at, (tune, job) in enumerate(zip(tunes, jobs, strict=True)):
+            slow = {"1000ms": 1, "4000ms": 4, "16000ms": 16}[job.partition("runtime=")[2].splitlines()[0]]
+            assert ("slow_host /proc/sys/" in tune) == (at >= changed)
+            if "mount -o" in tune and slow > 1:
+                assert f"commit={5 * slow}" in tune
 
 
 def test_the_factor_does_not_change_ids_of_cells(tmp_path: Path) -> None:
-    end = run(prepared(tmp_path), watching, ToTheEnd())
-    usual = prepared(tmp_path, MATRIX.replace("auto", "1")).order.selected
+    end = run(prepared(tmp_path), lambda _order, _done: Watching(), ToTheEnd())
+    usual = prepared(tmp_path, MATRIX.replace("nas-7200", "nas-7200, slow: 1")).order.selected
     assert {one.cell for one in end.content.trials} == {one.id for one in usual.selection.cells()}
-
-
-def test_a_machine_that_does_not_start_is_left_to_the_run(
-    factors: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Host, "needed", 0)
-    end = run(prepared(tmp_path), watching, ToTheEnd())
-    assert set(factors) == {1}
-    assert {one.outcome.value for one in end.content.trials} == {"broken"}
-
-
-def test_each_workload_is_tried_where_its_disks_ask_most_of_the_host(tmp_path: Path) -> None:
-    (tmp_path / "slow.yaml").write_text(MATRIX)
-    found = most_demanding(load_selected(tmp_path / "slow.yaml"), COSTS["emulated"])
-    # Three disks give 500 MB/s, two and parity less, but an emulated processor computes only 120 MB/s of parity.
-    assert [one.name for one in found] == ["parity/stream", "stripe/seeks"]
-
-
-def test_disks_without_a_limit_are_tried_too(tmp_path: Path) -> None:
-    (tmp_path / "slow.yaml").write_text(MATRIX.replace("nas-7200", "{kind: ideal}"))
-    assert len(most_demanding(load_selected(tmp_path / "slow.yaml"), COSTS["emulated"])) == 2

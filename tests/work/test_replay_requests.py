@@ -70,7 +70,8 @@ def test_times_are_milliseconds_after_the_start_of_fio_and_follow_speed_and_slow
     times = [line.split()[0] for line in rendered("replay: web.log, speed: 2")["trace.txt"].splitlines()]
     lead = 1002
     assert times[:3] == [str(lead), str(lead + 5), str(lead + 10)]
-    (cell,) = declared("replay: web.log, speed: 2").space.in_slow_motion(4).cells()
+    disk = "bus: sata, model: {kind: ideal}, slow: 4"
+    (cell,) = declared("replay: web.log, speed: 2", disk=disk).space.cells()
     scripts = stack_scripts(cell.stack, ("/dev/a", "/dev/b", "/dev/c", "/dev/d"), zeroed=True)
     slow = cell_scripts(cell, scripts.stack)
     assert slow.files[FILE].splitlines()[1].split()[0] == str(lead + 20)

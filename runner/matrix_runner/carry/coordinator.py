@@ -52,6 +52,7 @@ from matrix_runner.decide.scheduler import TRIES
 from matrix_runner.machines.base import RigLost
 from matrix_runner.records.record import HOST, HOST_LIMITED, SPREAD, Trial
 from matrix_runner.space.space import Cell
+from matrix_runner.work.slow import FACTORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -84,7 +85,8 @@ _NO_WORKER = "waiting for workers: `matrix worker --cluster ADDRESS` on a host j
 _NO_WORKER_LEFT = "no worker is left; waiting for one to come back; Ctrl-C ends the run"
 MOST_NOTICES = 100  # of a batch
 MOST_AGAIN = 1000  # lines of a batch that are repeated, or of another batch
-MOST_PUTS = 4 * TRIES  # how often a batch sends files of a trial: its own, and those of lost attempts
+#: How often a batch begins a trial or sends its files: for each factor of slow motion, and for lost attempts.
+MOST_PUTS = 4 * TRIES + len(FACTORS)
 _OUR_NOTES = frozenset({HOST, SPREAD, "beside", "repeated"})  # which no worker decides
 _GOES_ON = "the run goes on"
 
@@ -468,7 +470,7 @@ class Coordinator:
         flight.ended = flight.refused is None
 
     def _pass_on(self, flight: Flight, message: Message) -> None:
-        _count(flight, f"{message['event']} events", _most_rigs(flight))
+        _count(flight, f"{message['event']} events", _most_events(flight))
         self._context.listen(messages.event_of({**message, "stack": flight.batch.stack.label}))
 
     def _begin(self, flight: Flight, message: Message) -> None:
@@ -529,7 +531,7 @@ class Coordinator:
 
     def _set_up(self, flight: Flight, message: Message) -> None:
         stack = flight.batch.stack
-        _count(flight, "rigs", _most_rigs(flight))
+        _count(flight, "rigs", _most_events(flight))
         self._recorder.record_set_up(stack, flight.round.number, message["seconds"])
         self._context.listen(messages.event_of({**message, "stack": stack.label}))
 
@@ -544,8 +546,8 @@ def _count(flight: Flight, what: str, most: int) -> None:
     _refuse_if(flight.sent[what] > most, f"{what} more than {most} times")
 
 
-def _most_rigs(flight: Flight) -> int:
-    return 1 + TRIES * len(flight.names)
+def _most_events(flight: Flight) -> int:
+    return 1 + max(TRIES, len(FACTORS)) * len(flight.names)
 
 
 def _after_loss(flight: Flight, lost: WorkerLost) -> str:

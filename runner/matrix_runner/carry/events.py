@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Name = Annotated[str, Field(max_length=4096)]
 Text = Annotated[str, Field(max_length=1 << 20)]
 Seconds = Annotated[float, Field(ge=0, le=1e9)]
+Factor = Annotated[int, Field(ge=1, le=64)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +143,28 @@ class TrialHostLimited(Event):
     def values(self) -> dict[str, Any]:
         overload = {"host_limited": self.overload, "beside": self.beside}
         return {"name": self.name, "stack": self.stack, "round": self.round, **overload}
+
+
+@dataclass(frozen=True, slots=True)
+class TrialTooFast(Event):
+    """The disks were too fast for the host in a trial; it is repeated in slow motion."""
+
+    word, from_host = "too-fast", True
+    name: Name
+    round: int
+    stack: Name
+    host_limited: Text
+    was: Factor
+    slow: Factor
+
+    @property
+    def text(self) -> str:
+        why = f"host-limited, {spaced(self.host_limited)}"
+        return f"{self.name}: {why}; it is measured again in slow motion, {self.slow} times slower"
+
+    @property
+    def activity(self) -> str:
+        return f"{self.name} round {self.round}, again in slow motion"
 
 
 @dataclass(frozen=True, slots=True)

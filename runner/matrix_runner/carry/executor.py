@@ -157,6 +157,8 @@ class Executor:
             attempt, started, clock = records.next_attempt(*identity), now(), time.monotonic()
             journal.begin(cell.id, round_number, attempt, self._context.boot_id, started)
             self._context.listen(TrialStarted(cell.name, round_number, cell.stack.label))
+            if exposure := self._context.exposure:
+                built.slow_down(exposure.factor(cell))
             try:
                 measured = await built.measure(cell, round_number)
             except asyncio.CancelledError:
@@ -185,10 +187,15 @@ class Executor:
             self._turns.host_limited(turn)
         elif measured.finding.result.figures is not None:
             self._turns.kept_up(turn)
-        if not measured.facts.is_host_limited or not turn.beside:
+        facts, exposure = measured.facts, self._context.exposure
+        if facts.is_host_limited and turn.beside:
+            self._recorder.repeat_alone(cell, round_number, measured.notes[HOST_LIMITED], turn.beside)
+        elif exposure and exposure.learn(cell, facts):
+            slow, lost = exposure.factor(cell), measured.notes[HOST_LIMITED]
+            self._recorder.repeat_slower(cell, round_number, lost, facts.slow, slow)
+        else:
             return True
         self._context.journal.withdraw(cell.id, round_number)
-        self._recorder.repeat_alone(cell, round_number, measured.notes[HOST_LIMITED], turn.beside)
         return False
 
 

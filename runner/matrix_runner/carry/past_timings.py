@@ -7,6 +7,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from matrix_runner.base.errors import MatrixError
+from matrix_runner.carry.exposures import exposure_of
 from matrix_runner.carry.rigs import simulated_disk_facts
 from matrix_runner.decide.estimate import QUIET, Load, Pace, machine_pace
 from matrix_runner.records.run_folder import RunFolder, runs
@@ -26,12 +27,12 @@ _LATEST = 5  # the number of latest runs that count
 def pace_of(
     results: Path, here: Machine, name: str, matrix: Matrix, specs: Collection[RigSpec], load: Load = QUIET
 ) -> Pace:
-    guess = machine_pace(here, matrix, specs, load)
+    guess = replace(machine_pace(here, matrix, specs, load), exposure=exposure_of(matrix, here))
     disks = tuple(map(simulated_disk_facts, matrix.every_disk()))
 
     def alike(past: Manifest) -> bool:
         """Return whether it had these disks. Physical disks are not compared."""
-        return not here.brings_disks or (past.disks == disks and (matrix.chooses_slow or past.slow == guess.slow))
+        return not here.brings_disks or (past.disks == disks and past.slow == guess.slow)
 
     return refine_pace(results, name, matrix.name, guess, alike)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
-from matrix_runner.carry.events import Listener, RoundAdded, TrialDone, TrialHostLimited
+from matrix_runner.carry.events import Listener, RoundAdded, TrialDone, TrialHostLimited, TrialTooFast
 from matrix_runner.decide.scheduler import Scheduler, join_reasons
 from matrix_runner.machines.base import Machine, RigLost
 from matrix_runner.records.record import Attempt, CellRow, Outcome, Trial
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matrix_runner.base.errors import HarnessBroken
+    from matrix_runner.decide.exposure import Exposure
     from matrix_runner.decide.plan import Batch
     from matrix_runner.hosts.exclusive import LeasedDisk
     from matrix_runner.records.journal import Journal
@@ -49,6 +50,7 @@ class BatchContext:
     boot_id: str
     own_templates: Path | None = None
     kernel: str | None = None
+    exposure: Exposure | None = None  # chooses the factor of slow motion of each trial
     #: Physical disks that the run has leased, by their paths.
     leased: Mapping[str, LeasedDisk] = field(default_factory=dict)
 
@@ -79,6 +81,10 @@ class Recorder:
     def repeat_alone(self, cell: Cell, round_number: int, overload: str, beside: int) -> None:
         self._repeats[cell.id, round_number] = f"alone; host-limited {overload} with {beside} beside it"
         self._context.listen(TrialHostLimited(cell.name, round_number, cell.stack.label, overload, beside))
+
+    def repeat_slower(self, cell: Cell, round_number: int, overload: str, was: int, slow: int) -> None:
+        self._repeats[cell.id, round_number] = f"{slow} times slower; host-limited {overload} at {was}"
+        self._context.listen(TrialTooFast(cell.name, round_number, cell.stack.label, overload, was, slow))
 
     def is_repeated(self, cell: Cell, round_number: int) -> bool:
         return (cell.id, round_number) in self._repeats

@@ -13,7 +13,7 @@ from matrix_runner.base.process import run_to_end
 from matrix_runner.carry.disk_samples import sample_disks
 from matrix_runner.carry.trial_result import Finding, TrialOutput, evidence, finding, split_outputs
 from matrix_runner.decide import costs
-from matrix_runner.machines.base import Machine, Rig, RigLost, Step, StepResult
+from matrix_runner.machines.base import Machine, Rig, RigLost, SlowsDisks, Step, StepResult
 from matrix_runner.records.counters import (
     FULL,
     TrialUse,
@@ -41,6 +41,7 @@ from matrix_runner.scripts.cell import (
     CellScripts,
     Rendered,
     StackScripts,
+    at_pace,
     cell_scripts,
     files_of,
     job,
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matrix_runner.language.matrix import Matrix
-    from matrix_runner.scripts.stack import StackView
     from matrix_runner.simdisks.clib import Report
     from matrix_runner.space.space import Cell, Stack
     from matrix_runner.work.fio.output import Figures
@@ -92,17 +92,22 @@ class Measured:
 
 class StackOnRig:
     def __init__(
-        self, matrix: Matrix, stack: Stack, rig: Rig, scripts: StackScripts, own: Path | None, *, invented: bool = False
+        self,
+        matrix: Matrix,
+        stack: Stack,
+        rig: Rig,
+        scripts: StackScripts,
+        own: Path | None,
+        *,
+        zeroed: bool = False,
+        invented: bool = False,
     ) -> None:
         self._matrix, self._stack, self._rig, self._scripts, self._own = matrix, stack, rig, scripts, own
         self._disks = matrix.every_disk()
         self._invented = invented  # the results of the rig are synthetic
         self._rendered: Rendered = {}
+        self._zeroed, self.view = zeroed, scripts.stack
         self.set_up_log = ""
-
-    @property
-    def view(self) -> StackView:
-        return self._scripts.stack
 
     @classmethod
     async def build(
@@ -122,7 +127,7 @@ class StackOnRig:
                 f"sync: assume-clean needs zeroed disks, but the disks of {machine.name} may have other content"
             )
         scripts = stack_scripts(stack, rig.disks, zeroed=machine.zeroed, own=own)
-        built = cls(matrix, stack, rig, scripts, own, invented=machine.synthetic)
+        built = cls(matrix, stack, rig, scripts, own, zeroed=machine.zeroed, invented=machine.synthetic)
         if keep:
             keep(scripts)
         deadline = costs.set_up(stack.layers.value, stack.disks) * stack.slow
@@ -149,10 +154,17 @@ class StackOnRig:
         return files_of(self._scripts, self._cell_scripts(cell))
 
     def _cell_scripts(self, cell: Cell) -> CellScripts:
-        return cell_scripts(cell, self._scripts.stack, self._own, self._matrix.monitor, self._rendered)
+        return cell_scripts(cell, self.view, self._own, self._matrix.monitor, self._rendered)
+
+    def slow_down(self, slow: int) -> None:
+        """Let its disks work so many times slower than real time. Its next trial sets what depends on that."""
+        if slow != self.view.slow and isinstance(self._rig, SlowsDisks):
+            self._rig.slow_down(slow)
+            self.view = at_pace(self._stack, self._rig.disks, zeroed=self._zeroed, slow=slow)
 
     async def tear_down(self) -> None:
         """Take the stack apart on a rig that outlives it. After two failed tries, the rig is lost."""
+        self.slow_down(self._stack.slow)
         for last_try in (False, True):
             result = await _run_step(self._rig, "tear-down", self._scripts.tear_down, costs.GRACE * self._stack.slow)
             if result.status == 0:
@@ -162,8 +174,8 @@ class StackOnRig:
 
     async def measure(self, cell: Cell, round_number: int) -> Measured:
         scripts = self._cell_scripts(cell)
-        fio_job = job(cell, self._scripts.stack, trial_seed(self._matrix.seed, cell.id, round_number), self._own)
-        work, slow = cell.work, self._stack.slow
+        fio_job = job(cell, self.view, trial_seed(self._matrix.seed, cell.id, round_number), self._own)
+        work, slow = cell.work, self.view.slow
         faults = self._stack.faults
         slowest = costs.slowest_request(work, self._disks)
         deadline = costs.deadline(work, cell.span, cell.files.total if cell.files else 0, slowest)
@@ -221,7 +233,7 @@ class StackOnRig:
         )
 
     def _find(self, output: TrialOutput, work: Workload, done: Sequence[Report]) -> Finding:
-        found = finding(output.steps, work, self._stack.slow, output.report)
+        found = finding(output.steps, work, self.view.slow, output.report)
         ages = all(disk.physics and disk.physics.ages for disk in self._disks)
         if work.trims and done and not ages:  # a matrix for physical disks, on simulated ones
             return Finding(Outcome.BROKEN, NO_MODEL_OF_TRIMS, readings=found.readings)
@@ -238,7 +250,7 @@ class StackOnRig:
     def _facts(self, result: Result, measured: Mapping[str, Any]) -> TrialFacts:
         return TrialFacts(
             kernel=self._rig.facts["kernel"],
-            slow=self._stack.slow,
+            slow=self.view.slow,
             settled=not result.unsettled,
             steady=result.steady,
             written_in_rounds=result.written_in_rounds,
@@ -252,14 +264,14 @@ class StackOnRig:
     def _notes(self) -> dict[str, str]:
         ways = {layer.resync for layer in self._scripts.stack.layers if layer.resync}
         resync = {"resync": ", ".join(sorted(ways))} if ways else {}
-        slow = {SLOW: str(self._stack.slow)} if self._stack.slow > 1 else {}
+        slow = {SLOW: str(self.view.slow)} if self.view.slow > 1 else {}
         return {"kernel": self._rig.facts["kernel"], **notes_of(self.set_up_log), **resync, **slow}
 
     def _faults(self, results: Sequence[StepResult]) -> dict[str, str]:
         if not self._stack.faults:
             return {}
         used = {self._rig.disks.index(disk) for disk in self.view.disks}
-        lasted = results[-1].seconds / self._stack.slow if results[-1].name == "measure" else 0.0
+        lasted = results[-1].seconds / self.view.slow if results[-1].name == "measure" else 0.0
         unused, late = " (which this layout does not use)", " (after the end of the work)"
         marks = (unused if one.disk not in used else late if one.at > lasted > 0 else "" for one in self._stack.faults)
         faults = [f"{fault}{mark}" for fault, mark in zip(self._stack.faults, marks, strict=True)]

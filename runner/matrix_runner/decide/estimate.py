@@ -16,6 +16,7 @@ from matrix_runner.space.select import MOST_LISTED
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
+    from matrix_runner.decide.exposure import Exposure
     from matrix_runner.decide.plan import Plan
     from matrix_runner.language.matrix import Matrix
     from matrix_runner.simdisks.disk import Physics
@@ -39,6 +40,7 @@ class Pace:
     memory: int = 512 * 2**20
     disks: int = 0
     slow: int = 1  # how many times slower than real time the disks work
+    exposure: Exposure | None = None  # chooses the factor of each trial
     once: float = 0.0  # seconds beyond `costs`, once in a run
     each: float = 0.0  # seconds beyond `costs`, for each rig
     #: Means of recorded runs, None without any: seconds of a trial beyond its run time, seconds of a set-up.
@@ -52,6 +54,11 @@ class Pace:
     rated: int = 0  # number of runs with a write rate
     scatter: float | None = None  # relative deviation of a cell's trials; None: unknown
     scattered: int = 0  # number of runs behind `scatter`, of this matrix or others
+
+    def of_trial(self, cell: Cell) -> Pace:
+        """Return the pace of the trials of a cell. The set-up of its stack, and so on, may have another one."""
+        slow = self.exposure.factor(cell) if self.exposure else self.slow
+        return self if slow == self.slow else replace(self, slow=slow, costs=self.costs.in_slow_motion(slow))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +84,7 @@ class Estimate:
 def seconds_of(cell: Cell, pace: Pace) -> float:
     if cell.id in pace.cells:
         return pace.cells[cell.id]
+    pace = pace.of_trial(cell)
     costs, work = pace.costs, cell.work
     overhead = pace.overhead
     if overhead is None:
@@ -121,7 +129,7 @@ def _sequential(stack: Stack, pace: Pace) -> float:
 
 
 def bytes_of(cell: Cell, pace: Pace) -> int:
-    return int(_written(cell, pace))
+    return int(_written(cell, pace.of_trial(cell)))
 
 
 def most_bytes_of(cell: Cell, pace: Pace) -> int:

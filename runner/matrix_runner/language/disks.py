@@ -376,8 +376,8 @@ SlowMotion = Annotated[
     WithJsonSchema({"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": 1, "maximum": _MOST_SLOW}]}),
     Field(
         description="slow motion: simulated disks, times of workloads and timers of the guest take this many times as "
-        "long, so that a slow host keeps up; figures are reported as without it. `auto`: a run tries its most "
-        "demanding workloads with 1, 2 and 4, and takes the first factor at which the host keeps up, else 8"
+        "long, so that a slow host keeps up; figures are reported as without it. `auto`: each trial gets the factor "
+        "that this host needs for it, 1, 2, 4, 8 or 16; a host-limited trial is measured again with a larger one"
     ),
 ]
 
@@ -393,11 +393,11 @@ class Disks(Model):
         None,
         description="a shipped model, a file, or the keys of a model; without a model a disk is as fast as the host",
     )
-    slow: SlowMotion = 1
+    slow: SlowMotion = "auto"
 
     @model_validator(mode="after")
     def _simulated(self) -> Self:
-        if self.slow != 1 and self.model is None:
+        if self.slow != 1 and "slow" in self.model_fields_set and self.model is None:
             raise ValueError("`slow` slows simulated disks down; add a `model`, or remove `slow`")
         ageing = self.model.ageing if isinstance(self.model, Ssd) else None
         if ageing and (why := ageing.misfit(self.size)):

@@ -263,11 +263,8 @@ class Matrix(Model):
 
     @property
     def chooses_slow(self) -> bool:
-        """Return whether a run chooses the factor of slow motion. Until then it is 1."""
-        return any(several.slow == "auto" for several in self.disks)
-
-    def in_slow_motion(self, slow: int) -> Self:
-        return self.model_copy(update={"disks": tuple(one.model_copy(update={"slow": slow}) for one in self.disks)})
+        """Return whether each trial gets its own factor of slow motion. Stacks are built without it."""
+        return all(several.model and several.slow == "auto" for several in self.disks)
 
     def every_disk(self) -> tuple[Disk, ...]:
         found: list[Disk] = []
@@ -290,8 +287,11 @@ class Matrix(Model):
         disks = [several for several in self.disks for _ in range(several.count)]
         if len(disks) > MOST_DISKS:
             yield ("disks",), f"{len(disks)} disks; a rig has at most {MOST_DISKS}"
-        if len(factors := sorted({str(several.slow) for several in disks})) > 1:
-            one = " and ".join(factors)
+        factors = {str(several.slow) for several in disks if several.model}
+        if factors and factors != {"auto"} and not all(several.model for several in disks):
+            factors.add("1")
+        if len(factors) > 1:
+            one = " and ".join(sorted(factors))
             yield ("disks",), f"`slow` is {one}; all disks have one clock, so write the same factor"
         seen: set[int] = set()
         for name, limit in self.bus_limit.items():

@@ -123,6 +123,14 @@ class Rig(Protocol):
         """Run the steps until one fails, which may take `expected` seconds. Raise RigLost after `deadline`."""
 
 
+@runtime_checkable
+class SlowsDisks(Protocol):
+    """A rig whose disks are simulated."""
+
+    def slow_down(self, slow: int) -> None:
+        """Let its disks work so many times slower than real time from now on."""
+
+
 class Machine(Protocol):
     """A kind of rig. By default it uses physical disks, one rig at a time."""
 

@@ -11,8 +11,8 @@ MARK = "(!)"
 HOST_LIMITED = (
     "(!) host-limited: the host was too slow or too busy, so the figure may be too low. A number counts "
     "such trials. A percentage is the share of the time lost in such trials, on average over all trials; a ratio is "
-    "then a range. These help: a host without other work, a larger factor for `slow:` in `disks:` (2, 4 or 8; it is 1 "
-    "by default), fewer `--jobs` if it is more than 1, longer trials, KVM."
+    "then a range. These help: a host without other work, fewer `--jobs` if it is more than 1, longer trials, KVM, "
+    "`slow: 32` in `disks:` (slow motion; by default, simulated disks get up to 16)."
 )
 SOME_HOST_LIMITED = f"{MARK}: some of the trials are host-limited"
 #: By a word of the mark, its meaning.

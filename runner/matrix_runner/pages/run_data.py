@@ -229,7 +229,7 @@ class RunData:
     @cached_property
     def slow(self) -> str:
         """Return how many times slower its simulated disks worked; empty without slow motion."""
-        return ", ".join(sorted({str(one.facts.slow) for one in self.trials if one.facts.slow > 1}))
+        return ", ".join(map(str, sorted({one.facts.slow for one in self.trials if one.facts.slow > 1})))
 
     @property
     def trials_by_host(self) -> Sequence[tuple[str, int]]:

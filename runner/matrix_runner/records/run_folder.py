@@ -103,9 +103,7 @@ class Manifest(BaseModel, frozen=True, extra="forbid"):
     least: int = Field(default=2, description="least trials of a cell")
     most: int | None = Field(default=None, description="most trials of a cell; null in older runs")
     steered: bool = Field(default=False, description="open guidelines chose the cells to measure")
-    slow: int = Field(
-        default=1, description="how many times slower than real time its disks worked; 0: `slow: auto`, not yet chosen"
-    )
+    slow: int = Field(default=1, description="declared: how many times slower than real time its disks worked")
     losses: dict[str, int] = Field(
         default_factory=dict, description="by stack, how many disks may fail before data is lost, if known"
     )

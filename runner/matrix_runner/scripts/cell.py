@@ -102,6 +102,11 @@ class CellScripts:
     files: Mapping[str, str]
 
 
+def at_pace(stack: Stack, disks: Sequence[str], *, zeroed: bool, slow: int) -> StackView:
+    """Return a stack that was built, with disks that work at another pace from now on."""
+    return replace(view_stack(stack.layers.value, disks, stack.disks, zeroed=zeroed, slow=slow), retimed=True)
+
+
 def stack_scripts(stack: Stack, disks: Sequence[str], *, zeroed: bool, own: Path | None = None) -> StackScripts:
     view = view_stack(stack.layers.value, disks, stack.disks, zeroed=zeroed, slow=stack.slow)
 
@@ -139,7 +144,8 @@ def cell_scripts(
 
     # Equal for all cells of the stack that have these in common, if only fio is at work on devices.
     is_plain = not place.files and declared.script_values(place.span, slow) is None
-    common = (cell.tune.digest, work.direct, work.trims, sampled) if is_plain else ()
+    pace = slow, stack.retimed
+    common = (cell.tune.digest, work.direct, work.trims, sampled, pace) if is_plain else ()
     samples = script("samples", *common) if sampled else ""
     course = script("profile") if work.profile else ""
     tune, verify, measure = (script(phase, *common) for phase in ("tune", "verify", "measure"))

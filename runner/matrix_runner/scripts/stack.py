@@ -35,6 +35,8 @@ class StackView:
     bay: str
     #: How many times slower than real time its disks work.
     slow: int = 1
+    #: It was built at another pace, so each trial sets what depends on it.
+    retimed: bool = False
 
     @property
     def directory(self) -> str | None:

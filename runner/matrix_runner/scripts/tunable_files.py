@@ -167,7 +167,7 @@ class Timer:
 
 def timers(stack: StackView, tunables: tuple[Tunable, ...]) -> tuple[Timer, ...]:
     """Return what slow motion changes beside the declared tunables. `default` declares nothing."""
-    if stack.slow == 1:
+    if stack.slow == 1 and not stack.retimed:
         return ()
     declared = {(one.device, one.file) for one in tunables if one.value is not None}
 

@@ -11,7 +11,6 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from matrix_runner.base.errors import BadInput
 from matrix_runner.base.version import matrix_version
 from matrix_runner.carry.cluster_interface import Order
 from matrix_runner.carry.members import Members
@@ -42,16 +41,6 @@ class ClusterOptions:
     def security(self) -> Certificates | None:
         """Return the certificates to use. Raise BadInput for a connection that others can use."""
         return self.address.checked(self.certificates, insecure=self.insecure)
-
-
-def check_cluster(wanted: ClusterOptions, order: RunRequest) -> None:
-    """Refuse what a cluster cannot do, before the run exists."""
-    wanted.security()
-    if order.selected.space.matrix.chooses_slow:
-        raise BadInput(
-            "--cluster does not work with `slow: auto`: each host would need another factor",
-            resolution="write the factor, for example `slow: 4`",
-        )
 
 
 def connect(wanted: ClusterOptions) -> Cluster:

@@ -12,7 +12,7 @@ from matrix_runner.decide.concurrency import Jobs, Level, choose_level
 from matrix_runner.machines import Where, machine, sweep
 from matrix_runner.machines.base import MachineOptions
 from matrix_runner.session import disk_lease
-from matrix_runner.session.cluster import ClusterOptions, check_cluster, check_hosts
+from matrix_runner.session.cluster import ClusterOptions, check_hosts
 from matrix_runner.session.host_facts import kernel_release
 from matrix_runner.session.resume import run_to_continue
 from matrix_runner.session.run_request import RunRequest, check_kernel
@@ -86,7 +86,7 @@ def prepare(
     order.check()
     here, specs = machine(place.machine, MachineOptions()), order.specs()
     if options.cluster:
-        check_cluster(options.cluster, order)
+        options.cluster.security()
         _check_options(options, here)
     if options.tags and not options.cluster:
         resolution = "name a scheduler with --cluster, or leave --tags out"

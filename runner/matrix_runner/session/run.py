@@ -18,6 +18,7 @@ from matrix_runner.base.files import write_output
 from matrix_runner.carry.coordinator import Coordinator
 from matrix_runner.carry.events import Event, PoolUsed, RigUp, TimeLeft, TrialDone, Waiting
 from matrix_runner.carry.executor import LocalRun
+from matrix_runner.carry.exposures import exposure_of
 from matrix_runner.carry.past_timings import pace_of
 from matrix_runner.carry.recorder import RunContext
 from matrix_runner.decide.budget import ENDLESS, Cost, Spending
@@ -45,7 +46,6 @@ from matrix_runner.session.disk_lease import RunDisks
 from matrix_runner.session.finish import Ending, report
 from matrix_runner.session.host_facts import boot_id
 from matrix_runner.session.resume import choose_run
-from matrix_runner.session.slow_motion import choose_slow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Mapping
@@ -162,27 +162,6 @@ def _notes(this: _Run, one_at_a_time: str, choice: str) -> Iterator[str]:
         yield f"created a new store at {address}"
 
 
-def _choose_slow(this: _Run) -> None:
-    """Take the factor of `slow: auto` from the run's first start, or choose it."""
-    selected, slow = this.order.selected, this.folder.manifest.slow
-    if not selected.space.matrix.chooses_slow:
-        return
-    if not slow:
-        this.observer.notice("`slow: auto`: looking for the factor at which this host keeps up")
-        found: list[int] = []
-
-        async def choose() -> None:
-            order = this.order
-            found.append(await choose_slow(selected, this.machine, this.folder.path, order.kernel, order.templates))
-
-        if not this.stop.run(choose()):
-            return
-        (slow,) = found
-        this.folder = this.folder.update_manifest(slow=slow)
-    this.observer.notice(f"`slow: auto`: the factor of this run is {slow}")
-    this.order = replace(this.order, selected=selected.in_slow_motion(slow))
-
-
 def _lease_and_execute(this: _Run) -> Ending:
     with ExitStack() as stack:
         observer, order = this.observer, this.order
@@ -195,7 +174,6 @@ def _lease_and_execute(this: _Run) -> Ending:
                 observer.notice(note)
             # Before the first write.
             this.folder = this.folder.update_manifest(disks=disks.facts, health=disks.health)
-        _choose_slow(this)
         pace = _show_estimate(this)
         address = address_of(this.options.store, this.options.results)
         feed = stack.enter_context(Feed(address, this.folder, observer.trouble))
@@ -331,6 +309,7 @@ def _context(this: _Run, feed: Feed, files: CellFiles) -> RunContext:
         boot_id=disks.agent.boot_id if disks.agent else boot_id(),
         own_templates=order.templates,
         kernel=order.kernel,
+        exposure=exposure_of(order.selected.space.matrix, this.machine),
         leased=dict(zip(disks.paths, disks.leased, strict=False)),
         pools={host: tuple(one.serial for one in pool) for host, pool in this.folder.manifest.pools.items()},
     )

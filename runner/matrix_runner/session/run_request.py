@@ -105,7 +105,7 @@ class RunRequest:
             most=matrix.repeat.max,
             requested=self.selected.requested,
             finds={name: find.as_written() for name, find in matrix.finds.items()},
-            slow=0 if matrix.chooses_slow else slow_of(matrix.every_disk()),
+            slow=slow_of(matrix.every_disk()),
             losses={one.label: one.losses for one in self.selected.stacks() if one.losses is not None},
         )
 

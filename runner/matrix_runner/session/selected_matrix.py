@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from matrix_runner.answers.knee import searches_of
@@ -45,11 +45,6 @@ class SelectedMatrix:
     @property
     def space(self) -> Space:
         return self.declared.space
-
-    def in_slow_motion(self, slow: int) -> SelectedMatrix:
-        declared = replace(self.declared, space=self.space.in_slow_motion(slow))
-        selection = replace(self.selection, space=declared.space)
-        return replace(self, declared=declared, selection=selection, plan=replace(self.plan, selection=selection))
 
     def stacks(self) -> Iterator[Stack]:
         return (stack for stack in self.space.stacks if self.selection.count_of(stack))

@@ -126,6 +126,7 @@ class Library:
             ("board_made", pointer, [ctypes.c_int, real]),
             ("board_left", None, [pointer]),
             ("board_bus", None, [pointer, ctypes.c_int, real]),
+            ("board_slower", None, [pointer, real]),
             ("board_clock", real, [pointer]),
             ("board_clock_at", real, [pointer, real]),
             ("board_moment", real, [pointer, real]),
@@ -191,6 +192,9 @@ class Board:
 
     def close(self) -> None:
         self._c.board_left(self._board)
+
+    def slow_down(self, slow: int) -> None:
+        self._c.board_slower(self._board, slow)
 
     def add_fault(self, fault: Fault) -> None:
         kind = float(FAULTS.index(fault.kind))

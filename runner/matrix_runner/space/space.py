@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from matrix_runner.simdisks.disk import Fault
     from matrix_runner.work.fio.options import FileSet
     from matrix_runner.work.fio.workload import Workload
-
-
-_SLOW_LATER = "`slow: auto`: a run chooses the factor; scripts and estimates before it are those of factor 1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +119,6 @@ class Space:
         remarks = (remark.text_for(layouts) for remark in self.remarks if simulated or not remark.simulated)
         return tuple(filter(None, remarks))
 
-    def in_slow_motion(self, slow: int) -> Space:
-        """Return the same cells, with the factor that a run has chosen. It does not change their ids."""
-        stacks = tuple(replace(stack, slow=slow) for stack in self.stacks)
-        return replace(self, matrix=self.matrix.in_slow_motion(slow), stacks=stacks)
-
     def pairs(self, stack: Stack) -> Iterator[tuple[Variant[Tune], Variant[Workload]]]:
         return itertools.product(stack.tunes, stack.workloads)
 
@@ -146,8 +138,6 @@ def expand(matrix: Matrix) -> tuple[Space, Findings]:
     tunes = _Tunes(matrix, declared, findings)
     faulty = _faults(matrix)
     findings.notes += map(Note, (*_same_faults(faulty), *_same("layout", declared)))
-    if matrix.chooses_slow:
-        findings.notes.append(Note(_SLOW_LATER, simulated=True))
     findings.notes += idle_tunables(matrix, workloads.every)
     findings.notes += map(Note, _same("workload", [work for work, _ in workloads.every]))
     stacks = tuple(

@@ -13,7 +13,6 @@ from matrix_runner.space.layouts import top_of
 from matrix_runner.work.fio.variants import Declared, declared_in, foreign
 from matrix_runner.work.fio.workload import Workload
 from matrix_runner.work.kinds import KINDS, kind_of
-from matrix_runner.work.slow import FACTORS
 from matrix_runner.work.written import Written
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ class Workloads:
 
     def __init__(self, matrix: Matrix, stacks: Stacks, findings: Findings) -> None:
         self._matrix, self._findings = matrix, findings
-        self._slow = max(FACTORS) if matrix.chooses_slow else slow_of(matrix.every_disk())
+        self._slow = slow_of(matrix.every_disk())
         self._by_kind: dict[bool, list[Variant[Layers]]] = {}
         for stack in stacks:
             self._by_kind.setdefault(in_files(stack.value, matrix), []).append(stack)

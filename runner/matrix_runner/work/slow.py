@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matrix_runner.work.fio.options import OpenValue, Steady
 
 #: The factors from which `slow: auto` chooses.
-FACTORS = (1, 2, 4, 8)
+FACTORS = (1, 2, 4, 8, 16)
 #: Options of fio that are a time, or several, in any unit.
 FIO_TIMES = frozenset(
     {"runtime", "ramp_time", "startdelay", "start_delay", "flow_sleep", "rate_cycle", "ratecycle"}

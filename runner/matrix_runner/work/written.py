@@ -19,7 +19,7 @@ class Written:
     name: str
     axes: Mapping[str, tuple[Any, ...]]
     memory: int
-    slow: int  # the largest factor of slow motion that a run may choose
+    slow: int  # the declared factor of slow motion
     findings: Findings
 
     @property

@@ -66,6 +66,10 @@ class DiskFiles:
     def reports(self) -> tuple[Report, ...]:
         return tuple(self.board.report(number) for number in range(len(self.descriptors))) if self.board else ()
 
+    def slow_down(self, slow: int) -> None:
+        if self.board:
+            self.board.slow_down(slow)
+
     def add_faults(self, faults: Iterable[Fault]) -> None:
         if self.board:
             now = self.board.clock()

@@ -130,6 +130,10 @@ class QemuRig:
         waited = self._waits.seconds() / self._slow
         return tuple(replace(report, waited=waited) for report in reports)
 
+    def slow_down(self, slow: int) -> None:
+        self._slow = slow
+        self.guest.served.slow_down(slow)
+
     def arm(self, faults: Sequence[Fault]) -> None:
         self._armed = tuple(faults)
 

@@ -44,6 +44,10 @@ class DiskServers:
     def reports(self) -> tuple[Report, ...]:
         return tuple(self.board.report(number) for number in range(len(self.disks))) if self.board else ()
 
+    def slow_down(self, slow: int) -> None:
+        if self.board:
+            self.board.slow_down(slow)
+
     async def find_ended_server(self) -> tuple[str, str] | None:
         for number, server in enumerate(self.servers):
             if is_gone(server.pid):
@@ -165,6 +169,9 @@ class VagrantRig(ShellRig):
 
     def disk_reports(self) -> tuple[Report, ...]:
         return self._up.servers.reports()
+
+    def slow_down(self, slow: int) -> None:
+        self._up.servers.slow_down(slow)
 
     async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
         try:

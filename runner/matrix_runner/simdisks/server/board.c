@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -31,16 +32,21 @@ struct presence {
   double since, idle_since;
 };
 
+/* How the clock runs: from a moment of the host's clock, so many times slower. */
+struct pace {
+  double epoch, slow;
+};
+
 struct board {
   pthread_mutex_t lock;
-  double epoch;
+  struct pace pace[2]; /* one is read while the other is written */
+  atomic_int now;      /* the one that is read */
   int outstanding;
   double idle_since, idle;
   double answer[MOST_ANSWERS]; /* when answers left that have brought no request yet, in a ring */
   unsigned answers, brought;
   struct presence presence[MOST_DISKS];
   struct report report[MOST_DISKS];
-  double slow;
   struct bus bus[MOST_BUSES];
   int faults;
   struct fault fault[MOST_FAULTS];
@@ -58,13 +64,27 @@ double board_early(double *last, double arrived, double due) {
   return early;
 }
 
-double board_clock_at(const struct board *b, double moment) { return (moment - b->epoch) / b->slow; }
+static const struct pace *pace_of(const struct board *b) { return &b->pace[b->now]; }
 
-double board_moment(const struct board *b, double clock) { return b->epoch + clock * b->slow; }
+static double clock_of(const struct pace *p, double moment) { return (moment - p->epoch) / p->slow; }
+
+double board_clock_at(const struct board *b, double moment) { return clock_of(pace_of(b), moment); }
+
+double board_moment(const struct board *b, double clock) {
+  const struct pace *p = pace_of(b);
+  return p->epoch + clock * p->slow;
+}
 
 double board_clock(const struct board *b) { return board_clock_at(b, monotonic()); }
 
-double board_slow(const struct board *b) { return b->slow; }
+double board_slow(const struct board *b) { return pace_of(b)->slow; }
+
+void board_slower(struct board *b, double slow) {
+  double moment = monotonic();
+  int next = !b->now;
+  b->pace[next] = (struct pace){moment - board_clock_at(b, moment) * slow, slow};
+  b->now = next;
+}
 
 static void lock(struct board *b) {
   if (pthread_mutex_lock(&b->lock) == EOWNERDEAD) pthread_mutex_consistent(&b->lock);
@@ -87,8 +107,7 @@ struct board *board_made(int file, double slow) {
   pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
   pthread_mutex_init(&b->lock, &attributes);
   pthread_mutexattr_destroy(&attributes);
-  b->epoch = monotonic();
-  b->slow = slow;
+  b->pace[0] = (struct pace){monotonic(), slow};
   return b;
 }
 
@@ -147,7 +166,7 @@ static double brought_by(struct board *b, double now) {
   if (b->answers - b->brought > MOST_ANSWERS) b->brought = b->answers - MOST_ANSWERS;
   while (b->brought != b->answers) {
     double answer = b->answer[b->brought++ % MOST_ANSWERS];
-    if ((now - answer) * b->slow < PAUSE) return answer;
+    if ((now - answer) * board_slow(b) < PAUSE) return answer;
   }
   return now;
 }

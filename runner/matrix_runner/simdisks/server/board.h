@@ -47,6 +47,8 @@ double board_clock(const struct board *);
 double board_clock_at(const struct board *, double moment);
 double board_moment(const struct board *, double clock);
 double board_slow(const struct board *);
+/* From now on it runs so many times slower; it does not jump. The disks have no requests. */
+void board_slower(struct board *, double slow);
 void board_bus(struct board *, int bus, double rate);
 int board_fault(struct board *, const struct fault *);
 void board_report(struct board *, int disk, struct report *);

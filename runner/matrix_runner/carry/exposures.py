@@ -1,0 +1,46 @@
+"""The factors of slow motion that a host has needed, in a file for each kind of machine, for its later runs."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from pydantic import TypeAdapter, ValidationError
+
+from matrix_runner.base.files import write_atomically
+from matrix_runner.decide.estimate import costs_of
+from matrix_runner.decide.exposure import Exposure
+from matrix_runner.hosts.disk_ledger import state_dir
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from matrix_runner.language.matrix import Matrix
+    from matrix_runner.machines.base import Machine
+
+_MOST = 10_000  # kinds of cells
+_KNOWN = TypeAdapter(dict[str, int])
+
+
+def exposure_of(matrix: Matrix, here: Machine) -> Exposure | None:
+    """Return what chooses the factors of trials; None if the matrix declares one, or if no disks are simulated."""
+    if not (matrix.chooses_slow and here.brings_disks):
+        return None
+    costs = costs_of(here)
+    path = state_dir() / "slow-motion" / f"{here.name}.json"
+
+    def learn(kind: str, factor: int) -> None:
+        known = {**_read(path), kind: factor}
+        latest = dict(list(known.items())[-_MOST:])
+        with suppress(OSError):  # a full disk, or a folder of another user: a later run learns it again
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, _KNOWN.dump_json(latest))
+
+    return Exposure(matrix, costs, _read(path), learn)
+
+
+def _read(path: Path) -> dict[str, int]:
+    try:
+        return _KNOWN.validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        return {}

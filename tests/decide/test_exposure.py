@@ -56,6 +56,7 @@ def test_a_formula_gives_the_first_factor_and_seeks_of_hard_disks_need_none() ->
     assert chooses.factor(cell_of(space, "stripe", "seeks")) == 1
     assert chooses.factor(cell_of(space, "stripe", "stream")) == 4  # 4 disks of 200 MB/s against 300 MB/s
     assert chooses.factor(cell_of(space, "parity", "stream")) == 8  # an emulated processor computes 120 MB/s of parity
+    assert exposure_of(space, costs="virtual").factor(cell_of(space, "parity", "stream")) == 1  # nobody measured it
 
 
 @pytest.mark.parametrize(("lost", "factors"), [(0.1, [1, 2, 4, 8, 16]), (0.5, [1, 4, 16])])

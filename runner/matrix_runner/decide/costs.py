@@ -43,6 +43,7 @@ class Costs:
     computed: Mapping[str, float]  # limits of devices that compute parity, encryption or checksums, bytes per second
     program: float = 3.0  # seconds to start the program and to write the reports
     waits: bool = True  # trials take real time
+    measured: bool = False
 
     def slowed(self, factor: float) -> Costs:
         """Scale the times of programs that get only a part of the processors. Times of fio and disks stay."""
@@ -87,8 +88,9 @@ EMULATED = Costs(
     bandwidth=300 * MB,
     requests=12_000,
     computed=MappingProxyType({"parity": 120 * MB, "crypt": 60 * MB, "integrity": 60 * MB}),
+    measured=True,
 )
-#: Not measured: a tenth of the times under emulation.
+#: A tenth of the times under emulation.
 VIRTUAL = Costs(
     rig=0.3,
     disk=0.02,
@@ -102,7 +104,7 @@ VIRTUAL = Costs(
     requests=100_000,
     computed=MappingProxyType({"parity": 1500 * MB, "crypt": 1000 * MB, "integrity": 400 * MB}),
 )
-#: Not measured: as a virtual machine without its start.
+#: As a virtual machine without its start.
 NATIVE = replace(VIRTUAL, rig=0.0, disk=0.0, requests=300_000)
 #: The dry machine invents figures without waiting.
 SYNTHETIC = Costs(

@@ -83,7 +83,9 @@ class Exposure:
         return self._possible[key]
 
     def _guess(self, cell: Cell) -> float:
-        """Return how many times more its disks can do than this host, by the formulas of the estimate."""
+        """Return how many times more its disks can do than this host, if the speed of such hosts was ever measured."""
+        if not self._costs.measured:
+            return 1.0
         work, stack = cell.work, cell.stack
         return rate(work, stack, self._fastest, _UNLIMITED) / rate(work, stack, None, self._costs)
 

@@ -55,7 +55,7 @@ class Run:
         if reason:
             trial = Trial("c1", self.rounds, Outcome.BROKEN, reason)
         self.journal.record(trial)
-        self.feed.add(trial)
+        self.feed.copy_new()
         self.feed.wait_until_caught_up()
 
     def ends(self) -> bool:
@@ -104,7 +104,7 @@ def test_trials_that_follow_each_other_quickly_are_one_transaction(
     for number in range(1, 21):
         trial = past.measured("c1", number, 1e8)
         run.journal.record(trial)
-        run.feed.add(trial)
+        run.feed.copy_new()
         time.sleep(0.005)  # the feed has time to take each by itself
     run.feed.wait_until_caught_up()
     assert added == [20]
@@ -248,8 +248,7 @@ def test_what_no_run_of_ours_may_lose_is_taken_from_its_journal_alone(
     assert in_store(address) == {1, 2}
 
 
-def test_a_server_that_keeps_silent_holds_nothing_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("matrix_runner.records.store_sync._WAITING", 10)
+def test_a_server_that_keeps_silent_holds_nothing_up(tmp_path: Path) -> None:
     folder = past.recorded(tmp_path / "results", (), finished=False)
     said: list[str] = []
     with (
@@ -260,17 +259,14 @@ def test_a_server_that_keeps_silent_holds_nothing_up(tmp_path: Path, monkeypatch
         for round_number in range(100):
             trial = past.measured("c1", round_number, 1e8)
             journal.record(trial)
-            feed.add(trial)
+            feed.copy_new()
         assert said == []
         assert not feed.end(folder, silence=0.05)
     assert "lacks trials; the journal of the run has them" in said[0]
     assert feed._work.qsize() <= 10, "what waits is bounded"
 
 
-def test_trials_for_which_there_was_no_room_are_added_from_the_journal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("matrix_runner.records.store_sync._WAITING", 3)
+def test_trials_recorded_while_a_reader_fills_the_store_are_added(tmp_path: Path) -> None:
     folder = past.recorded(tmp_path / "results", (), finished=False)
     address = address_of(None, tmp_path / "results")
     with Journal.open(folder.journal) as journal:
@@ -279,7 +275,7 @@ def test_trials_for_which_there_was_no_room_are_added_from_the_journal(
             for round_number in range(20):
                 trial = past.measured("c1", round_number, 1e8)
                 journal.record(trial)
-                feed.add(trial)
+                feed.copy_new()
             assert not address.file.exists()  # type: ignore[union-attr]
         feed.wait_until_caught_up()
         assert in_store(address) == set(range(20))

@@ -152,8 +152,6 @@ def command(files: tuple[Path, ...], results: Path, store: str | None, layout: s
         journal.add_cells({cell.id: cell for cell, _ in recorded}.values())
         done = journal.recorded_identities()
         journal.record_many(trial for _, trial in recorded if (trial.cell, trial.round) not in done)
-        for _, trial in recorded:
-            feed.add(trial)
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         feed.end(folder.update_manifest(finished=True, ended=now))
     _report(folder, read, recorded, documents)

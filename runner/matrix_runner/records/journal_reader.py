@@ -116,24 +116,17 @@ class JournalReader(Database):
         return found
 
     def trials_of_cells(self, cells: Collection[str]) -> list[Trial]:
-        wanted = sorted(cells)
-        jobs = self._jobs(IN_JOURNAL.jobs.c.cell.in_(wanted))
         with self._understandable(), self._transaction() as connection:
-            found = self._trials_where(connection, _TRIALS.cell.in_(wanted))
-            return [with_jobs(one, jobs.get((one.cell, one.round), {})) for one in found]
+            return self._trials_where(connection, _is_among(_TRIALS.cell, cells))
 
-    def _trials_where(self, connection: sa.Connection, *wanted: sa.ColumnElement[bool]) -> list[Trial]:
-        rows = connection.execute(sa.select(*_COLUMNS).where(*wanted).order_by(_TRIALS.id)).all()
-        known = self._known_readings(connection, rows)
-        return [checked_trial(row, known) for row in rows]
+    def _trials_where(self, connection: sa.Connection, wanted: sa.ColumnElement[bool]) -> list[Trial]:
+        rows = connection.execute(sa.select(*_COLUMNS).where(wanted).order_by(_TRIALS.id)).all()
+        return self._trials(connection, rows)
 
     def plain_rows(self, names: tuple[str, ...], cells: Collection[str]) -> Sequence[tuple[Any, ...]]:
         """Fetch columns of trials by cell and round, as the driver returns them: objects of 10⁵ trials take seconds."""
         columns = (raw_column(_TRIALS[name]) for name in names)
-        # One parameter: the statement for a list of a thousand takes longer than its rows.
-        wanted = sa.func.json_each(orjson.dumps([*cells]).decode()).table_valued("value")
-        query = sa.select(*columns).where(_TRIALS.cell.in_(sa.select(wanted.c.value)))
-        query = query.order_by(_TRIALS.cell, _TRIALS.round)
+        query = sa.select(*columns).where(_is_among(_TRIALS.cell, cells)).order_by(_TRIALS.cell, _TRIALS.round)
         with self._plain() as connection:
             return cast("Sequence[tuple[Any, ...]]", connection.execute(query).cursor.fetchall())
 
@@ -147,18 +140,27 @@ class JournalReader(Database):
 
     def trials(self) -> Iterator[Trial]:
         """Read trials in parts: the rows of a large run need as much memory as its trials."""
-        jobs, last, number = self._jobs(), 0, _TRIALS.id
-        while True:
-            rows = self._rows(sa.select(*_COLUMNS, number).where(number > last).order_by(number).limit(_PART))
-            with self._understandable(), self._transaction() as connection:
-                known = self._known_readings(connection, rows)
-            with self._understandable():
-                for row in rows:
-                    trial = checked_trial(row[:-1], known)
-                    yield with_jobs(trial, jobs.get((trial.cell, trial.round), {}))
-            if len(rows) < _PART:
-                return
-            last = rows[-1][-1]
+        last = 0
+        while found := self.trials_after(last, _PART):
+            yield from found.values()
+            last = max(found)
+
+    def trials_after(self, number: int, most: int) -> dict[int, Trial]:
+        """Return the next trials by their numbers, in the order of recording."""
+        with self._understandable(), self._transaction() as connection:
+            query = sa.select(_TRIALS.id, *_COLUMNS).where(_TRIALS.id > number).order_by(_TRIALS.id).limit(most)
+            rows = connection.execute(query).all()
+            trials = self._trials(connection, [row[1:] for row in rows])
+        return dict(zip((row[0] for row in rows), trials, strict=True))
+
+    def last_number(self) -> int:
+        ((last,),) = self._rows(sa.select(sa.func.max(_TRIALS.id)))
+        return last or 0
+
+    def _trials(self, connection: sa.Connection, rows: Sequence[Sequence[Any]]) -> list[Trial]:
+        known, jobs = self._known_readings(connection, rows), self._jobs(connection, {row[0] for row in rows})
+        trials = (checked_trial(row, known) for row in rows)
+        return [with_jobs(one, jobs.get((one.cell, one.round), {})) for one in trials]
 
     def _known_readings(
         self, connection: sa.Connection, rows: Sequence[Sequence[Any]]
@@ -170,15 +172,13 @@ class JournalReader(Database):
             self._readings |= map(readings_of, connection.execute(query).all())
         return self._readings
 
-    def _jobs(self, *wanted: sa.ColumnElement[bool]) -> dict[tuple[str, int], dict[str, Figures]]:
+    def _jobs(self, connection: sa.Connection, cells: Collection[str]) -> dict[tuple[str, int], dict[str, Figures]]:
         table = IN_JOURNAL.jobs.c
-        query = sa.select(*(table[name] for name in JOB_COLUMNS)).where(*wanted)
+        query = sa.select(*(table[name] for name in JOB_COLUMNS)).where(_is_among(table.cell, cells))
         found: dict[tuple[str, int], dict[str, Figures]] = {}
-        with self._understandable():
-            for trial, name, figures in map(
-                job_of, self._rows(query.order_by(table.cell, table.round, table.position))
-            ):
-                found.setdefault(trial, {})[name] = figures
+        for row in connection.execute(query.order_by(table.cell, table.round, table.position)):
+            trial, name, figures = job_of(row)
+            found.setdefault(trial, {})[name] = figures
         return found
 
     def cells(self) -> list[CellRow]:
@@ -200,7 +200,7 @@ class JournalReader(Database):
         return [UnendedAttempt(**row) for row in self.rows_of(tables.begun)]
 
     def cells_of(self, ids: Collection[str]) -> list[CellRow]:
-        query = sa.select(_CELLS.id, _CELLS.name, _CELLS.axes, _CELLS.position).where(_CELLS.id.in_(sorted(ids)))
+        query = sa.select(_CELLS.id, _CELLS.name, _CELLS.axes, _CELLS.position).where(_is_among(_CELLS.id, ids))
         with self._understandable():
             return [cell_of(row) for row in self._rows(query)]
 
@@ -284,3 +284,9 @@ class JournalReader(Database):
             yield
         except ValueError as problem:
             raise damage_error(self._name, str(problem)) from problem
+
+
+def _is_among(column: sa.Column[Any], values: Collection[str]) -> sa.ColumnElement[bool]:
+    """Use one parameter: the statement for a list of a thousand takes longer than its rows."""
+    wanted = sa.func.json_each(orjson.dumps([*values]).decode()).table_valued("value")
+    return column.in_(sa.select(wanted.c.value))

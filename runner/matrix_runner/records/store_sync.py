@@ -5,14 +5,12 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
-from functools import partial
-from queue import Empty, Full, Queue, SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from matrix_runner.base.errors import Damaged, HarnessBroken, MatrixError
 from matrix_runner.records.journal import Journal
-from matrix_runner.records.record import Trial
 from matrix_runner.records.run_folder import RunFolder, UnusableManifest, load, run_folders, state_of
 from matrix_runner.records.standing import InUse
 from matrix_runner.records.store import SharedStore
@@ -26,13 +24,14 @@ if TYPE_CHECKING:
 _PATIENCE = 30.0  # seconds before another attempt at a failed store, so that trials do not wait for it each time
 #: Seconds that the end of a run waits: for a store without progress, and for one with progress.
 _SILENCE, _LAST = 10.0, 60.0
-_WAITING = 1000  # capacity of the queue of trials. Beyond it, the thread reads the journal again.
 #: Trials that arrive within these seconds go into one transaction, at most this many. A transaction takes as long as a
 #: trial that the dry machine invents.
 _GATHERED, _AT_ONCE = 0.5, 500
 
 
 class Feed:
+    """A thread that copies new trials from the journal of a run to the store."""
+
     def __init__(
         self,
         address: Address,
@@ -44,44 +43,48 @@ class Feed:
         self._address, self._folder = address, folder
         self._notice, self._clock = notice, clock
         self._notices: SimpleQueue[str] = SimpleQueue()  # the thread of the run prints them
-        self._work: Queue[Trial | Callable[[], object] | None] = Queue(_WAITING)
-        self._behind = False  # the queue was full, so a trial is missing
+        self._work: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        self._is_copy_queued = False
+        self._urgent = Event()  # other work waits for the trials before it
         self._over = False
         # Only the feeding thread uses these:
         self._held = ExitStack()
         self._journal: Journal | None = None
         self._store: SharedStore | None = None
+        self._last = 0  # the number of the last copied trial
         self._reported = False
-        self._postponed = list[Any]()  # work that waits for the trials before it
         self._next_attempt: float | None = None  # a time; None while the store works
         self._work.put(self._catch_up)
         # A daemon thread, so that the process can end while it waits for a silent server.
         self._thread = Thread(target=self._feed, name="feed", daemon=True)
         self._thread.start()
 
-    def add(self, trial: Trial) -> None:
-        """Queue a trial that is in the journal. This never waits."""
-        self._do(trial)
+    def copy_new(self) -> None:
+        """Have new trials of the journal copied. This never waits."""
+        if not self._is_copy_queued:
+            self._is_copy_queued = True
+            self._urgent.clear()
+            self._work.put(self._copy_new)
         self._print_notices()
 
     def wait_until_caught_up(self, silence: float = _SILENCE, last: float = _LAST) -> bool:
-        """Wait until all queued trials were tried, for `last` seconds, and `silence` seconds without progress."""
+        """Wait until all trials were tried, for `last` seconds, and `silence` seconds without progress."""
         done = Event()
         until = time.monotonic() + last
-        if self._do(done.set, late=True):
-            turns = -1
-            while self._thread.is_alive() and turns != (turns := self._turns()) and time.monotonic() < until:
-                if done.wait(min(silence, max(0.0, until - time.monotonic()))):
-                    break
+        self._do(done.set)
+        turns = -1
+        while self._thread.is_alive() and turns != (turns := self._turns()) and time.monotonic() < until:
+            if done.wait(min(silence, max(0.0, until - time.monotonic()))):
+                break
         self._print_notices()
         return done.is_set()
 
     def end(self, folder: RunFolder, silence: float = _SILENCE, last: float = _LAST) -> bool:
         """Add missing trials, and return whether the store is complete. `folder` has the final manifest."""
-        self._do(lambda: self._catch_up(folder), late=True)
+        self._do(lambda: self._catch_up(folder))
         complete = self.wait_until_caught_up(silence, last) and self._next_attempt is None
         self._over = True
-        self._do(None, late=True)
+        self._do(None)
         if complete:
             self._thread.join(silence)
         else:
@@ -96,22 +99,12 @@ class Feed:
 
     def __exit__(self, *_: object) -> None:
         if not self._over:
-            self._do(None, late=True)
+            self._do(None)
             self._thread.join(_SILENCE)
 
-    def _do(self, work: Trial | Callable[[], object] | None, *, late: bool = False) -> bool:
-        """Queue work. With `late`, it runs after queued trials; too many are dropped, because the journal has them."""
-        while True:
-            try:
-                self._work.put_nowait(work)
-            except Full:
-                self._behind = True
-                if not late:
-                    return False
-                with suppress(Empty):
-                    self._work.get_nowait()
-            else:
-                return True
+    def _do(self, work: Callable[[], object] | None) -> None:
+        self._work.put(work)
+        self._urgent.set()
 
     def _print_notices(self) -> None:
         with suppress(Empty):
@@ -124,7 +117,7 @@ class Feed:
 
     def _feed(self) -> None:
         with self._held:
-            while work := self._next():
+            while work := self._work.get():
                 try:
                     work()
                 except MatrixError as trouble:
@@ -133,29 +126,20 @@ class Feed:
                     self._fail(HarnessBroken(f"{type(trouble).__name__}: {trouble}"))
             self._close_store()
 
-    def _next(self) -> Callable[[], object] | None:
-        """Wait for work. Trials in a row are one piece of work, which other work ends at once."""
-        work = self._postponed.pop() if self._postponed else self._work.get()
-        if not isinstance(work, Trial):
-            return work
-        several, until = [work], time.monotonic() + _GATHERED
-        with suppress(Empty):
-            while len(several) < _AT_ONCE:
-                work = self._work.get(timeout=max(0.0, until - time.monotonic()))
-                if not isinstance(work, Trial):
-                    self._postponed.append(work)
-                    break
-                several.append(work)
-        return partial(self._add_trials, several)
-
-    def _add_trials(self, trials: Sequence[Trial]) -> None:
+    def _copy_new(self) -> None:
+        """Wait for more trials, then copy all. Other work ends the wait at once."""
+        self._urgent.wait(_GATHERED)
+        self._is_copy_queued = False
         if self._next_attempt is not None and self._clock() < self._next_attempt:
             return
-        if self._next_attempt is not None or self._behind or self._store is None or self._journal is None:
+        if self._next_attempt is not None or self._store is None or self._journal is None:
             self._catch_up()
-        else:
+            return
+        while found := self._journal.trials_after(self._last, _AT_ONCE):
+            trials = list(found.values())
             cells = self._journal.cells_of({trial.cell for trial in trials})
             self._store.add(self._folder.manifest.identity, cells, trials)
+            self._last = max(found)
 
     def _catch_up(self, folder: RunFolder | None = None) -> None:
         self._folder = folder or self._folder
@@ -166,8 +150,9 @@ class Feed:
                 self._held.enter_context(held.pop_all())
         if self._store is None:
             self._store = SharedStore.open(self._address)
-        self._behind = False
+        last = self._journal.last_number()
         self._store.catch_up(self._folder, self._journal)
+        self._last = last
         self._next_attempt = None
 
     def _fail(self, trouble: MatrixError) -> None:

@@ -289,7 +289,7 @@ def _context(this: _Run, feed: Feed, files: CellFiles) -> RunContext:
                 # At once: after a kill, the next process may need no rig.
                 this.folder = this.folder.update_manifest(versions=versions | found)
         elif isinstance(event, TrialDone):
-            feed.add(event.trial)
+            feed.copy_new()
         elif isinstance(event, PoolUsed):
             this.folder = note_pool(this.folder, event, observer.trouble)
             this.unreturned[event.host] = event.unreturned

@@ -24,6 +24,7 @@ from matrix_runner.carry.trial import StackOnRig
 from matrix_runner.decide.plan import Plan
 from matrix_runner.machines.base import Step
 from matrix_runner.machines.qemu import Qemu
+from matrix_runner.records.cell_files import CellFolders
 from matrix_runner.records.environment import Host
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import CellRow
@@ -69,7 +70,7 @@ async def compare(space: Space, rounds: int, folder: Path) -> list[tuple[float, 
     run, seen = create(folder, manifest()), list[Event]()
     with Journal.open(run.journal) as journal:
         journal.add_cells(CellRow(cell.id, cell.name, cell.axes) for cell in cells)
-        execution = executor(plan, machine, journal, run, folder, seen.append, boot_id="bench")
+        execution = executor(plan, machine, journal, CellFolders(run.path), folder, seen.append, boot_id="bench")
         async with machine.rig(rig_spec(space.matrix, space.stacks[0], None), folder) as rig:
             built = await StackOnRig.build(space.matrix, space.stacks[0], rig, machine, None)
             await loop(rig, cells[:2], rig.disks)

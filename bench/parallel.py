@@ -24,6 +24,7 @@ from matrix_runner.carry.rigs import rig_spec
 from matrix_runner.decide.concurrency import Level
 from matrix_runner.decide.plan import Plan
 from matrix_runner.machines.qemu import Qemu
+from matrix_runner.records.cell_files import CellFolders
 from matrix_runner.records.environment import Host
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.run_folder import Manifest, create
@@ -63,7 +64,9 @@ async def once(space: Space, jobs: int, scratch: Path) -> Taken:
     run = create(scratch, manifest(), f"jobs-{jobs}-{time.monotonic_ns()}")
     with Journal.open(run.journal) as journal:
         level = Level.of(jobs)
-        execution = executor(plan, Qemu(), journal, run, scratch, seen.append, boot_id="bench", level=level)
+        execution = executor(
+            plan, Qemu(), journal, CellFolders(run.path), scratch, seen.append, boot_id="bench", level=level
+        )
         began = time.monotonic()
         await execution.run()
         seconds = time.monotonic() - began

@@ -228,6 +228,7 @@ def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> R
     from matrix_runner.decide.scheduler import Scheduler
     from matrix_runner.machines import machine
     from matrix_runner.machines.base import MachineOptions
+    from matrix_runner.records.cell_files import open_files
     from matrix_runner.records.journal import Journal
     from matrix_runner.records.run_folder import create, load
     from matrix_runner.session.host_facts import boot_id
@@ -247,7 +248,8 @@ def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> R
         raise BadInput(f"tests need a machine that makes its own disks, and {place} does not")
     folder = create(results, order.manifest(), name)
     with folder.locked(), Journal.open(folder.journal, synthetic=folder.manifest.synthetic) as journal:
-        exposure = exposure_of(space.matrix, here)
-        context = RunContext(here, journal, folder, folder.path, lambda _: None, boot_id(), exposure=exposure)
-        asyncio.run(LocalRun(Scheduler(plan), context).run())
+        with open_files(folder, writing=True) as files:
+            exposure = exposure_of(space.matrix, here)
+            context = RunContext(here, journal, files, folder.path, lambda _: None, boot_id(), exposure=exposure)
+            asyncio.run(LocalRun(Scheduler(plan), context).run())
     return folder.update_manifest(finished=True)

@@ -13,9 +13,11 @@ from matrix_runner.carry.events import RigWasLost
 from matrix_runner.decide.plan import Plan
 from matrix_runner.machines.base import RigLost, RigSpec, Step, StepResult
 from matrix_runner.machines.dry import Dry, DryRig, plausible
+from matrix_runner.records.cell_files import CellFolders
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import Outcome
 from matrix_runner.records.run_folder import create
+from matrix_runner.records.standing import STANDING
 from matrix_runner.space.select import select
 from tests.records.past import manifest
 from tests.support.execution import executor
@@ -71,8 +73,8 @@ def carried_out(
     plan = Plan(select(found), found.matrix.repeat, found.matrix.seed)
     run = create(folder, manifest())
     with Journal.open(run.journal) as journal:
-        asyncio.run(executor(plan, machine, journal, run, run.path, listen, boot_id="x").run())
-        standing = [path.name for path in run.standing.glob("*")]
+        asyncio.run(executor(plan, machine, journal, CellFolders(run.path), run.path, listen, boot_id="x").run())
+        standing = [path.name for path in (run.path / STANDING).glob("*")]
         return list(journal.trials()), [[step.name for step in rig.steps] for rig in machine.rigs], standing
 
 
@@ -178,13 +180,13 @@ def stopped(machine: Told, folder: Path) -> tuple[int, list[str]]:
 
     async def whole() -> None:
         with Journal.open(run.journal) as journal:
-            work = executor(plan, machine, journal, run, run.path, lambda _: None, boot_id="x").run()
+            work = executor(plan, machine, journal, CellFolders(run.path), run.path, lambda _: None, boot_id="x").run()
             await asyncio.create_task(work, name="whole")
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(whole())
     with Journal.open(run.journal) as journal:
-        return len(list(journal.trials())), [path.name for path in run.standing.glob("*")]
+        return len(list(journal.trials())), [path.name for path in (run.path / STANDING).glob("*")]
 
 
 def test_a_stop_during_the_tear_down_finishes_it(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from matrix_runner.records import run_folder
-from matrix_runner.records.cell_files import existing_files
+from matrix_runner.records.cell_files import open_files
 from matrix_runner.records.environment import Requested
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import HOST, CellRow, Trial
@@ -64,7 +64,7 @@ def figures(run: RunFolder) -> dict[tuple[str, int], object]:
 
 
 def files(run: RunFolder) -> dict[str, dict[str, bytes]]:
-    with existing_files(run) as found:
+    with open_files(run) as found:
         return {cell.name: dict(found.of_cell(cell.name)) for cell in content(run)[0]}
 
 

@@ -31,6 +31,7 @@ from matrix_runner.hosts.inventory import Node
 from matrix_runner.hosts.operations import LOCAL, Descriptor
 from matrix_runner.language.hosts import DeclaredDisk
 from matrix_runner.machines.dry import Dry
+from matrix_runner.records.cell_files import CellFolders
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.run_folder import create, load
 from matrix_runner.space.select import select
@@ -312,7 +313,7 @@ def night(run_folder: Path, disk: Disk) -> tuple[WriteBudget, list[tuple[str, Ou
             plan,
             Dry(),
             journal,
-            run,
+            CellFolders(run.path),
             run.path,
             lambda _: None,
             boot_id="x",

@@ -22,6 +22,7 @@ from matrix_runner.machines.container import Container, Owner, disk_node, engine
 from matrix_runner.machines.container.argv import OWNER, RUN, probe_command, start_command
 from matrix_runner.machines.container.engines import find_engine, find_working, with_workarounds
 from matrix_runner.machines.dry import Dry
+from matrix_runner.records.cell_files import CellFolders
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import Outcome
 from matrix_runner.records.run_folder import create
@@ -123,7 +124,7 @@ def carried_out(machine: Machine, text: str, folder: Path, lent: Mapping[str, Le
     plan = Plan(select(declared), declared.matrix.repeat, declared.matrix.seed)
     run = create(folder, manifest())
     with Journal.open(run.journal) as journal:
-        work = executor(plan, machine, journal, run, run.path, lambda _: None, boot_id="x", lent=lent)
+        work = executor(plan, machine, journal, CellFolders(run.path), run.path, lambda _: None, boot_id="x", lent=lent)
         asyncio.run(work.run())
         return list(journal.trials())
 

@@ -16,6 +16,7 @@ from matrix_runner.hosts.lease import Lease, lease_disks
 from matrix_runner.machines.base import MachineOptions
 from matrix_runner.machines.dry import Dry
 from matrix_runner.machines.local import Local
+from matrix_runner.records.cell_files import CellFolders
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import Outcome
 from matrix_runner.records.run_folder import create, load
@@ -51,7 +52,11 @@ def carried_out(machine: Machine, folder: Path, held: Sequence[LeasedDisk] = ())
     run = create(folder, manifest())
     with Journal.open(run.journal) as journal:
         lent = {one.node.path: one for one in held}
-        asyncio.run(executor(plan, machine, journal, run, run.path, lambda _: None, boot_id="x", lent=lent).run())
+        asyncio.run(
+            executor(
+                plan, machine, journal, CellFolders(run.path), run.path, lambda _: None, boot_id="x", lent=lent
+            ).run()
+        )
         assert not list((run.path / "standing").glob("*")) if machine.name == "local" else True
         return list(journal.trials())
 

@@ -13,6 +13,7 @@ from matrix_runner.pages.axis_charts import MOST_SERIES
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.pages.use import MOST_USES, choose_trials, describe_uses, uses
 from matrix_runner.pages.write import load_run_data
+from matrix_runner.records.cell_files import CellFolders
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import SLOW, UNSETTLED, CellRow, Trial
 from matrix_runner.records.run_folder import create
@@ -156,7 +157,9 @@ def test_samples_come_from_the_folder_of_the_middle_trial(tmp_path: Path) -> Non
     with Journal.open(folder.journal) as journal:
         journal.add_cells([of])
         for number in (1, 2, 3):
-            path = folder.put(of.name, number, {}, {SIMULATED: rows.format(number), SAMPLES: json.dumps("spoilt")})
+            path = CellFolders(folder.path).put(
+                of.name, number, {}, {SIMULATED: rows.format(number), SAMPLES: json.dumps("spoilt")}
+            )
             journal.record(replace(trial(of, 1e6, number), folder=path, **noted({SLOW: "4"})))
         content = load_run_data(folder, journal, over=True)
     found = content.usage[of.id]

@@ -33,7 +33,7 @@ def test_files_are_those_of_a_folder(path: Path) -> None:
     with Archive.open(path) as archive:
         folder = archive.put(CELL, 1, SCRIPTS, {"fio.json": "{}\r\n\udcff", "set-up.log": ""})
         assert folder == f"cells/{CELL}/trial-1"
-        assert archive.files(CELL) == {
+        assert archive.of_cell(CELL) == {
             "1-set-up.sh": b"# Builds\ntrue\n",
             "2-tune.sh": f"# Tunes: {CELL}\ntrue\n".encode(),
             "trial-1/fio.json": b"{}\r\n?",
@@ -41,7 +41,7 @@ def test_files_are_those_of_a_folder(path: Path) -> None:
         }
         assert archive.read(f"{folder}/fio.json") == b"{}\r\n?"
         assert archive.read(f"{folder}/profile.csv") is None
-        assert archive.files("raid5") == {}
+        assert archive.of_cell("raid5") == {}
 
 
 def test_equal_scripts_of_different_cells_are_stored_once(path: Path) -> None:
@@ -49,7 +49,7 @@ def test_equal_scripts_of_different_cells_are_stored_once(path: Path) -> None:
         for number in range(20):
             cell = f"raid5/chunk={number}KiB/random"
             archive.put(cell, 1, {"2-tune.sh": f"# Tunes: {cell}\ntrue\n"}, {"read-back.tsv": "same\n"})
-        assert archive.files("raid5/chunk=7KiB/random")["2-tune.sh"] == b"# Tunes: raid5/chunk=7KiB/random\ntrue\n"
+        assert archive.of_cell("raid5/chunk=7KiB/random")["2-tune.sh"] == b"# Tunes: raid5/chunk=7KiB/random\ntrue\n"
     assert count(path, "texts") == 2
 
 
@@ -57,14 +57,14 @@ def test_a_text_with_the_sign_for_the_name_stays_as_it_is(path: Path) -> None:
     text = f"\x01 {CELL}\n"
     with Archive.open(path) as archive:
         archive.put(CELL, 1, {"2-tune.sh": text}, {"tune.log": text})
-        assert set(archive.files(CELL).values()) == {text.encode()}
+        assert set(archive.of_cell(CELL).values()) == {text.encode()}
 
 
 def test_a_script_that_differs_goes_to_the_folder_of_its_trial(path: Path) -> None:
     with Archive.open(path) as archive:
         archive.put(CELL, 1, SCRIPTS, {})
         archive.put(CELL, 2, {**SCRIPTS, "1-set-up.sh": "false\n"}, {"fio.json": "{}"})
-        found = dict(archive.files(CELL))
+        found = dict(archive.of_cell(CELL))
     assert found["1-set-up.sh"] == b"# Builds\ntrue\n"
     assert {name for name in found if name.startswith("trial")} == {"trial-2/1-set-up.sh", "trial-2/fio.json"}
 
@@ -73,7 +73,7 @@ def test_a_second_attempt_replaces_outputs_and_keeps_logs(path: Path) -> None:
     with Archive.open(path) as archive:
         archive.put(CELL, 1, {}, {"lost-1.log": "gone", "fio.json": "old"})
         archive.put(CELL, 1, SCRIPTS, {"fio.json": "new"})
-        found = dict(archive.files(CELL))
+        found = dict(archive.of_cell(CELL))
     assert (found["trial-1/fio.json"], found["trial-1/lost-1.log"]) == (b"new", b"gone")
 
 
@@ -82,7 +82,7 @@ def test_trials_are_set_aside(path: Path) -> None:
         archive.put(CELL, 1, SCRIPTS, {"fio.json": "old"})
         archive.set_aside(CELL, 1, 2)
         archive.put(CELL, 1, SCRIPTS, {"fio.json": "new"})
-        found = dict(archive.files(CELL))
+        found = dict(archive.of_cell(CELL))
     assert (found["trial-1/fio.json"], found["trial-1-attempt-2/fio.json"]) == (b"new", b"old")
 
 
@@ -90,11 +90,11 @@ def test_a_failed_trial_leaves_nothing_behind(path: Path) -> None:
     with Archive.open(path) as archive:
         with pytest.raises(BadInput, match="cannot name a file"):
             archive.put(CELL, 1, SCRIPTS, {"../fio.json": "x"})
-        assert archive.files(CELL) == {}
+        assert archive.of_cell(CELL) == {}
         archive.put(CELL, 1, SCRIPTS, {})
-        assert set(archive.files(CELL)) == set(SCRIPTS)
+        assert set(archive.of_cell(CELL)) == set(SCRIPTS)
     with Archive.existing(path) as archive:
-        assert archive.files(CELL)["1-set-up.sh"] == b"# Builds\ntrue\n"
+        assert archive.of_cell(CELL)["1-set-up.sh"] == b"# Builds\ntrue\n"
 
 
 def test_trials_of_a_killed_process_are_there(path: Path) -> None:
@@ -104,7 +104,7 @@ def test_trials_of_a_killed_process_are_there(path: Path) -> None:
         for suffix in ("", "-wal"):
             shutil.copyfile(f"{path}{suffix}", path.with_name(f"killed.sqlite{suffix}"))
     with Archive.existing(path.with_name("killed.sqlite")) as archive:
-        assert len(archive.files(CELL)) == 3
+        assert len(archive.of_cell(CELL)) == 3
 
 
 def test_damage_is_reported(path: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_text_that_is_too_large_or_has_another_size_is_refused(path: Path, cha
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(f"UPDATE texts SET {change}")  # noqa: S608 - of this test
     with Archive.existing(path) as archive, pytest.raises(HarnessBroken, match="is damaged") as caught:
-        dict(archive.files(CELL))
+        dict(archive.of_cell(CELL))
     assert said in caught.value.details
 
 
@@ -155,11 +155,11 @@ def test_a_file_without_its_text_is_damage(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("DELETE FROM texts")
     with Archive.existing(path) as archive, pytest.raises(HarnessBroken, match="is damaged"):
-        dict(archive.files(CELL))
+        dict(archive.of_cell(CELL))
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE files SET name = x'ff'")
     with Archive.existing(path) as archive, pytest.raises(HarnessBroken, match="is damaged"):
-        dict(archive.files(CELL))
+        dict(archive.of_cell(CELL))
 
 
 def test_texts_are_read_one_by_one(path: Path) -> None:
@@ -168,7 +168,7 @@ def test_texts_are_read_one_by_one(path: Path) -> None:
         archive.put(CELL, 1, {}, {f"{number}.log": "x" * 1_000_000 for number in range(50)})
         tracemalloc.start()
         try:
-            assert sum(map(len, archive.files(CELL).values())) == 50_000_000
+            assert sum(map(len, archive.of_cell(CELL).values())) == 50_000_000
             assert tracemalloc.get_traced_memory()[1] < 5_000_000
         finally:
             tracemalloc.stop()

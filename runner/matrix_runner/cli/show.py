@@ -12,7 +12,7 @@ from matrix_runner.base.errors import BadInput, file_errors
 from matrix_runner.cli.options import Words, results
 from matrix_runner.cli.report import folder_of
 from matrix_runner.cli.screen import echo, echo_whole
-from matrix_runner.records.cell_files import CellFiles, existing_files
+from matrix_runner.records.cell_files import CellFiles, open_files
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.names import parts_of
 from matrix_runner.records.run_folder import load
@@ -45,7 +45,7 @@ def command(cells: Words, run: Path, to: Path | None, results: Path) -> None:
     folder = load(folder_of(run, results))
     with Journal.existing(folder.journal) as journal:
         known = journal.cells()
-    with existing_files(folder) as files:
+    with open_files(folder) as files:
         chosen = [cell.name for cell in known if _matches(cell, cells)]
         if not chosen:
             _print_file(files, cells, known, folder.path)

@@ -18,7 +18,7 @@ from matrix_runner.pages.speed import without_gc
 from matrix_runner.pages.table import as_csv
 from matrix_runner.pages.use import choose_trials
 from matrix_runner.pages.verdicts import verdict_rows
-from matrix_runner.records.cell_files import existing_files
+from matrix_runner.records.cell_files import open_files
 from matrix_runner.records.usage import OF_FIO, SAMPLES, SIMULATED, usage
 from matrix_runner.work.pts.output import ROUNDS
 from matrix_runner.work.pts.workload import TESTS
@@ -70,7 +70,7 @@ def _with_outputs(recorded: RunData, run: RunFolder) -> RunData:
     """Add what only raw outputs have. All figures are in the journal, so a damaged archive costs no figure."""
     cells, trials = recorded.cells, recorded.trials
     try:
-        with existing_files(run) as files:
+        with open_files(run) as files:
             outputs = _Outputs(files)
             courses, rounds = _courses(outputs, cells, trials), _rounds(outputs, cells, trials)
             used = _usage(outputs, cells, trials)

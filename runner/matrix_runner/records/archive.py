@@ -23,6 +23,7 @@ from matrix_runner.records.databases import (
 )
 from matrix_runner.records.file_errors import DAMAGED
 from matrix_runner.records.names import CELLS, LazyFiles, check_file_name, parts_of
+from matrix_runner.records.standing import Standing
 
 if TYPE_CHECKING:
     import sqlite3
@@ -72,11 +73,12 @@ WHERE cells.name = ? AND folder = ? AND files.name = ?
 """
 
 
-class Archive(Database):
+class Archive(Database, Standing):
     """Create it with `open` or `existing`, then close it or use it as a context manager. For one thread at a time."""
 
     def __init__(self, engine: sa.Engine, path: Path) -> None:
-        super().__init__(engine)
+        Database.__init__(self, engine)
+        Standing.__init__(self, path.parent)
         self._path = path
         with self._closed_on_error(), translate_errors(path, _REMEDIES):
             self._held = engine.connect()
@@ -138,7 +140,7 @@ class Archive(Database):
                 (f"{trial}-attempt-{attempts}/", f"{trial}/", cell),
             )
 
-    def files(self, cell: str) -> LazyFiles:
+    def of_cell(self, cell: str) -> LazyFiles:
         """Return the files of a cell by their paths in its folder."""
         rows = self._explained_rows(f"{_PATHS} WHERE cells.name = ? ORDER BY folder, files.name", cell)
         found = [path for (path,) in rows]

@@ -7,7 +7,7 @@ import fcntl
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -24,19 +24,17 @@ from matrix_runner.base.files import (
     RECORDED,
     open_lock_file,
     read_input,
-    remove_temporaries,
     sync_folder,
     try_lock,
     write_atomically,
     write_durably,
-    write_whole,
 )
 from matrix_runner.records.disk_health import Health
 from matrix_runner.records.environment import WHOLE, Digests, DiskFacts, Host, Requested, Revision, flatten_environment
 from matrix_runner.records.file_errors import recorded_file_errors
-from matrix_runner.records.names import CELLS, LAST_COMMIT, check_file_name, parts_of
+from matrix_runner.records.names import LAST_COMMIT
 from matrix_runner.records.record import STEERED, check_rule
-from matrix_runner.records.standing import InUse, Standing, locked
+from matrix_runner.records.standing import InUse, locked
 
 MANIFEST = "manifest.json"
 HALF = ".half"  # suffix of a run folder under construction; its name begins with a dot
@@ -152,53 +150,6 @@ class RunFolder:
     def journal(self) -> Path:
         return self.path / "journal.sqlite"
 
-    def cell(self, name: str) -> Path:
-        """Return the folder of a cell by its hierarchical name. Refuse a name that leads elsewhere."""
-        return self.path.joinpath(CELLS, *parts_of(name))
-
-    def put(self, cell: str, round_number: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:
-        """Save the scripts of a cell and the outputs of a trial. Return its folder, relative to the run."""
-        # Files are not synced, which would cost as much as a short trial. But each is complete or absent, because half
-        # a script may pass when run by hand. A script that differs from earlier trials goes to the trial's folder.
-        folder = self.cell(cell)
-        trial = folder / f"trial-{round_number}"
-        with recorded_file_errors(trial):
-            try:
-                trial.mkdir(parents=True)
-            except FileExistsError:  # an earlier attempt, perhaps killed here
-                remove_temporaries(folder)
-                remove_temporaries(trial)
-            known = {name: _content(folder / name) for name in scripts}
-            other = {name: text for name, text in scripts.items() if known[name] not in {None, _encoded(text)}}
-            _write_texts(folder, {name: text for name, text in scripts.items() if known[name] is None})
-            _write_texts(trial, {**other, **outputs})
-        return str(trial.relative_to(self.path))
-
-    def add(self, cell: str, files: Mapping[str, bytes]) -> None:
-        """Save files of a cell by their paths in its folder."""
-        folder = self.cell(cell)
-        with recorded_file_errors(folder):
-            for path, content in files.items():
-                file = folder.joinpath(*parts_of(path))
-                file.parent.mkdir(parents=True, exist_ok=True)
-                write_whole(file, content)
-
-    def keep_tear_down(self, stack: str, tear_down: str) -> None:
-        Standing(self.path).keep_tear_down(stack, tear_down)
-
-    def forget_tear_down(self, stack: str) -> None:
-        Standing(self.path).forget_tear_down(stack)
-
-    @property
-    def standing(self) -> Path:
-        return Standing(self.path).path
-
-    def set_aside(self, cell: str, round_number: int, attempts: int) -> None:
-        trial = self.cell(cell) / f"trial-{round_number}"
-        if trial.is_dir():
-            with recorded_file_errors(trial):
-                trial.rename(trial.with_name(f"{trial.name}-attempt-{attempts}"))
-
     def update_manifest(self, **changes: object) -> RunFolder:
         manifest = Manifest.model_validate(self.manifest.model_dump() | changes)
         write_atomically(self.path / MANIFEST, _json(manifest))
@@ -223,11 +174,6 @@ class RunFolder:
     def locked(self) -> AbstractContextManager[None]:
         """Hold the lock of a run. The kernel releases it at any end of the process."""
         return locked(self.path)
-
-
-def _content(path: Path) -> bytes | None:
-    """Return the bytes of a file, or None if it is missing or empty (a host crash can leave it empty)."""
-    return (read_input(path, RECORDED) or None) if path.is_file() else None
 
 
 def create(results: Path, manifest: Manifest, name: str | None = None) -> RunFolder:
@@ -319,15 +265,6 @@ def _default_name(manifest: Manifest) -> str:
     words = (manifest.matrix[:100], manifest.machine[:50], f"{started:%Y%m%d-%H%M%S}")
     # A name that begins with a dash would be an option.
     return "-".join(filter(None, (_FOREIGN.sub("_", word).strip(".-") for word in words)))
-
-
-def _write_texts(folder: Path, texts: Mapping[str, str]) -> None:
-    for name, text in texts.items():
-        write_whole(folder / check_file_name(name), _encoded(text))
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "replace")
 
 
 def _json(manifest: Manifest) -> bytes:

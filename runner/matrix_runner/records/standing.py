@@ -11,7 +11,6 @@ import shutil
 import socket
 import time
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from matrix_runner.base.errors import BadInput
@@ -38,27 +37,27 @@ class InUse(BadInput):
     pass
 
 
-@dataclass(frozen=True, slots=True)
 class Standing:
     """The scripts below a folder."""
 
-    folder: Path
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
 
     @property
-    def path(self) -> Path:
+    def standing(self) -> Path:
         return self.folder / STANDING
 
     def keep_tear_down(self, stack: str, tear_down: str) -> None:
         """Save the tear-down script of a stack before it is built, because it may outlive its process."""
-        with recorded_file_errors(self.path):
-            self.path.mkdir(exist_ok=True)
-        write_atomically(self.path / f"{stack}.sh", tear_down.encode())
+        with recorded_file_errors(self.standing):
+            self.standing.mkdir(exist_ok=True)
+        write_atomically(self.standing / f"{stack}.sh", tear_down.encode())
 
     def forget_tear_down(self, stack: str) -> None:
-        (self.path / f"{stack}.sh").unlink(missing_ok=True)
+        (self.standing / f"{stack}.sh").unlink(missing_ok=True)
 
     def clear(self) -> None:
-        shutil.rmtree(self.path, ignore_errors=True)
+        shutil.rmtree(self.standing, ignore_errors=True)
 
 
 def _signature() -> str:

@@ -18,7 +18,7 @@ from matrix_runner.base.errors import BadInput
 from matrix_runner.base.variants import digest
 from matrix_runner.decide.plan import Plan
 from matrix_runner.pages.stored import declared_by
-from matrix_runner.records.cell_files import MOST_IN_FOLDERS, existing_files, open_files
+from matrix_runner.records.cell_files import MOST_IN_FOLDERS, open_files
 from matrix_runner.records.environment import Requested
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.names import check_file_name
@@ -163,9 +163,9 @@ class Merger:
         return first.model_copy(update=changes)
 
     def _copy_files(self, made: RunFolder) -> None:
-        with open_files(made) as target:
+        with open_files(made, writing=True) as target:
             for part in self.parts:
-                with existing_files(part.run) as source:
+                with open_files(part.run) as source:
                     for cell in self._shard(part).cells():
                         target.add(cell.name, source.of_cell(cell.name))
 

@@ -41,7 +41,7 @@ class RunChoice:
             folder = folder.update_manifest(finished=False, **(self.repeats or {}))
         if self.retry:
             names = {cell.id: cell.name for cell in journal.cells()}
-            with open_files(folder) as files:
+            with open_files(folder, writing=True) as files:
                 for trial in journal.take_back():
                     files.set_aside(names[trial.cell], trial.round, trial.attempts)
         return folder

@@ -249,7 +249,7 @@ def _measure(this: _Run, pace: Pace, feed: Feed) -> bool:
         this.folder = this.folder.update_manifest(steered=True)
     wear_stop, missing = "", 0
     try:
-        with open_files(this.folder) as files:
+        with open_files(this.folder, writing=True) as files:
             executor = _executor(this, scheduler, _context(this, feed, files))
             done = this.stop.run(_work(executor, disks))
         wear_stop = disks.write_budget.stop_reason if disks.write_budget else ""

@@ -158,7 +158,7 @@ def compare_runs(asked: ComparisonRequest) -> Comparison:
             runs_by_side = [runs_of(kind, word, among) for word in (asked.a, asked.b)]
         every = list({run.id: run for runs in runs_by_side for run in runs}.values())
         check_jobs(asked.metrics, shared, every)
-        recorded = shared.trial_counts([run.id for run in every if not run.finished])
+        recorded = shared.trial_counts([run for run in every if not run.finished])
         reader = Reader(shared, asked.metrics or (*USUAL_RATES, *LATENCIES), asked.source.results, only=asked.only)
         found = reader.read(every)
         with with_hint(left_out):

@@ -117,7 +117,7 @@ def command(output: Output, source: Source, **options: Any) -> None:
             if asked.outcome:
                 found = [left for one in found if (left := one.of_outcome(asked.outcome)).rows]
         shown = [one.run for one in found]
-        notes = describe_unfinished(shown, shared.trial_counts({run.id for run in shown if not run.finished}))
+        notes = describe_unfinished(shown, shared.trial_counts([run for run in shown if not run.finished]))
     if not found and reader.is_of_searches:
         raise BadInput(
             f"no result of a search: {few(run.name for run in among)}",

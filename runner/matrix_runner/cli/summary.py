@@ -76,7 +76,7 @@ def _night(words: Sequence[str], against: str | None, source: Source) -> Night:
         if against:
             runs_named(against, every)  # refuse a misspelled name
         before = {one.id: one for run in among if (one := good_before(run, every))}
-        recorded = shared.trial_counts({run.id for run in among})
+        recorded = shared.trial_counts(among)
         found = read_samples(shared, among, USUAL_RATES)
         judgements, unjudged = _judge(shared, among, source.results)
     a = against or ",".join(map(_run_word, before.values()))

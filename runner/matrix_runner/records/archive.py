@@ -15,11 +15,9 @@ from matrix_runner.base.errors import Cause, HarnessBroken
 from matrix_runner.base.files import MIB, RECORDED
 from matrix_runner.records.databases import (
     Database,
-    driver_errors,
     driver_transaction,
     sqlite_engine,
     sqlite_reader,
-    translate_errors,
 )
 from matrix_runner.records.file_errors import DAMAGED
 from matrix_runner.records.names import CELLS, LazyFiles, check_file_name, parts_of
@@ -77,10 +75,9 @@ class Archive(Database, Standing):
     """Create it with `open` or `existing`, then close it or use it as a context manager. For one thread at a time."""
 
     def __init__(self, engine: sa.Engine, path: Path) -> None:
-        Database.__init__(self, engine)
+        Database.__init__(self, engine, path, _REMEDIES)
         Standing.__init__(self, path.parent)
-        self._path = path
-        with self._closed_on_error(), translate_errors(path, _REMEDIES):
+        with self._closed_on_error(), self._explained():
             self._held = engine.connect()
         self._driver: sqlite3.Connection = self._held.connection.driver_connection  # type: ignore[assignment]
         self._number = lru_cache(_REMEMBERED)(self._find_or_add)
@@ -145,12 +142,12 @@ class Archive(Database, Standing):
         rows = self._explained_rows(f"{_PATHS} WHERE cells.name = ? ORDER BY folder, files.name", cell)
         found = [path for (path,) in rows]
         if not all(isinstance(path, str) for path in found):
-            raise _DAMAGED.error(self._path, "a file of it has no name")
+            raise self._damage("a file of it has no name")
         return LazyFiles(found, lambda path: self._read(cell, path))
 
     def _read(self, cell: str, path: str) -> bytes:
         if (found := self._find(cell, path)) is None:
-            raise _DAMAGED.error(self._path, f"{path} has no text")
+            raise self._damage(f"{path} has no text")
         return found
 
     def _find(self, cell: str, path: str) -> bytes | None:
@@ -159,7 +156,7 @@ class Archive(Database, Standing):
         try:
             return _content(cell, *found[0]) if found else None
         except (zlib.error, ValueError, TypeError) as problem:
-            raise _DAMAGED.error(self._path, str(problem)) from problem
+            raise self._damage(str(problem)) from problem
 
     def read(self, path: str) -> bytes | None:
         """Return a file by its path, relative to the run."""
@@ -170,7 +167,7 @@ class Archive(Database, Standing):
         """Raise for damaged pages: rows can be missing without an error while they are read."""
         ((verdict,),) = self._explained_rows("PRAGMA quick_check(1)")
         if verdict != "ok":
-            raise _DAMAGED.error(self._path, str(verdict))
+            raise self._damage(str(verdict))
 
     def cells(self) -> list[str]:
         return [name for (name,) in self._explained_rows("SELECT name FROM cells ORDER BY id")]
@@ -207,16 +204,11 @@ class Archive(Database, Standing):
     @contextmanager
     def _writing(self) -> Iterator[None]:
         try:
-            with driver_transaction(self._driver, self._path, immediate=True, remedies=_REMEDIES):
+            with driver_transaction(self._driver, self._name, immediate=True, remedies=_REMEDIES):
                 yield
         except BaseException:
             self._number.cache_clear()  # the numbers of this transaction are void
             raise
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        with translate_errors(self._path, _REMEDIES), driver_errors():
-            yield
 
 
 def _encoded(text: str) -> bytes:

@@ -11,11 +11,11 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, cast
 from urllib.parse import quote
 from zlib import crc32
 
@@ -134,10 +134,6 @@ def driver_sql(statement: Any, columns: Collection[str] | None = None) -> str:
     from sqlalchemy.dialects import sqlite
 
     return str(statement.compile(dialect=sqlite.dialect(paramstyle="named"), column_keys=columns))
-
-
-def damage_error(path: Path | str, details: str) -> MatrixError:
-    return DAMAGED.error(path, details)
 
 
 @contextmanager
@@ -365,8 +361,47 @@ def _begin(connection: sa.Connection) -> None:
 
 
 class Database:
-    def __init__(self, engine: sa.Engine) -> None:
-        self._engine = engine
+    """What all databases have: a name for messages, and errors as ours. `remedies`: causes with other advice."""
+
+    def __init__(self, engine: sa.Engine, name: Path | str, remedies: Mapping[Cause, Cause] = NO_REMEDIES) -> None:
+        self._engine, self._name, self._remedies = engine, name, remedies
+
+    def _transaction(self, *, immediate: bool = False) -> AbstractContextManager[sa.Connection]:
+        raise NotImplementedError
+
+    def _rows(self, query: sa.Executable) -> Sequence[tuple[Any, ...]]:
+        """Fetch all rows at once: an open cursor would block the checkpoint of the log."""
+        with self._checked(), self._transaction() as connection:
+            return cast("Sequence[tuple[Any, ...]]", connection.execute(query).all())
+
+    def _plain_rows(self, query: sa.Executable) -> Sequence[tuple[Any, ...]]:
+        """Fetch rows from the driver without conversion, which would take most of the time for 100,000 rows."""
+        with self._checked(), self._transaction() as connection:
+            return cast("Sequence[tuple[Any, ...]]", connection.execute(query).cursor.fetchall())
+
+    def _check_structure(self, connection: sa.Connection, file: Path | None) -> None:
+        """Raise if the structure of the file has changed, or the log lost its end."""
+        verdict = "ok"
+        if connection.dialect.name == "sqlite":
+            verdict = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar() or ""
+        if verdict != "ok" or (file and has_lost_commits(file)):
+            raise self._damage(LOST_COMMITS if verdict == "ok" else verdict)
+
+    def _damage(self, details: str) -> MatrixError:
+        return self._remedies.get(DAMAGED, DAMAGED).error(self._name, details)
+
+    @contextmanager
+    def _checked(self) -> Iterator[None]:
+        """Report values that this program did not write: a flipped bit leaves the structure of a file intact."""
+        try:
+            yield
+        except (ValueError, TypeError) as problem:
+            raise self._damage(str(problem)) from problem
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        with translate_errors(self._name, self._remedies), driver_errors():
+            yield
 
     def close(self) -> None:
         self._engine.dispose()

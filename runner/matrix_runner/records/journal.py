@@ -2,8 +2,8 @@
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from functools import cache
 from itertools import islice
@@ -99,16 +99,6 @@ class Journal(JournalReader):
     @property
     def _driver(self) -> sqlite3.Connection:
         return cast("sqlite3.Connection", self._connection.connection.driver_connection)
-
-    @contextmanager
-    def together(self) -> Iterator[None]:
-        """Make all records of the block durable at once, at its end; after an error, drop them."""
-        with self._transaction(immediate=True):
-            self._joined = True
-            try:
-                yield
-            finally:
-                self._joined = False
 
     def add_cells(self, cells: Iterable[CellRow]) -> None:
         """Add cells; repeats are harmless. Cells must be known before their trials."""
@@ -214,7 +204,7 @@ class Journal(JournalReader):
 
     def _prepare(self, synthetic: bool | None = None) -> None:
         with self._transaction(immediate=True) as connection:
-            self._check(connection)
+            self._check_structure(connection, Path(self._name))
             JOURNAL.prepare(connection, self._name)
             if synthetic is not None:
                 row = {"key": tables.SYNTHETIC, "value": str(synthetic).lower()}

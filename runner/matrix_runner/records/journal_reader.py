@@ -16,12 +16,7 @@ import sqlalchemy as sa
 from matrix_runner.records import tables
 from matrix_runner.records.checksums import check_rows, raw_column
 from matrix_runner.records.databases import (
-    LOST_COMMITS,
     Database,
-    damage_error,
-    driver_errors,
-    has_lost_commits,
-    translate_errors,
 )
 from matrix_runner.records.record import COUNTED, Attempt, CellRow, Reading, Trial
 from matrix_runner.records.rows import (
@@ -75,9 +70,8 @@ class JournalReader(Database):
     """The reading half of a journal."""
 
     def __init__(self, engine: sa.Engine, name: Path | str) -> None:
-        super().__init__(engine)
-        self._name = name
-        with self._closed_on_error(), translate_errors(name):
+        super().__init__(engine, name)
+        with self._closed_on_error(), self._explained():
             self._connection = engine.connect()
         self._readings: dict[str, tuple[Reading, ...]] = {}
         self._joined = False  # a transaction of several records is open
@@ -110,13 +104,13 @@ class JournalReader(Database):
         """Read trials for another database, which has to be able to rely on their histograms."""
         read = self.trials_of_cells({cell for cell, _ in identities})
         found = [trial for trial in read if (trial.cell, trial.round) in identities]
-        with self._understandable():
+        with self._checked():
             for trial in found:
                 check_histograms(trial.figures)
         return found
 
     def trials_of_cells(self, cells: Collection[str]) -> list[Trial]:
-        with self._understandable(), self._transaction() as connection:
+        with self._checked(), self._transaction() as connection:
             return self._trials_where(connection, _is_among(_TRIALS.cell, cells))
 
     def _trials_where(self, connection: sa.Connection, wanted: sa.ColumnElement[bool]) -> list[Trial]:
@@ -127,8 +121,7 @@ class JournalReader(Database):
         """Fetch columns of trials by cell and round, as the driver returns them: objects of 10⁵ trials take seconds."""
         columns = (raw_column(_TRIALS[name]) for name in names)
         query = sa.select(*columns).where(_is_among(_TRIALS.cell, cells)).order_by(_TRIALS.cell, _TRIALS.round)
-        with self._plain() as connection:
-            return cast("Sequence[tuple[Any, ...]]", connection.execute(query).cursor.fetchall())
+        return self._plain_rows(query)
 
     def most_trials_of_a_cell(self) -> int:
         counts = sa.select(sa.func.count().label("trials")).group_by(_TRIALS.cell).subquery()
@@ -147,7 +140,7 @@ class JournalReader(Database):
 
     def trials_after(self, number: int, most: int) -> dict[int, Trial]:
         """Return the next trials by their numbers, in the order of recording."""
-        with self._understandable(), self._transaction() as connection:
+        with self._checked(), self._transaction() as connection:
             query = sa.select(_TRIALS.id, *_COLUMNS).where(_TRIALS.id > number).order_by(_TRIALS.id).limit(most)
             rows = connection.execute(query).all()
             trials = self._trials(connection, [row[1:] for row in rows])
@@ -190,7 +183,7 @@ class JournalReader(Database):
             found = [cell_of((id_, name, orjson.loads(axes), position)) for id_, name, axes, position in rows]
             orphan = connection.scalar(sa.select(_TRIALS.cell).where(_WITHOUT_CELL).limit(1))
         if orphan is not None:
-            raise damage_error(self._name, f"a trial belongs to cell {orphan!r:.60}, which is missing")
+            raise self._damage(f"a trial belongs to cell {orphan!r:.60}, which is missing")
         return found
 
     def attempts(self) -> list[Attempt]:
@@ -201,7 +194,7 @@ class JournalReader(Database):
 
     def cells_of(self, ids: Collection[str]) -> list[CellRow]:
         query = sa.select(_CELLS.id, _CELLS.name, _CELLS.axes, _CELLS.position).where(_is_among(_CELLS.id, ids))
-        with self._understandable():
+        with self._checked():
             return [cell_of(row) for row in self._rows(query)]
 
     def troubles(self) -> list[str]:
@@ -236,7 +229,7 @@ class JournalReader(Database):
     def _understood(self) -> int:
         """Return the schema version. Raise for a damaged, foreign or newer file."""
         with self._transaction(immediate=True) as connection:
-            self._check(connection)
+            self._check_structure(connection, Path(self._name))
             return JOURNAL.understood(connection, self._name)
 
     def _check_rows(self) -> None:
@@ -248,17 +241,19 @@ class JournalReader(Database):
                 if digest_of(text) != digest:
                     raise ValueError(f"the readings {digest!r:.60} have another digest")
 
-    def _check(self, connection: sa.Connection) -> None:
-        """Raise if the structure of the file has changed, or the log lost its end."""
-        verdict = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
-        if verdict != "ok":
-            raise damage_error(self._name, str(verdict))
-        if has_lost_commits(Path(self._name)):
-            raise damage_error(self._name, LOST_COMMITS)
+    @contextmanager
+    def together(self, *, immediate: bool = True) -> Iterator[None]:
+        """Make all records of the block durable at once, at its end; after an error, drop them."""
+        with self._transaction(immediate=immediate):
+            self._joined = True
+            try:
+                yield
+            finally:
+                self._joined = False
 
     @contextmanager
     def _transaction(self, *, immediate: bool = False) -> Iterator[sa.Connection]:
-        with translate_errors(self._name):
+        with self._explained():
             if self._joined:
                 yield self._connection
                 return
@@ -266,24 +261,11 @@ class JournalReader(Database):
             with self._connection.begin():
                 yield self._connection
 
-    def _rows(self, query: sa.Executable) -> Sequence[tuple[Any, ...]]:
-        """Fetch all rows at once: an open cursor would block the checkpoint of the log."""
-        with self._understandable(), self._transaction() as connection:
-            return cast("Sequence[tuple[Any, ...]]", connection.execute(query).all())
-
     @contextmanager
     def _plain(self) -> Iterator[sa.Connection]:
         """Read rows from the driver's cursor, without those of SQLAlchemy: they take more time and memory."""
-        with self._understandable(), self._transaction() as connection, driver_errors():
+        with self._checked(), self._transaction() as connection:
             yield connection
-
-    @contextmanager
-    def _understandable(self) -> Iterator[None]:
-        """Report values that this program did not write: a flipped bit leaves the structure of a file intact."""
-        try:
-            yield
-        except ValueError as problem:
-            raise damage_error(self._name, str(problem)) from problem
 
 
 def _is_among(column: sa.Column[Any], values: Collection[str]) -> sa.ColumnElement[bool]:

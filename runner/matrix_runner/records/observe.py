@@ -16,7 +16,8 @@ import sqlalchemy as sa
 from matrix_runner.base.errors import Exit, MatrixError
 from matrix_runner.base.files import open_lock_file, read_signature, try_lock
 from matrix_runner.records.checksums import check_rows
-from matrix_runner.records.databases import damage_error, driver_errors, sqlite_reader, translate_errors
+from matrix_runner.records.databases import sqlite_reader
+from matrix_runner.records.journal_reader import JournalReader
 from matrix_runner.records.record import COUNTED, WORST, Outcome
 from matrix_runner.records.run_folder import MANIFEST, RunFolder, load, run_folders
 from matrix_runner.records.standing import LOCK, parse_signature
@@ -124,48 +125,6 @@ def readable_runs(results: Path) -> tuple[list[RunFolder], dict[str, str]]:
     return sorted(found, key=lambda run: (run.manifest.started, run.path.name), reverse=True), unreadable
 
 
-def has_results(folder: RunFolder) -> bool:
-    measured = sa.select(trials.c.id).where(trials.c.outcome.in_(COUNTED)).limit(1)
-    with suppress(MatrixError), _reading(folder.journal) as connection:
-        return connection is not None and bool(_rows(connection, measured))
-    return False
-
-
-def read_progress(folder: RunFolder, since: datetime | None = None, *, checked: bool = False) -> Progress:
-    with _reading(folder.journal) as connection:
-        if connection is None:
-            return Progress()
-        if checked:
-            _check(connection, folder.journal)
-        names = dict(_rows(connection, sa.select(cells.c.id, _start(cells.c.name))))
-        found = progress_by_cell(names, _rows(connection, _BY_CELL))
-        now = since.isoformat(timespec="milliseconds") if since else ""
-        active = sa.select(begun.c.cell, begun.c.round, begun.c.attempt, begun.c.started)
-        active = active.where(begun.c.started >= now).order_by(begun.c.started)
-        last = sa.select(trials.c.cell, trials.c.round, trials.c.outcome, trials.c.started, trials.c.seconds)
-        last = last.order_by(trials.c.id.desc())
-        return replace(
-            found,
-            recent=len(_rows(connection, sa.select(trials.c.id).where(trials.c.started >= now))) if now else 0,
-            lost=len(_rows(connection, sa.select(attempts.c.cell))),
-            # Attempts of killed processes stay in the journal until the run repeats them.
-            underway=[ActiveTrial(names[cell], *rest) for cell, *rest in _rows(connection, active)] if now else (),
-            last=next((LastTrial(names[cell], *rest) for cell, *rest in _rows(connection, last.limit(1))), None),
-        )
-
-
-def _check(connection: sa.Connection, journal: Path) -> None:
-    verdict = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
-    if verdict != "ok":
-        raise damage_error(journal, str(verdict))
-    try:
-        with driver_errors():
-            for table in (cells, trials):
-                check_rows(connection, table)
-    except ValueError as problem:
-        raise damage_error(journal, str(problem)) from problem
-
-
 _SHOWN = 1000  # characters of a text
 
 
@@ -178,23 +137,64 @@ _BY_CELL = sa.select(trials.c.cell, trials.c.outcome, sa.func.count(), sa.func.m
 )
 
 
+class _Observer(JournalReader):
+    """A journal that another process may write."""
+
+    def __init__(self, journal: Path) -> None:
+        super().__init__(sqlite_reader(journal, IN_JOURNAL.metadata.tables), journal)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether its tables are not made yet."""
+        with self._transaction() as connection:
+            return not sa.inspect(connection).get_table_names() or JOURNAL.understood(connection, self._name) < 1
+
+    def has_results(self) -> bool:
+        return bool(self._rows(sa.select(trials.c.id).where(trials.c.outcome.in_(COUNTED)).limit(1)))
+
+    def check(self) -> None:
+        with self._checked(), self._transaction() as connection:
+            self._check_structure(connection, None)
+            for table in (cells, trials):
+                check_rows(connection, table)
+
+    def progress(self, since: datetime | None) -> Progress:
+        names = dict(self._rows(sa.select(cells.c.id, _start(cells.c.name))))
+        found = progress_by_cell(names, self._rows(_BY_CELL))
+        now = since.isoformat(timespec="milliseconds") if since else ""
+        active = sa.select(begun.c.cell, begun.c.round, begun.c.attempt, begun.c.started)
+        active = active.where(begun.c.started >= now).order_by(begun.c.started)
+        last = sa.select(trials.c.cell, trials.c.round, trials.c.outcome, trials.c.started, trials.c.seconds)
+        last = last.order_by(trials.c.id.desc())
+        return replace(
+            found,
+            recent=len(self._rows(sa.select(trials.c.id).where(trials.c.started >= now))) if now else 0,
+            lost=len(self._rows(sa.select(attempts.c.cell))),
+            # Attempts of killed processes stay in the journal until the run repeats them.
+            underway=[ActiveTrial(names[cell], *rest) for cell, *rest in self._rows(active)] if now else (),
+            last=next((LastTrial(names[cell], *rest) for cell, *rest in self._rows(last.limit(1))), None),
+        )
+
+
+def has_results(folder: RunFolder) -> bool:
+    with suppress(MatrixError), _observer(folder.journal) as journal:
+        return journal is not None and journal.has_results()
+    return False
+
+
+def read_progress(folder: RunFolder, since: datetime | None = None, *, checked: bool = False) -> Progress:
+    with _observer(folder.journal) as journal:
+        if journal is None:
+            return Progress()
+        if checked:
+            journal.check()
+        return journal.progress(since)
+
+
 @contextmanager
-def _reading(journal: Path) -> Iterator[sa.Connection | None]:
-    """Open a journal while another process writes it. Yield None if it does not exist yet."""
+def _observer(journal: Path) -> Iterator[_Observer | None]:
     if not journal.exists():
         yield None
         return
-    engine = sqlite_reader(journal, IN_JOURNAL.metadata.tables)
-    try:
-        with translate_errors(journal), engine.connect() as connection, connection.begin():
-            if sa.inspect(connection).get_table_names():
-                JOURNAL.understood(connection, journal)
-                yield connection
-            else:
-                yield None
-    finally:
-        engine.dispose()
-
-
-def _rows(connection: sa.Connection, query: sa.Executable) -> list[tuple[Any, ...]]:
-    return [tuple(row) for row in connection.execute(query)]
+    with _Observer(journal) as reader, reader.together(immediate=False):
+        yield None if reader.is_empty else reader

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from operator import eq
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import orjson
 import sqlalchemy as sa
@@ -17,11 +17,8 @@ from matrix_runner.base.errors import BadInput, Damaged, HarnessBroken, MatrixEr
 from matrix_runner.records import tables
 from matrix_runner.records.checksums import check_rows, is_sound, raw_columns, sealed
 from matrix_runner.records.databases import (
-    LOST_COMMITS,
     OF_STORE,
     Database,
-    driver_errors,
-    has_lost_commits,
     memory_engine,
     postgresql_engine,
     sqlite_engine,
@@ -29,7 +26,6 @@ from matrix_runner.records.databases import (
     translate_errors,
     upsert,
 )
-from matrix_runner.records.file_errors import DAMAGED
 from matrix_runner.records.observe import Progress, progress_by_cell
 from matrix_runner.records.record import COUNTED, STEERED, CellRow, Trial
 from matrix_runner.records.rows import cell_of, content_of, digest_of, job_rows_of, latencies, row_of
@@ -104,7 +100,7 @@ class SharedStore(Database):
     """A store. Create it with `open` or `existing`, then close it or use it as a context manager."""
 
     def __init__(self, engine: sa.Engine, address: Address, *, fixed: bool = False) -> None:
-        super().__init__(engine)
+        super().__init__(engine, str(address), OF_STORE)
         self.address = address
         self.fixed = fixed  # it is read-only
         self.damage: dict[str, MatrixError] = {}  # by the name of a run: why it is left out
@@ -126,22 +122,14 @@ class SharedStore(Database):
         reader = sqlite_reader(address.file, _NAMES, OF_STORE) if address.file and fixed else None
         store = cls(reader or _engine(address), address, fixed=fixed)
         with store._closed_on_error(), store._transaction(immediate=True) as connection:
-            store._check_structure(connection)
+            store._check_structure(connection, address.file)
             if fixed:
                 STORE.understood(connection, str(address))
         return store if fixed else store._prepared()
 
-    def _check_structure(self, connection: sa.Connection) -> None:
-        if connection.dialect.name == "sqlite":
-            verdict = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
-            if verdict != "ok":
-                raise self._damage(str(verdict))
-            if self.address.file and has_lost_commits(self.address.file):
-                raise self._damage(LOST_COMMITS)
-
     def _prepared(self) -> Self:
         with self._closed_on_error(), self._transaction(immediate=True) as connection:
-            STORE.prepare(connection, str(self.address))
+            STORE.prepare(connection, self._name)
         return self
 
     def add(self, run: str, cells: Sequence[CellRow], trials: Sequence[Trial]) -> None:
@@ -218,7 +206,7 @@ class SharedStore(Database):
     def states(self, run: str) -> dict[tuple[str, int], State]:
         table = IN_STORE.trials.c
         query = sa.select(table.cell, table.round, table.outcome, table.attempts, table.started)
-        return {(row[0], row[1]): row[2:] for row in self._plain(query.where(table.run == run))}
+        return {(row[0], row[1]): row[2:] for row in self._plain_rows(query.where(table.run == run))}
 
     def runs(self) -> list[RunRow]:
         """Return the undamaged runs, the latest first."""
@@ -249,9 +237,6 @@ class SharedStore(Database):
                 name = alike.name if alike else str(orphan)
                 self.damage.setdefault(name, self._damage(f"{table.name} has rows of an unknown run {orphan!r:.60}"))
 
-    def _damage(self, details: str) -> MatrixError:
-        return OF_STORE[DAMAGED].error(str(self.address), details)
-
     def read_undamaged(self, read: Callable[[Sequence[RunRow]], list[T]], runs: Sequence[RunRow]) -> list[T]:
         """Read runs together. If that finds damage, read each alone, and leave out those that are damaged."""
         try:
@@ -265,15 +250,20 @@ class SharedStore(Database):
     def progress(self, run: str) -> Progress:
         table = IN_STORE.trials.c
         counts = sa.select(table.cell, table.outcome, sa.func.count(), sa.func.max(table.reason))
-        with self._transaction() as connection:
-            self._check(connection, IN_STORE.trials, {run})
+        self._check(IN_STORE.trials, {run})
         by_cell = self._rows(counts.where(table.run == run).group_by(table.cell, table.outcome))
         return progress_by_cell({one.cell.id: one.cell.name for one in self.cells({run})}, by_cell)
 
-    def trial_counts(self, runs: Collection[str]) -> dict[str, int]:
+    def trial_counts(self, runs: Sequence[RunRow]) -> dict[str, int]:
         table = IN_STORE.trials.c
-        query = sa.select(table.run, sa.func.count()).where(*_among({table.run: runs})).group_by(table.run)
-        return {run: count for run, count in self._rows(query) if run in runs}
+
+        def read(some: Sequence[RunRow]) -> list[tuple[str, int]]:
+            ids = {run.id for run in some}
+            self._check(IN_STORE.trials, ids)
+            query = sa.select(table.run, sa.func.count()).where(*_among({table.run: ids})).group_by(table.run)
+            return [(run, count) for run, count in self._rows(query) if run in ids]
+
+        return dict(self.read_undamaged(read, runs))
 
     def different_cells(self) -> list[CellRow]:
         def read(some: Sequence[RunRow]) -> list[CellRow]:
@@ -286,9 +276,8 @@ class SharedStore(Database):
         axes = sa.cast(table.axes, sa.Text)
         query = sa.select(table.run, table.id, table.name, axes, table.position)
         query = query.where(*_among({table.run: runs, table.id: ids})).order_by(table.run, table.position, table.id)
-        with self._transaction() as connection:
-            self._check(connection, IN_STORE.cells, runs, ids)
-            rows = connection.execute(query).cursor.fetchall()
+        self._check(IN_STORE.cells, runs, ids)
+        rows = self._plain_rows(query)
 
         def parse(id_: str, name: str, axes: str, position: int | None) -> CellRow:
             return cell_of((id_, name, orjson.loads(axes), position))
@@ -300,8 +289,7 @@ class SharedStore(Database):
     def first_cells(self, run: str, most: int) -> tuple[list[str] | None, int]:
         """Return the first cells of a run with trials, in declared order, and how many there are. None: no order."""
         cells, trials = IN_STORE.cells.c, IN_STORE.trials.c
-        with self._transaction() as connection:
-            self._check(connection, IN_STORE.cells, {run})
+        self._check(IN_STORE.cells, {run})
         of_run = (cells.run == run) & sa.exists().where(trials.run == run, trials.cell == cells.id)
         ((count, known),) = self._rows(sa.select(sa.func.count(), sa.func.count(cells.position)).where(of_run))
         if known < count:
@@ -326,10 +314,10 @@ class SharedStore(Database):
         )
         query = query.order_by(table.run, of_cell.position, table.cell, table.round)
         is_converted = any(isinstance(column_of(name).type, sa.JSON) for name in columns)
+        self._check(IN_STORE.trials, runs, cells)
+        if any(split_column(name)[0] for name in columns):
+            self._check(IN_STORE.jobs, runs)
         with self._transaction() as connection:
-            self._check(connection, IN_STORE.trials, runs, cells)
-            if any(split_column(name)[0] for name in columns):
-                self._check(connection, IN_STORE.jobs, runs)
             found = connection.execute(query)
             while rows := (found if is_converted else found.cursor).fetchmany(_FETCHED):
                 yield from rows
@@ -346,60 +334,31 @@ class SharedStore(Database):
         query = sa.select(*(table.c[name] for name in (*_KEY, *names)))
         of_job = [table.c.job == job] if job else []
         query = query.where(*_among({table.c.run: runs, table.c.cell: cells}), *of_job)
-        with self._transaction() as connection:
-            self._check(connection, table, runs, None if job else cells)
-            return cast("Sequence[tuple[Any, ...]]", connection.execute(query).cursor.fetchall())
+        self._check(table, runs, None if job else cells)
+        return self._plain_rows(query)
 
     def job_names(self, runs: Sequence[RunRow]) -> list[str]:
         table = IN_STORE.jobs.c
 
         def read(some: Sequence[RunRow]) -> list[str]:
             ids = {run.id for run in some}
-            with self._transaction() as connection:
-                self._check(connection, IN_STORE.jobs, ids)
+            self._check(IN_STORE.jobs, ids)
             query = sa.select(table.run, table.job).distinct().where(*_among({table.run: ids}))
             return [job for run, job in self._rows(query) if run in ids]
 
         return sorted(set(self.read_undamaged(read, runs)))
 
-    def _check(
-        self,
-        connection: sa.Connection,
-        table: sa.Table,
-        runs: Collection[str] | None,
-        cells: Collection[str] | None = None,
-    ) -> None:
+    def _check(self, table: sa.Table, runs: Collection[str] | None, cells: Collection[str] | None = None) -> None:
         """Raise if a row of these runs and cells is not the one that was written."""
         cell = table.c.id if table is IN_STORE.cells else table.c.cell
         chosen = _among({table.c.run: runs, cell: cells})
-        with self._checked():
+        with self._checked(), self._transaction() as connection:
             check_rows(connection, table, *chosen)
             if table is IN_STORE.trials:
                 of_cell = IN_STORE.cells.c
                 known = sa.exists().where(of_cell.run == table.c.run, of_cell.id == cell)
                 if lost := connection.scalar(sa.select(cell).where(*chosen, ~known).limit(1)):
                     raise ValueError(f"a trial belongs to cell {lost!r:.60}, which is missing")
-
-    def _plain(self, query: sa.Executable) -> Sequence[tuple[Any, ...]]:
-        """Fetch rows from the driver without conversion, which would take most of the time for 100,000 rows."""
-        with self._transaction() as connection:
-            return cast("Sequence[tuple[Any, ...]]", connection.execute(query).cursor.fetchall())
-
-    def _rows(self, query: sa.Executable) -> Sequence[tuple[Any, ...]]:
-        with self._transaction() as connection:
-            return cast("Sequence[tuple[Any, ...]]", connection.execute(query).all())
-
-    @contextmanager
-    def _checked(self) -> Iterator[None]:
-        try:
-            yield
-        except (ValueError, TypeError) as problem:
-            raise self._damage(str(problem)) from problem
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        with translate_errors(str(self.address), OF_STORE), driver_errors():
-            yield
 
     @contextmanager
     def _transaction(self, *, immediate: bool = False) -> Iterator[sa.Connection]:

@@ -198,7 +198,7 @@ def _earlier_runs(shared: SharedStore, this: RunRow) -> Sequence[RunRow]:
         one for one in shared.runs() if (one.machine, one.host, one.synthetic) == place and one.started < this.started
     ]
     latest = sorted((one for one in alike if one.measured), key=lambda one: one.started)[-MOST_RUNS:]
-    counts = shared.trial_counts({one.id for one in latest})
+    counts = shared.trial_counts(latest)
     chosen: list[RunRow] = []
     room = MOST_TRIALS
     for one in reversed(latest):

@@ -36,7 +36,7 @@ from matrix_runner.decide.scheduler import Scheduler
 from matrix_runner.machines.dry import Dry
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import Outcome, Trial
-from matrix_runner.records.trial_message import encode_trial
+from matrix_runner.records.rows import encode_trial
 from matrix_runner.space.load import parse
 from matrix_runner.space.select import select
 from matrix_runner.work.fio.output import Direction, Figures

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matrix_runner.answers.published import MARGIN, ComparedFigure, RatioVerdict, columns_of, compare_published, tally
+from matrix_runner.answers.published import MARGIN, ComparedFigure, columns_of, compare_published, tally
 from matrix_runner.answers.samples import Verdict, measured_cell
 from matrix_runner.pages.study import display_table
 from matrix_runner.statistics.stopping import Rule
@@ -39,16 +39,16 @@ def second(found: list[ComparedFigure]) -> ComparedFigure:
 @pytest.mark.parametrize(
     ("factor", "noise", "said"),
     [
-        (2.0, 0.01, RatioVerdict.MET),
-        (2.2, 0.01, RatioVerdict.MET),
-        (1.8, 0.01, RatioVerdict.MET),
-        (2.5, 0.01, RatioVerdict.NOT_MET),
-        (1.0, 0.01, RatioVerdict.NOT_MET),
-        (2.29, 0.05, RatioVerdict.UNDECIDED),
-        (2.0, 0.50, RatioVerdict.UNDECIDED),
+        (2.0, 0.01, Verdict.HOLDS),
+        (2.2, 0.01, Verdict.HOLDS),
+        (1.8, 0.01, Verdict.HOLDS),
+        (2.5, 0.01, Verdict.FAILS),
+        (1.0, 0.01, Verdict.FAILS),
+        (2.29, 0.05, Verdict.INCONCLUSIVE),
+        (2.0, 0.50, Verdict.INCONCLUSIVE),
     ],
 )
-def test_a_ratio_is_met_where_all_of_its_interval_lies_within(factor: float, noise: float, said: RatioVerdict) -> None:
+def test_a_ratio_is_met_where_all_of_its_interval_lies_within(factor: float, noise: float, said: Verdict) -> None:
     one = second(compare_published(twice(), run(PAIR, times(factor), noise=noise)))
     assert (one.ratio, one.verdict) == (2.0, said)
     assert one.result is not None
@@ -62,11 +62,11 @@ def test_the_base_is_shown_and_not_judged() -> None:
     base, _ = found = compare_published(twice(), run(PAIR, times(2.0)))
     assert (base.verdict, base.ratio, base.result) == (None, None, None)
     assert base.level is not None
-    assert tally(found) == {RatioVerdict.MET: 1}
+    assert tally(found) == {Verdict.HOLDS: 1}
 
 
 def test_one_round_tells_nothing() -> None:
-    assert second(compare_published(twice(), run(PAIR, times(2.0), rounds=1))).verdict is RatioVerdict.UNDECIDED
+    assert second(compare_published(twice(), run(PAIR, times(2.0), rounds=1))).verdict is Verdict.INCONCLUSIVE
 
 
 def test_a_reason_is_given_only_where_it_is_needed() -> None:
@@ -83,10 +83,10 @@ def test_a_reason_is_given_only_where_it_is_needed() -> None:
 
 def test_what_was_not_measured_says_why() -> None:
     lost = second(compare_published(twice(), run(PAIR[:1], times(1.0))))
-    assert (lost.verdict, lost.why) == (RatioVerdict.NOT_MEASURED, "no cell has layout=raid0")
+    assert (lost.verdict, lost.why) == (Verdict.NOT_TESTED, "no cell has layout=raid0")
     never = second(compare_published(twice(unmeasured="it was a card"), run(PAIR, times(2.0))))
-    assert (never.verdict, never.why) == (RatioVerdict.NOT_MEASURED, "it was a card")
-    assert second(compare_published(twice(), [])).verdict is RatioVerdict.NOT_MEASURED
+    assert (never.verdict, never.why) == (Verdict.NOT_TESTED, "it was a card")
+    assert second(compare_published(twice(), [])).verdict is Verdict.NOT_TESTED
 
 
 def test_a_base_that_cannot_be_measured_leaves_nothing_to_hold_against() -> None:
@@ -94,7 +94,7 @@ def test_a_base_that_cannot_be_measured_leaves_nothing_to_hold_against() -> None
         {"where": {"layout": "single"}, "value": 80, "unmeasured": "gone"},
         {"where": {"layout": "raid0"}, "value": 1},
     )
-    assert second(compare_published(published(*rows), run(PAIR, times(2.0)))).verdict is RatioVerdict.NOT_MEASURED
+    assert second(compare_published(published(*rows), run(PAIR, times(2.0)))).verdict is Verdict.NOT_TESTED
 
 
 def test_what_was_not_published_is_measured_and_not_judged() -> None:
@@ -110,13 +110,13 @@ def test_cells_that_a_row_does_not_tell_apart_count_as_their_mean() -> None:
     factor = {"4KiB": 1.0, "64KiB": 4.0}
     truth = run(field, lambda axes: factor[axes["workload.bs"]] if axes["layout"] == "raid0" else 1.0)
     one = second(compare_published(twice(), truth))
-    assert one.verdict is RatioVerdict.MET
+    assert one.verdict is Verdict.HOLDS
     assert one.result is not None
     assert len(one.result.case.cells) == 4
 
 
 def test_drift_that_hits_all_cells_of_a_round_alike_is_no_doubt() -> None:
-    assert second(compare_published(twice(), run(PAIR, times(2.0), mood=0.5))).verdict is RatioVerdict.MET
+    assert second(compare_published(twice(), run(PAIR, times(2.0), mood=0.5))).verdict is Verdict.HOLDS
 
 
 def test_what_was_synthetic_is_marked() -> None:
@@ -136,7 +136,7 @@ def test_where_trials_hardly_scatter_the_truth_decides(ratio: float, off: float,
     distance = abs(abs(off) - log(1 + MARGIN))
     found = compare_published(twice(80 * ratio), run(PAIR, times(ratio * exp(off)), noise=1e-4, seed=seed))
     if distance > 0.002:
-        assert second(found).verdict is (RatioVerdict.MET if abs(off) < log(1 + MARGIN) else RatioVerdict.NOT_MET)
+        assert second(found).verdict is (Verdict.HOLDS if abs(off) < log(1 + MARGIN) else Verdict.FAILS)
 
 
 def trial(round_number: int, **notes: str) -> Trial:

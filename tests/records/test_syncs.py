@@ -19,9 +19,9 @@ from matrix_runner.pages.terminal import caption, table
 from matrix_runner.records.address import Address
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import CellRow, Outcome, Trial
+from matrix_runner.records.rows import decode_trial, encode_trial
 from matrix_runner.records.store import SharedStore
 from matrix_runner.records.store_sync import bring_up_to_date
-from matrix_runner.records.trial_message import decode_trial, encode_trial
 from matrix_runner.work.fio.output import FioFailed, parse
 from tests.records import past
 

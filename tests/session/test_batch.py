@@ -18,7 +18,7 @@ from matrix_runner.carry.cluster_interface import BatchRequest
 from matrix_runner.machines.base import APPLIANCE
 from matrix_runner.machines.dry import Dry
 from matrix_runner.records.record import Outcome
-from matrix_runner.records.trial_message import decode_trial
+from matrix_runner.records.rows import decode_trial
 from matrix_runner.session import batch as session
 from tests.support.batches import ORDER, messages_of, request_of
 from tests.support.engine import Bench, Dying

@@ -11,7 +11,7 @@ import orjson
 
 from matrix_runner.carry.cluster_interface import Worker
 from matrix_runner.records.record import Outcome, Trial
-from matrix_runner.records.trial_message import encode_trial
+from matrix_runner.records.rows import encode_trial
 from matrix_runner.work.fio.output import Direction, Figures
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from matrix_runner.answers.claims import Case, ClaimScope, NotTested, Term
@@ -26,28 +25,13 @@ _ANY = "0.000000001"
 MARGIN = 0.15
 
 
-class RatioVerdict(StrEnum):
-    MET = "met"
-    NOT_MET = "not met"
-    UNDECIDED = "undecided"
-    NOT_MEASURED = "not measured"
-
-
-_BY_VERDICT = {
-    Verdict.HOLDS: RatioVerdict.MET,
-    Verdict.FAILS: RatioVerdict.NOT_MET,
-    Verdict.INCONCLUSIVE: RatioVerdict.UNDECIDED,
-    Verdict.NOT_TESTED: RatioVerdict.NOT_MEASURED,
-}
-
-
 @dataclass(frozen=True, slots=True)
 class ComparedFigure:
     table: Table
     row: Row
     #: The published ratio to the base; None for the base itself.
     ratio: float | None
-    verdict: RatioVerdict | None
+    verdict: Verdict | None
     #: The measured ratio, and the measured figure.
     result: CaseResult | None
     level: CaseResult | None
@@ -65,7 +49,7 @@ def columns_of(published: Published) -> list[str]:
     return list(dict.fromkeys(column for one in published.tables for column in one.figure.columns))
 
 
-def tally(held: Iterable[ComparedFigure]) -> Counter[RatioVerdict]:
+def tally(held: Iterable[ComparedFigure]) -> Counter[Verdict]:
     return Counter(one.verdict for one in held if one.verdict is not None)
 
 
@@ -112,10 +96,10 @@ def _held(
     ratio = table.ratio(row, base)
     if judgement is None:
         # A row without a value is only listed: its ratio was not published.
-        verdict = None if ratio is None else RatioVerdict.NOT_MEASURED
+        verdict = None if ratio is None else Verdict.NOT_TESTED
         return ComparedFigure(table, row, ratio, verdict, None, level, row.unmeasured or base.unmeasured, synthetic)
-    verdict = None if ratio is None else _BY_VERDICT[judgement.verdict]
-    why = table.why(row) if verdict in {RatioVerdict.NOT_MET, RatioVerdict.UNDECIDED} else judgement.why
+    verdict = None if ratio is None else judgement.verdict
+    why = table.why(row) if verdict in {Verdict.FAILS, Verdict.INCONCLUSIVE} else judgement.why
     return ComparedFigure(table, row, ratio, verdict, next(iter(judgement.results), None), level, why, synthetic)
 
 

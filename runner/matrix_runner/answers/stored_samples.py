@@ -23,7 +23,7 @@ from matrix_runner.records.record import (
     count_measured,
     outcome_of_cell,
 )
-from matrix_runner.records.store_columns import WORK, work_bit
+from matrix_runner.records.tables import WORK, work_bit
 from matrix_runner.statistics.percentile import Histogram, estimated_percentiles, merge, percentiles
 from matrix_runner.statistics.stopping import Estimate, Rule, StopReason, estimate_mean, stop_reason
 from matrix_runner.work.metrics import (

@@ -20,7 +20,7 @@ from matrix_runner.records.disk_health import Health
 from matrix_runner.records.environment import DiskFacts
 from matrix_runner.records.names import is_file_of_trial
 from matrix_runner.records.record import Attempt, Trial
-from matrix_runner.records.trial_message import decode_trial, encode_trial
+from matrix_runner.records.rows import decode_trial, encode_trial
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,7 +6,8 @@ import re
 from math import inf
 from typing import TYPE_CHECKING
 
-from matrix_runner.answers.published import ComparedFigure, RatioVerdict, tally
+from matrix_runner.answers.published import ComparedFigure, tally
+from matrix_runner.answers.samples import Verdict
 from matrix_runner.base.errors import BadInput
 from matrix_runner.pages.run_data import Section
 from matrix_runner.pages.table import Grid, Value, as_csv, as_markdown
@@ -27,6 +28,12 @@ _COLUMNS = (
     *("published_ratio", "ratio", "low", "high", "verdict", "synthetic", "rounds", "host_limited", "cells"),
     *("remark", "why"),
 )
+_WORDS = {
+    Verdict.HOLDS: "met",
+    Verdict.FAILS: "not met",
+    Verdict.INCONCLUSIVE: "undecided",
+    Verdict.NOT_TESTED: "not measured",
+}
 _SHOWN = ("where", "published", "measured", "ratio published", "ratio measured", "interval", "verdict")
 _RIGHT = frozenset(_SHOWN[1:6])
 _REASONS = "Probable reasons. That of an undecided ratio counts only if the ratio is not met:"
@@ -45,13 +52,13 @@ def summary_line(held: Sequence[ComparedFigure]) -> str:
     ratios = sum(counts.values())
     if not ratios:
         return "no published ratio"
-    order = (RatioVerdict.NOT_MET, RatioVerdict.NOT_MEASURED, RatioVerdict.UNDECIDED)
-    others = ", ".join(f"{counts[verdict]} {verdict}" for verdict in order if counts[verdict])
-    if near := sum(one.near for one in held if one.verdict is RatioVerdict.UNDECIDED):
+    order = (Verdict.FAILS, Verdict.NOT_TESTED, Verdict.INCONCLUSIVE)
+    others = ", ".join(f"{counts[verdict]} {_WORDS[verdict]}" for verdict in order if counts[verdict])
+    if near := sum(one.near for one in held if one.verdict is Verdict.INCONCLUSIVE):
         others += f", estimates of {near} within"
     rest = f" ({others})" if others else ""
     synthetic = "; the figures are synthetic, so this is no result" if any(one.synthetic for one in held) else ""
-    return f"{counts[RatioVerdict.MET]} of {ratios} published ratios met within 15 %{rest}{synthetic}"
+    return f"{counts[Verdict.HOLDS]} of {ratios} published ratios met within 15 %{rest}{synthetic}"
 
 
 def display_table(held: Sequence[ComparedFigure]) -> Grid:
@@ -107,7 +114,7 @@ def _of_table(table: Table, held: Sequence[ComparedFigure]) -> list[str]:
     counts = tally(held)
     grid = Grid((*_SHOWN, *(("remark",) if remarks else ())), rows, right=_RIGHT)
     about = ", ".join(filter(None, (table.at, f"`{table.metric}`", cells_text(table.where))))
-    met = f"; {counts[RatioVerdict.MET]} of {counts.total()} met" if counts else ""
+    met = f"; {counts[Verdict.HOLDS]} of {counts.total()} met" if counts else ""
     parts = [f"### {table.title or table.id}", f"{about}{met}.", _markdown(grid)]
     if reasons := [f"- {'; '.join(names)}: {why}" for (_, why), names in _rows_by_reason(held).items()]:
         parts += [_REASONS, "\n".join(reasons)]
@@ -125,8 +132,8 @@ def _reasons(held: Iterable[ComparedFigure]) -> list[str]:
 def _rows_by_reason(held: Iterable[ComparedFigure]) -> dict[tuple[str, str], list[str]]:
     rows: dict[tuple[str, str], list[str]] = {}
     for one in held:
-        is_undecided = one.verdict is RatioVerdict.UNDECIDED
-        if one.verdict in {RatioVerdict.NOT_MET, RatioVerdict.NOT_MEASURED} or (is_undecided and one.why):
+        is_undecided = one.verdict is Verdict.INCONCLUSIVE
+        if one.verdict in {Verdict.FAILS, Verdict.NOT_TESTED} or (is_undecided and one.why):
             name = cells_text(one.row.where) or f"{one.row.value:.10g}"
             undecided = " (undecided)" if is_undecided else ""
             rows.setdefault((one.table.id, one.why or "no reason is known"), []).append(f"{name}{undecided}")
@@ -158,9 +165,9 @@ def _verdict_text(held: ComparedFigure) -> str:
         return ""
     host_limited = " (!)" if held.result and held.result.host_limited else ""
     estimate = ""
-    if held.verdict is RatioVerdict.UNDECIDED and held.result and held.result.value is not None:
+    if held.verdict is Verdict.INCONCLUSIVE and held.result and held.result.value is not None:
         estimate = f", estimate {'within' if held.near else 'not within'}"
-    return f"{'synthetic: ' if held.synthetic else ''}{held.verdict}{estimate}{host_limited}"
+    return f"{'synthetic: ' if held.synthetic else ''}{_WORDS[held.verdict]}{estimate}{host_limited}"
 
 
 def _tidy_row(source: str, held: ComparedFigure) -> tuple[Value, ...]:
@@ -171,7 +178,7 @@ def _tidy_row(source: str, held: ComparedFigure) -> tuple[Value, ...]:
         *(row.value, table.unit, held.level.value if held.level else None, table.figure.unit),
         held.ratio,
         *((known.value, known.low or None, None if known.high == inf else known.high) if known else (None,) * 3),
-        *(str(held.verdict) if held.verdict else None, held.synthetic),
+        *(_WORDS[held.verdict] if held.verdict else None, held.synthetic),
         *((known.n, known.host_limited, " ".join(known.case.cells)) if known else (None,) * 3),
         *(row.remark, held.why),
     )

@@ -1,5 +1,6 @@
-"""Trials, cells and readings as rows of a journal or a store, and back."""
+"""Trials, cells and readings as rows of a journal or a store, or as messages, and back."""
 
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import lru_cache
@@ -34,6 +35,8 @@ _FACTS = tuple(one.name for one in fields(TrialFacts))
 _FLAGS = ("settled", "saturated", "spread", "steady")
 _facts_of, _facts_in = attrgetter(*_FACTS), itemgetter(*map(TRIAL_COLUMNS.index, _FACTS))
 _BLANK = dict.fromkeys(TRIAL_COLUMNS)
+_LONGEST_NOTES = 1 << 18  # characters of all notes of a message; eight times as many of all readings
+_MOST_JOBS = 10_000
 
 
 def content_of(several: Iterable[Reading]) -> list[list[str | None]]:
@@ -280,3 +283,30 @@ def _direction(values: Sequence[Any], latencies: bytes | None) -> Direction | No
     if None in values[:_COUNTED]:
         raise ValueError("a direction has only some of its figures")
     return Direction(*(*values, Histogram(latencies) if latencies else None))
+
+
+def encode_trial(trial: Trial) -> dict[str, Any]:
+    """Return a trial as JSON, for a message from the process that measured it."""
+    row = driver_row_of(trial)
+    jobs = [[_as_text(job[name]) for name in JOB_COLUMNS] for job in job_rows_of(trial)]
+    content = readings_row(trial.readings)["content"]
+    return {name: _as_text(row[name]) for name in TRIAL_COLUMNS} | {"content": content, "jobs": jobs}
+
+
+def decode_trial(message: dict[str, Any]) -> Trial:
+    """Raise ValueError or KeyError for a message that `encode_trial` did not write."""
+    if max(len(message["notes"]), len(message["content"]) >> 3) > _LONGEST_NOTES or len(message["jobs"]) > _MOST_JOBS:
+        raise ValueError("a trial has too many notes, readings or jobs")
+    known = dict([readings_of((message["readings"], message["content"]))])
+    trial = trial_of(_from_text(TRIAL_COLUMNS, [message[name] for name in TRIAL_COLUMNS]), known)
+    jobs = (job_of(_from_text(JOB_COLUMNS, values)) for values in message["jobs"])
+    return with_jobs(trial, {name: figures for _, name, figures in jobs})
+
+
+def _as_text(value: object) -> object:
+    return b64encode(value).decode() if isinstance(value, bytes) else value
+
+
+def _from_text(columns: tuple[str, ...], values: list[Any]) -> list[Any]:
+    pairs = zip(columns, values, strict=True)
+    return [b64decode(value) if name in LATENCIES and value is not None else value for name, value in pairs]

@@ -30,8 +30,7 @@ from matrix_runner.records.observe import Progress, progress_by_cell
 from matrix_runner.records.record import COUNTED, STEERED, CellRow, Trial
 from matrix_runner.records.rows import cell_of, content_of, digest_of, job_rows_of, latencies, row_of
 from matrix_runner.records.run_folder import RunFolder, state_of
-from matrix_runner.records.store_columns import column_of
-from matrix_runner.records.tables import IN_STORE, STORE, data_columns
+from matrix_runner.records.tables import IN_STORE, STORE, column_of, data_columns
 from matrix_runner.work.metrics import split_column
 
 if TYPE_CHECKING:

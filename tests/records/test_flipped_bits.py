@@ -1,4 +1,4 @@
-"""One flipped bit of a journal, a store or their logs gives the same answer or a refusal, never another answer."""
+"""Commands on a journal, a store or a log with one flipped bit: the same answer or a refusal, never another answer."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ import os
 import random
 import shutil
 import sqlite3
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.answers.stored_samples import read_samples
-from matrix_runner.base.errors import MatrixError
-from matrix_runner.records.address import IN_MEMORY, Address
+from matrix_runner.records.address import Address
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import Outcome, Trial
 from matrix_runner.records.store import SharedStore
@@ -23,8 +20,9 @@ from tests.records import past
 if TYPE_CHECKING:
     from pathlib import Path
 
-TIMES = 60 * int(os.environ.get("MATRIX_TEST_TIMES", "1"))
-METRICS = ("read_bw", "write_bw", "total_iops", "read_lat_p99", "write_lat_p99")
+    from tests.support.command import Call
+
+TIMES = 40 * int(os.environ.get("MATRIX_TEST_TIMES", "1"))
 TRIALS = (
     *(past.measured(cell, number, 2e8 + number, 3e5) for cell in ("c1", "c2") for number in range(1, 12)),
     Trial("c1", 20, Outcome.CORRUPT, "wrong data"),
@@ -32,27 +30,9 @@ TRIALS = (
 )
 
 
-@dataclass(frozen=True)
-class Answer:
-    runs: dict[str, Any]  # what is answered, by the name of the run
-    named: str  # what is said to be damaged or left out
-
-
-def answer(address: Address, results: Path) -> Answer:
-    try:
-        opening = SharedStore.existing if address.file else SharedStore.open
-        with opening(address) as store:
-            notes = bring_up_to_date(store, results)
-            runs = store.runs()
-            found: dict[str, Any] = {run.name: [run] for run in runs}
-            for one in read_samples(store, runs, METRICS):
-                if one.run.name in found:
-                    figures = [one.estimate(name) for name in METRICS]
-                    found[one.run.name].append((one.cell, one.cell.position, one.rows, figures))
-            kept = {name: values for name, values in found.items() if name not in store.damage}
-            return Answer(kept, f"{notes} {[*store.damage]}")
-    except MatrixError as problem:
-        return Answer({}, f"run-1 {problem.brief}")
+METRICS = ("read_bw", "write_bw", "total_iops", "read_lat_p99", "write_lat_p99")
+RESULTS = ("results", "--trials", "--format", "csv", *(word for one in METRICS for word in ("--metric", one)))
+COMMANDS = (("compare", "run-1", "run-2"), ("history", "c2", "--format", "csv"))
 
 
 @pytest.fixture(scope="module")
@@ -72,31 +52,36 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", ["run-1/journal.sqlite", "run-1/journal.sqlite-wal", "store.db", "store.db-wal"])
-def test_one_flipped_bit_gives_the_same_answer_or_a_refusal(whole: Path, tmp_path: Path, name: str) -> None:
+def test_one_flipped_bit_gives_the_same_answer_or_a_refusal(whole: Path, tmp_path: Path, call: Call, name: str) -> None:
     draw, refused = random.Random(name), 0  # noqa: S311 - a repeatable sample
     results = tmp_path / "results"
 
-    def fresh() -> tuple[Address, Path]:
+    def fresh() -> None:
         shutil.rmtree(results, ignore_errors=True)
         shutil.copytree(whole, results)
         for shared in (*results.glob("*-shm"), *results.glob("*/*-shm")):
             shared.unlink()
         if not name.endswith("-wal"):
             sqlite3.connect(results / name).execute("PRAGMA wal_checkpoint(TRUNCATE)").connection.close()
-        return (Address(file=results / "store.db") if name.startswith("store") else IN_MEMORY), results
+        if not name.startswith("store"):  # the journals are all there is
+            for store in results.glob("store.db*"):
+                store.unlink()
 
-    wanted = answer(*fresh())
-    assert {*wanted.runs} == {"run-1", "run-2"}
-    for _ in range(TIMES):
-        place = fresh()
+    fresh()
+    wanted = {command: call(*command) for command in (RESULTS, *COMMANDS)}
+    assert [one.status for one in wanted.values()] == [0, 1, 0]
+    for number in range(TIMES):
+        fresh()
         content = bytearray((results / name).read_bytes())
         at, bit = draw.randrange(len(content)), draw.randrange(8)
         content[at] ^= 1 << bit
         (results / name).write_bytes(content)
-        found = answer(*place)
-        for run, values in wanted.runs.items():
-            if found.runs.get(run) != values:
-                assert run not in found.runs, (at, bit, run)
-                assert run in found.named or "store.db" in found.named, (at, bit, found.named)
-        refused += found.runs != wanted.runs
+        for command in (COMMANDS[number % len(COMMANDS)], RESULTS):
+            found, whole_answer = call(*command), wanted[command]
+            assert "Traceback" not in found.err, (at, bit, found.err)
+            if (found.out, found.status) != (whole_answer.out, whole_answer.status):
+                assert found.status in {2, 3}, (at, bit, command, found)
+                assert "is left out" in found.err or "store.db" in found.err, (at, bit, command, found)
+        assert {*found.out.splitlines()} <= {*whole_answer.out.splitlines()}, (at, bit, found)
+        refused += found.status != 0
     assert refused > TIMES / 20

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from matrix_runner.base.errors import BadInput
+from matrix_runner.base.errors import BadInput, Damaged
 from matrix_runner.base.text import printable
 from matrix_runner.cli.options import combined, results, store
 from matrix_runner.cli.screen import Ending, columns_of, echo, sheet_text, wrap_text
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from matrix_runner.base.errors import MatrixError
     from matrix_runner.pages.table import Grid
+    from matrix_runner.records.address import Address
     from matrix_runner.records.store import RunRow, SharedStore
 
 FORMATS = ("table", "csv", "json", "md", "parquet")
@@ -84,7 +85,6 @@ def open_store(source: Source) -> Iterator[SharedStore]:
     """Open the store, and add the runs below `results` that it lacks. Prints a note on runs that cannot be added."""
     from matrix_runner.records.address import IN_MEMORY, VARIABLE, address_of, is_named
     from matrix_runner.records.run_folder import run_folders
-    from matrix_runner.records.store import SharedStore
     from matrix_runner.records.store_sync import bring_up_to_date
 
     # A short-lived process with a hundred thousand rows only loses time in garbage collection.
@@ -104,13 +104,28 @@ def open_store(source: Source) -> Iterator[SharedStore]:
         )
     if address.file and is_missing and not os.access(address.file.parent, os.W_OK):
         address = IN_MEMORY  # read-only: the journals have all runs
-    with SharedStore.open(address) if is_missing else SharedStore.existing(address) as shared:
+    with _opened(address, is_missing=is_missing) as shared:
         try:
             for note in bring_up_to_date(shared, source.results):
                 echo(f"note: {note}", err=True)
             yield shared
         finally:
             report_damage(shared.damage)
+
+
+def _opened(address: Address, *, is_missing: bool) -> SharedStore:
+    """Open a store. Instead of a damaged one, use one in memory: the journals have the runs with a folder."""
+    from matrix_runner.records.address import IN_MEMORY
+    from matrix_runner.records.store import SharedStore
+
+    if is_missing:
+        return SharedStore.open(address)
+    try:
+        return SharedStore.existing(address)
+    except Damaged as problem:
+        store = SharedStore.open(IN_MEMORY)
+        store.damage[str(address)] = problem
+        return store
 
 
 def report_damage(damage: Mapping[str, MatrixError]) -> None:

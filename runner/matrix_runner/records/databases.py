@@ -39,8 +39,8 @@ from matrix_runner.records.names import LAST_COMMIT
 
 _STRANGE = Cause(BadInput, "{path} is not a file that matrix wrote", "move it away, or name the folder of another run")
 _AGAIN = (
-    "delete it, or move it away: the next command rebuilds it from the journals of the runs below `--results`; "
-    "runs without a folder are lost then"
+    "delete it with its `-wal` and `-shm`, or move all three away: the next command makes it again from the journals "
+    "of the runs below `--results`; runs without a folder are lost then"
 )
 NO_REMEDIES: Mapping[Cause, Cause] = {}
 #: The shared store has another option in its remedies, and it is rarely the only copy of data.

@@ -365,6 +365,7 @@ class Database:
 
     def __init__(self, engine: sa.Engine, name: Path | str, remedies: Mapping[Cause, Cause] = NO_REMEDIES) -> None:
         self._engine, self._name, self._remedies = engine, name, remedies
+        self._log_keeper: sqlite3.Connection | None = None
 
     def _transaction(self, *, immediate: bool = False) -> AbstractContextManager[sa.Connection]:
         raise NotImplementedError
@@ -381,11 +382,15 @@ class Database:
 
     def _check_structure(self, connection: sa.Connection, file: Path | None) -> None:
         """Raise if the structure of the file has changed, or the log lost its end."""
-        verdict = "ok"
+        if file and has_lost_commits(file):
+            # The last connection that can write would remove the log, and the next reader miss commits without a word.
+            self._log_keeper = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
+            self._log_keeper.execute("SELECT count(*) FROM sqlite_master").fetchall()
+            raise self._damage(LOST_COMMITS)
         if connection.dialect.name == "sqlite":
-            verdict = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar() or ""
-        if verdict != "ok" or (file and has_lost_commits(file)):
-            raise self._damage(LOST_COMMITS if verdict == "ok" else verdict)
+            verdict = connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar()
+            if verdict != "ok":
+                raise self._damage(str(verdict))
 
     def _damage(self, details: str) -> MatrixError:
         return self._remedies.get(DAMAGED, DAMAGED).error(self._name, details)
@@ -405,6 +410,8 @@ class Database:
 
     def close(self) -> None:
         self._engine.dispose()
+        if self._log_keeper:
+            self._log_keeper.close()
 
     def __enter__(self) -> Self:
         return self

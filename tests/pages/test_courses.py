@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.pages.charts import curves
 from matrix_runner.pages.run_data import RunData
+from matrix_runner.pages.use import curves
 from matrix_runner.pages.write import load_run_data
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import HOST_LIMITED, CellRow

@@ -1,11 +1,10 @@
 """The rankings of a run in words: which stack is fastest, for what, and by how much."""
 
-from __future__ import annotations
-
 import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from matrix_runner.answers.ranking import Gap, GapKind, RankedStack, Ranking, Standing, gap_of
 from matrix_runner.pages.marks import HOST_LIMITED
@@ -28,11 +27,7 @@ from matrix_runner.pages.ranking_terms import (
 )
 from matrix_runner.pages.table import escape_markdown
 from matrix_runner.pages.terminal_text import times_alike
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from matrix_runner.records.record import CellRow
+from matrix_runner.records.record import CellRow
 
 MOST_LINES, _SHORT = 12, 9  # lines of the short answer before wrapping; lines of workloads if some are left out
 _GROUPS, _NAMED = 4, 2  # groups of the short answer; slower stacks that a line names
@@ -65,7 +60,7 @@ class Group:
     heading: Line
     lines: tuple[Line, ...] = ()
 
-    def shorten(self, room: int) -> Group:
+    def shorten(self, room: int) -> "Group":
         rest = [line.lead for line in self.lines[room - 1 :]]
         if len(rest) < 2:  # a summary takes a line too
             return self

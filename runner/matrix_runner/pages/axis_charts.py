@@ -1,27 +1,21 @@
 """Charts over axes: lines with intervals, latency against rate, distributions of latency."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import log
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from matrix_runner.answers.axes import NUMBERED, finite_number, in_order, is_numeric
+from matrix_runner.answers.cell_figures import CellFigures
 from matrix_runner.pages.charts import Tick, interval, log_ticks, spared, ticks
 from matrix_runner.pages.colours import COLOURS, Colours
 from matrix_runner.pages.marks import SOME_HOST_LIMITED, host_limited_mark
 from matrix_runner.pages.terminal_text import figure
+from matrix_runner.records.record import CellRow, Trial
 from matrix_runner.statistics.percentile import merge
-from matrix_runner.statistics.stopping import estimate_mean
+from matrix_runner.statistics.stopping import Estimate, Rule, estimate_mean
 from matrix_runner.work.metrics import SIDES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from matrix_runner.answers.cell_figures import CellFigures
-    from matrix_runner.records.record import CellRow, Trial
-    from matrix_runner.statistics.stopping import Estimate, Rule
 
 MOST_SERIES = 6  # lines of a chart; more could not be told apart
 _LEAST_POINTS = 3  # of a line

@@ -1,24 +1,15 @@
-"""The geometry of charts: positions of dots and lines, and curves of a rate. sections.py chooses what is drawn."""
-
-from __future__ import annotations
+"""The geometry of charts: positions of dots and lines. sections.py chooses what is drawn."""
 
 import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, pairwise, takewhile
 from math import ceil, floor, inf, log10
-from statistics import median
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from matrix_runner.pages.marks import host_limited_mark
 from matrix_runner.pages.terminal_text import figure, times, times_within
-from matrix_runner.work.fio.output import Piece, parse_pieces
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from matrix_runner.pages.run_data import RunData
-    from matrix_runner.statistics.ratios import Ratio
-    from matrix_runner.statistics.stopping import Estimate
+from matrix_runner.statistics.ratios import Ratio
+from matrix_runner.statistics.stopping import Estimate
 
 _WIDTH = 96.0  # per cent of the width that the axis takes; its last label needs the rest
 _REACH = 2.0  # intervals are cut at this multiple of the largest value; longer ones would make all others too small
@@ -295,72 +286,3 @@ def _dots(y: int, measured: Mapping[str, Estimate], unit: str, end: float) -> It
 
 def _place(value: float, end: float) -> float:
     return round(_WIDTH * value / end, 2)
-
-
-_ENOUGH = 3  # trials whose median needs no neighbouring places
-PLACES = 100  # points of a curve; a pass over a device has as many
-#: Title and unit of the axis, by the name of its column.
-_ALONG = {"offset": ("over the device", "bytes"), "seconds": ("over time", "s")}
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    title: str
-    lines: tuple[tuple[str, str], ...]
-    across: tuple[Tick, ...]
-    up: tuple[Tick, ...]
-
-
-def curves(recorded: RunData) -> Iterator[Curve]:
-    for one in recorded.summaries:
-        trials = [[*parse_pieces(table)] for table in recorded.courses.get(one.cell.id, ())]
-        if made := _curve(one.cell.name, trials, "write" if "read_bw" not in one.figures else "read"):
-            yield replace(made, title=f"{made.title}{host_limited_mark(one.host_limited)}")
-
-
-def _curve(name: str, trials: Sequence[Sequence[Piece]], usual: str) -> Curve | None:
-    pieces = [piece for trial in trials for piece in trial]
-    end = max((one.at + one.length for one in pieces), default=0.0)
-    sides = dict.fromkeys(one.side for one in pieces)
-    # Over time, a dip is one of the disk. Over places, two trials alone do not tell a delay by the host from it.
-    reach = 1 if len(trials) < _ENOUGH and any(one.along == "offset" for one in pieces) else 0
-    by_side = {
-        side: _medians([_rates((one for one in of if one.side == side), end) for of in trials], reach) for side in sides
-    }
-    rates = {side or usual: along for side, along in by_side.items() if any(along.values())}
-    top = max((rate for along in rates.values() for rate in along.values()), default=0.0)
-    if not end or not top:
-        return None
-    what, unit = _ALONG[pieces[0].along]
-    return Curve(
-        f"{name}: bandwidth {what}",
-        tuple((side, _points(along, top)) for side, along in rates.items()),
-        ticks(end, unit, 100),
-        ticks(top, "bytes/s", 100),
-    )
-
-
-def _rates(pieces: Iterable[Piece], end: float) -> dict[int, float]:
-    """Return the rate of one trial at each place: all bytes moved there by the time for them."""
-    moved, took = dict[int, float](), dict[int, float]()
-    for one in pieces:
-        place = min(PLACES - 1, int(one.at * PLACES / end))
-        moved[place] = moved.get(place, 0.0) + one.moved
-        took[place] = took.get(place, 0.0) + one.seconds
-    return {place: moved[place] / took[place] for place in sorted(moved) if took[place]}
-
-
-def _medians(trials: Sequence[Mapping[int, float]], reach: int) -> dict[int, float]:
-    """Return the median of the trials at each place and its neighbours: the host delays requests of few of them."""
-    places = sorted({place for rates in trials for place in rates})
-    return {place: median(_near(trials, range(place - reach, place + reach + 1))) for place in places}
-
-
-def _near(trials: Sequence[Mapping[int, float]], places: range) -> Iterator[float]:
-    return (rates[place] for rates in trials for place in places if place in rates)
-
-
-def _points(along: Mapping[int, float], top: float) -> str:
-    return " ".join(
-        f"{(place + 0.5) * 100 / PLACES:g},{round(100 - 100 * rate / top, 2):g}" for place, rate in along.items()
-    )

@@ -1,16 +1,10 @@
 """The colours of lines: one for each layout, in all charts of the pages of a run."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from matrix_runner.base.quantities import parse_size, parse_time
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from matrix_runner.records.record import CellRow
+from matrix_runner.records.record import CellRow
 
 COLOURS = 8  # as many as the page has; explore_views.js has as many
 

@@ -1,26 +1,17 @@
 """A comparison as a table, for people and for programs, and as one HTML page."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from math import inf
-from typing import TYPE_CHECKING
 
 from matrix_runner.answers.axes import grouped
 from matrix_runner.answers.stored_samples import more_is_faster, unit_of
 from matrix_runner.base.findings import few
 from matrix_runner.pages.charts import Chart, RatioLine, ratio_chart
 from matrix_runner.pages.compare import Comparison, Line, Speed, differences
+from matrix_runner.pages.pairs import Side
 from matrix_runner.pages.table import HINT, Grid, Value, more_lines, ratio_values
 from matrix_runner.pages.terminal_text import figure, percent, times
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from matrix_runner.pages.compare import Comparison
-    from matrix_runner.pages.pairs import Side
-
 
 _APART = 0.02  # the largest difference between the ratio of geometric means and that of shown means without a note
 

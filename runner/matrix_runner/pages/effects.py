@@ -1,24 +1,17 @@
 """Effects: how much an axis changes the rate, and how much another axis changes that; within rounds, with intervals."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from math import exp, fsum, isfinite, log
-from typing import TYPE_CHECKING
 
+from matrix_runner.pages.axis_charts import Group
 from matrix_runner.pages.charts import Chart, RatioLine, ratio_chart
 from matrix_runner.pages.marks import MARK, SOME_HOST_LIMITED
 from matrix_runner.pages.table import Grid
 from matrix_runner.pages.terminal_text import times, times_between
+from matrix_runner.records.record import Trial
 from matrix_runner.statistics.ratios import Ratio, paired_ratio
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from matrix_runner.pages.axis_charts import Group
-    from matrix_runner.records.record import Trial
 
 _MOST_MAIN, _MOST_PAIRS = 16, 8
 _LEAST_ROUNDS = 2

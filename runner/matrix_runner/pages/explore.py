@@ -1,7 +1,5 @@
 """The page to explore trials: views that select for each other, in one file, with the trials as columns."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -10,13 +8,14 @@ import re
 import sys
 from array import array
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, groupby
 from math import nan
 from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -24,9 +23,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from matrix_runner.answers.stored_samples import declared_order
 from matrix_runner.base.text import printable
 from matrix_runner.pages.colours import colour_axis, in_size_order, independent
+from matrix_runner.pages.run_data import RunData
 from matrix_runner.pages.speed import without_gc
 from matrix_runner.records.names import ARCHIVE
-from matrix_runner.records.record import COUNTED, HOST_LIMITED, UNSETTLED
+from matrix_runner.records.record import COUNTED, HOST_LIMITED, UNSETTLED, CellRow, Trial
+from matrix_runner.records.store import RunRow, SharedStore
 from matrix_runner.work.metrics import (
     BESIDE,
     FLUSH,
@@ -41,14 +42,6 @@ from matrix_runner.work.metrics import (
     TOTAL,
     is_large,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from matrix_runner.pages.run_data import RunData
-    from matrix_runner.records.record import CellRow, Trial
-    from matrix_runner.records.store import RunRow, SharedStore
-
 
 #: Latencies of the direction that is slower, for runs with both.
 _WORST = {f"worst_{name}": name for name in ("lat_mean", "lat_p99")}

@@ -3,21 +3,16 @@
 Their markup: page/charts.html.j2.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import log
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from matrix_runner.answers.cell_figures import CellFigures
+from matrix_runner.pages.axis_charts import Group
 from matrix_runner.pages.marks import MARK
 from matrix_runner.pages.terminal_text import figure
 from matrix_runner.work.metrics import SIDES, sides_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from matrix_runner.answers.cell_figures import CellFigures
-    from matrix_runner.pages.axis_charts import Group
 
 _MOST_ROWS, _MOST_COLUMNS = 24, 12  # more columns do not fit on A4
 _SHADES = 9

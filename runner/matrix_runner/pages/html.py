@@ -1,15 +1,13 @@
 """A run as one HTML page, complete without scripts and network access. A second rendering gives the same bytes."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -17,22 +15,17 @@ from markupsafe import Markup, escape
 from matrix_runner.base.text import strip_illegal
 from matrix_runner.pages import verdicts
 from matrix_runner.pages.answer import summarize_rankings
-from matrix_runner.pages.charts import curves
 from matrix_runner.pages.explore import script_hash
 from matrix_runner.pages.knees import knee_table
 from matrix_runner.pages.marks import legend
 from matrix_runner.pages.pts import pts_reports
+from matrix_runner.pages.run_data import RunData
 from matrix_runner.pages.sections import BEFORE_FOLD, MOST_CHARTS, MOST_ROWS, sections
+from matrix_runner.pages.table import Grid
 from matrix_runner.pages.terminal import drift_note, host_note, precision_note
-from matrix_runner.pages.use import describe_uses, uses
+from matrix_runner.pages.use import curves, describe_uses, uses
 from matrix_runner.records.record import Outcome
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from matrix_runner.pages.run_data import RunData
-    from matrix_runner.pages.table import Grid
-    from matrix_runner.records.run_folder import Manifest
+from matrix_runner.records.run_folder import Manifest
 
 _PAGE = Path(__file__).with_name("page")
 SHOWN_CURVES, SHOWN_USES = 2, 4  # charts before a fold

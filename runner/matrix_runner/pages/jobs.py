@@ -1,19 +1,14 @@
 """Tables of the jobs of cells, for the terminal and for the page: rates, p50 and p99 of each direction."""
 
-from __future__ import annotations
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from typing import TYPE_CHECKING, NamedTuple
-
+from matrix_runner.answers.cell_figures import CellFigures
 from matrix_runner.pages.charts import interval
 from matrix_runner.pages.table import Grid, Sheet
 from matrix_runner.pages.terminal_text import displayed_rate, doubt, figure
+from matrix_runner.statistics.stopping import Estimate
 from matrix_runner.work.metrics import ALL_SIDES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from matrix_runner.answers.cell_figures import CellFigures
-    from matrix_runner.statistics.stopping import Estimate
 
 _ID = ("cell", "job", "direction")
 #: Headings and units by the names of figures.

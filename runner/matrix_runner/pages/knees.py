@@ -1,16 +1,11 @@
 """The results of searches (`find:`) as lines, as a table of the page, and as values for programs."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from matrix_runner.answers.knee import Found, Knee
 from matrix_runner.pages.charts import interval
 from matrix_runner.pages.table import Grid, Value, estimate_values
 from matrix_runner.pages.terminal_text import figure
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 MOST_LINES = 20
 

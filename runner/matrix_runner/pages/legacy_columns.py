@@ -1,22 +1,16 @@
 """Results in the columns and units of dd, IOzone and bonnie++, of workloads with the same I/O."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from matrix_runner.answers.axes import grouped, names_of, value_key
+from matrix_runner.answers.stored_samples import Samples
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.quantities import parse_size
 from matrix_runner.pages.table import Grid, Value
 from matrix_runner.pages.tables import distinct_axes, warnings
 from matrix_runner.pages.terminal_text import doubt_of_share
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from matrix_runner.answers.stored_samples import Samples
 
 _KIB = 1024
 #: The figure of a phase, without its suffix.

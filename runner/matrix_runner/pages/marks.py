@@ -1,11 +1,6 @@
 """The legend of the marks of doubtful figures: `(!)` and a word."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 MARK = "(!)"
 HOST_LIMITED = (
@@ -33,6 +28,12 @@ _MEANINGS = {
 
 def host_limited_mark(trials: int) -> str:
     return f" {MARK} {trials} host-limited" if trials else ""
+
+
+def unsettled_mark(trials: int, measured: int) -> str:
+    if not trials:
+        return ""
+    return " (!) none settled" if trials == measured else f" (!) {trials} unsettled"
 
 
 def legend(texts: Iterable[str]) -> list[str]:

@@ -1,15 +1,14 @@
 """Summary of nightly runs: a page, an issue, annotations. Text of a run is escaped: it is no markup and no command."""
 
-from __future__ import annotations
-
 import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import geometric_mean
-from typing import TYPE_CHECKING
 
-from matrix_runner.answers.ranking import rank_stacks
+from matrix_runner.answers.ranking import Ranking, rank_stacks
 from matrix_runner.answers.stored_samples import USUAL_RATES, Samples, unit_of
+from matrix_runner.answers.verdicts import Judgement
 from matrix_runner.base.errors import Exit
 from matrix_runner.pages.answer import answer_as_markdown, summarize_rankings
 from matrix_runner.pages.compare import Comparison, Line, Speed, differences
@@ -21,14 +20,7 @@ from matrix_runner.pages.tables import display_table as results_shown
 from matrix_runner.pages.terminal_text import figure, times, times_within
 from matrix_runner.pages.verdicts import explain_verdict, verdict_table, verdict_text
 from matrix_runner.records.record import WORST, Outcome
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from matrix_runner.answers.ranking import Ranking
-    from matrix_runner.answers.verdicts import Judgement
-    from matrix_runner.records.store import RunRow
-
+from matrix_runner.records.store import RunRow
 
 _ROWS, _ANNOTATIONS = 50, 10  # limits of GitHub: a page has 1 MiB, and a step 10 annotations of a kind
 _LINES = 58  # of the page, before the empty line and what is folded

@@ -4,11 +4,10 @@ csv_files.py makes the same lines from trials: change both. The figures of a row
 so do the parts that many lines share.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from matrix_runner.answers.cell_figures import METRICS
 from matrix_runner.pages.csv_files import (
@@ -26,9 +25,6 @@ from matrix_runner.records.record import CellRow, Outcome
 from matrix_runner.records.rows import notes_of
 from matrix_runner.statistics.stopping import Rule, stop_reason
 from matrix_runner.work.metrics import OF_SYNC, RATES, SIDES, SYNC, TOTAL
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 _HEAD, _TAIL = ("cell", "round", "outcome", "reason"), ("seconds", "attempts", "started", "folder", "notes")
 _FIGURES, _SYNCS = (tuple(column.name for column in columns) for columns in (TRIAL_FIGURES, TRIAL_SYNCS))

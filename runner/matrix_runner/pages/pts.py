@@ -1,27 +1,22 @@
 """The tables of tests of SNIA: results, steady state, and the course of the rounds."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import Self
 
 from matrix_runner.pages.axis_charts import Plot, Point, Series
 from matrix_runner.pages.charts import ticks
+from matrix_runner.pages.run_data import RunData
 from matrix_runner.pages.table import Grid, Sheet, Value, as_sheet
 from matrix_runner.pages.terminal_text import figure
-from matrix_runner.records.record import UNSETTLED
+from matrix_runner.records.record import UNSETTLED, CellRow, Trial
 from matrix_runner.statistics.steady import MOST_RANGE, MOST_SLOPE, last_window
 from matrix_runner.work.fio.output import csv_text
 from matrix_runner.work.pts.output import COLUMNS, MEASURES, RoundRow, parse_rounds
 from matrix_runner.work.pts.workload import TESTS, PtsTest
-
-if TYPE_CHECKING:
-    from matrix_runner.pages.run_data import RunData
-    from matrix_runner.records.record import CellRow, Trial
 
 PRESET = "workload.preset"
 _POINT = re.compile(r"r(\d+)w(\d+)-(\d+)(k?)")
@@ -56,7 +51,7 @@ class _Place:
     size: int
 
     @classmethod
-    def of(cls, job: str) -> _Place:
+    def of(cls, job: str) -> Self:
         found = _POINT.fullmatch(job)
         if found is None:
             return cls(job, 0)

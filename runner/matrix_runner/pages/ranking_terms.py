@@ -1,19 +1,13 @@
 """Names and figures of a ranking in the answer."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from math import ceil, isfinite
-from typing import TYPE_CHECKING
 
 from matrix_runner.answers.ranking import EQUAL, Pace, RankedStack, Ranking, Standing
 from matrix_runner.pages.terminal_text import digits, figure, times, times_between
 from matrix_runner.pages.terminal_text import percent as rounded_percent
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from matrix_runner.records.record import CellRow
+from matrix_runner.records.record import CellRow
 
 _NAMES = 4  # the longest list of stacks or workloads
 _FINE = 0.02  # narrower intervals have one digit more

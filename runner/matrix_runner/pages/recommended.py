@@ -1,18 +1,12 @@
 """Recommendations as tables, for people and for programs."""
 
-from __future__ import annotations
+from collections.abc import Mapping
 
-from typing import TYPE_CHECKING
-
+from matrix_runner.answers.ranking import Recommendation, Setting
 from matrix_runner.base.findings import few
 from matrix_runner.pages.table import Grid, Value, ratio_values
 from matrix_runner.pages.terminal_text import figure, percent, times, times_between
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from matrix_runner.answers.ranking import Recommendation, Setting
-    from matrix_runner.records.record import CellRow
+from matrix_runner.records.record import CellRow
 
 
 def recommendation_rows(found: Recommendation, cells: Mapping[str, CellRow]) -> Grid:

@@ -1,12 +1,12 @@
 """The recorded data of one run, with the summary of each cell, from which all reports are made."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from matrix_runner.answers.axes import in_order, is_numeric
 from matrix_runner.answers.cell_figures import NO_FIGURES, CellFigures, summarize_cell
@@ -14,8 +14,10 @@ from matrix_runner.answers.knee import Knee, find_knee, searches_of
 from matrix_runner.answers.ranking import Ranking, columns_of, rank_stacks
 from matrix_runner.answers.samples import Measured, measured_cell
 from matrix_runner.answers.verdicts import SHARE, Judgement
+from matrix_runner.language.find import Find
 from matrix_runner.pages.colours import Colours, choose_colours
 from matrix_runner.pages.concerns import ConcernCounter, Concerns
+from matrix_runner.pages.table import Grid
 from matrix_runner.records.record import (
     Attempt,
     CellRow,
@@ -23,17 +25,9 @@ from matrix_runner.records.record import (
     Trial,
     outcome_of_cell,
 )
+from matrix_runner.records.usage import Usage
 from matrix_runner.statistics.changes import Drift, drift
 from matrix_runner.statistics.stopping import Rule
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from matrix_runner.language.find import Find
-    from matrix_runner.pages.table import Grid
-    from matrix_runner.records.record import CellRow
-    from matrix_runner.records.usage import Usage
 
 
 class Past(NamedTuple):
@@ -104,6 +98,29 @@ class Section:
     source: str
     table: Grid
     files: Mapping[str, bytes]  # content by the name of the file
+
+
+_NAMED = 6  # values that the text names
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    cells: Sequence[CellRow]
+    every: Sequence[CellRow]
+    values: Mapping[str, tuple[Sequence[str], int]]  # of each shortened axis: those that stay, and how many it has
+
+    @property
+    def text(self) -> str:
+        axes = "; ".join(
+            f"{axis.removeprefix('workload.')} {_some(kept)} ({len(kept)} of {every} values)"
+            for axis, (kept, every) in self.values.items()
+        )
+        return f"{len(self.cells):,} of {len(self.every):,} cells{f', with {axes}' if axes else ''}"
+
+
+def _some(values: Sequence[str]) -> str:
+    few = [*values[: _NAMED - 1], "…", values[-1]] if len(values) > _NAMED else values
+    return ", ".join(few)
 
 
 @dataclass(frozen=True)
@@ -252,22 +269,6 @@ class RunData:
 
 
 _LEAST_OF_AXIS = 2  # values of an axis that stay: its ends
-_NAMED = 6  # values that the text names
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    cells: Sequence[CellRow]
-    every: Sequence[CellRow]
-    values: Mapping[str, tuple[Sequence[str], int]]  # of each shortened axis: those that stay, and how many it has
-
-    @property
-    def text(self) -> str:
-        axes = "; ".join(
-            f"{axis.removeprefix('workload.')} {_some(kept)} ({len(kept)} of {every} values)"
-            for axis, (kept, every) in self.values.items()
-        )
-        return f"{len(self.cells):,} of {len(self.every):,} cells{f', with {axes}' if axes else ''}"
 
 
 def choose_part(cells: Sequence[CellRow], most: int) -> Part:
@@ -309,8 +310,3 @@ def _every_second(values: Sequence[str]) -> list[str]:
     """Return half of the values, with both ends."""
     count = (len(values) + 1) // 2
     return [values[at * (len(values) - 1) // (count - 1)] for at in range(count)]
-
-
-def _some(values: Sequence[str]) -> str:
-    few = [*values[: _NAMED - 1], "…", values[-1]] if len(values) > _NAMED else values
-    return ", ".join(few)

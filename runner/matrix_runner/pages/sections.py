@@ -1,13 +1,12 @@
 """The figures of a run as sections of the page: a table and charts of each workload, or of each layout under it."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import ceil
-from typing import TYPE_CHECKING
 
+from matrix_runner.answers.cell_figures import CellFigures
 from matrix_runner.base.text import strip_illegal
 from matrix_runner.pages.axis_charts import (
     Group,
@@ -23,18 +22,13 @@ from matrix_runner.pages.concerns import held_back_by
 from matrix_runner.pages.effects import Effects, effects
 from matrix_runner.pages.heat_maps import HeatMap, heat_maps
 from matrix_runner.pages.jobs import job_grid
+from matrix_runner.pages.run_data import Past, RunData
+from matrix_runner.pages.table import Grid
 from matrix_runner.pages.terminal import marks_of, outcome
 from matrix_runner.pages.terminal_text import displayed_rate, figure
 from matrix_runner.records.record import WORST, CellRow
+from matrix_runner.statistics.stopping import Estimate
 from matrix_runner.work.metrics import ALL_SIDES, FLUSH, OF_SYNC, SIDES, SYNC, TOTAL, sides_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from matrix_runner.answers.cell_figures import CellFigures
-    from matrix_runner.pages.run_data import Past, RunData
-    from matrix_runner.pages.table import Grid
-    from matrix_runner.statistics.stopping import Estimate
 
 #: Limits of the page: rows of all tables, charts, rows of one chart. The CSV files have all.
 MOST_ROWS, MOST_CHARTS, CHART_ROWS = 1000, 60, 24
@@ -46,6 +40,13 @@ _EDGE = 3  # room for the dot of that line
 _LEAST_SPAN = 0.1  # of the values: smaller changes look small
 _NONE = ("", "")
 _SYNCS = "syncs"  # the columns of fsync and fdatasync
+
+
+@dataclass(frozen=True, slots=True)
+class Sparkline:
+    path: str
+    end: tuple[float, float]
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,13 +300,6 @@ def _lines(named: Sequence[tuple[str, CellFigures]], unit: str) -> list[Line]:
         if here := {side: one for side, (of, one) in rates.items() if of == unit}:
             found.append((label, here))
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class Sparkline:
-    path: str
-    end: tuple[float, float]
-    text: str
 
 
 def sparkline(past: Sequence[Past], now: Estimate, unit: str) -> Sparkline:

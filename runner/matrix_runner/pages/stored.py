@@ -3,33 +3,24 @@
 A search is a cell with one figure, which comes from the folder of its run.
 """
 
-from __future__ import annotations
-
 import posixpath
 import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from matrix_runner.answers.knee import Found
+from matrix_runner.answers.knee import Found, Knee
 from matrix_runner.answers.samples import Measured
 from matrix_runner.answers.selectors import CellSelection, select_cells
 from matrix_runner.answers.stored_samples import Samples, read_samples, samples_of
 from matrix_runner.answers.verdicts import SHARE, UNWATCHED, Judgement, judge_guidelines
 from matrix_runner.base.errors import BadInput
-from matrix_runner.records.run_folder import load
+from matrix_runner.language.guidelines import Guideline
+from matrix_runner.records.run_folder import Manifest, load
+from matrix_runner.records.store import RunRow, SharedStore
 from matrix_runner.space.load import Declared, parse
 from matrix_runner.work.metrics import FOUND
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from matrix_runner.answers.knee import Knee
-    from matrix_runner.answers.stored_samples import Samples
-    from matrix_runner.language.guidelines import Guideline
-    from matrix_runner.records.run_folder import Manifest
-    from matrix_runner.records.store import RunRow, SharedStore
 
 
 def columns_of(guidelines: Iterable[Guideline]) -> list[str]:

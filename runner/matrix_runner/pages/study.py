@@ -1,25 +1,19 @@
 """Published and measured figures as text, as data, and as the page of a study."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterable, Sequence
 from math import inf
-from typing import TYPE_CHECKING
 
 from matrix_runner.answers.published import ComparedFigure, tally
 from matrix_runner.answers.samples import Verdict
+from matrix_runner.answers.verdicts import Judgement
+from matrix_runner.base.axes import Condition
 from matrix_runner.base.errors import BadInput
+from matrix_runner.language.published import Table
 from matrix_runner.pages.run_data import Section
 from matrix_runner.pages.table import Grid, Value, as_csv, as_markdown
 from matrix_runner.pages.terminal_text import figure, times, times_between
 from matrix_runner.pages.verdicts import verdict_table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from matrix_runner.answers.verdicts import Judgement
-    from matrix_runner.base.axes import Condition
-    from matrix_runner.language.published import Table
 
 #: The generated part of a page is between these lines. People write the rest.
 BEGIN, END = "<!-- measured: made by `matrix study`, do not edit -->", "<!-- end of measured -->"

@@ -1,12 +1,12 @@
 """One pass over the journal of a large run: it writes the CSV files and counts, with little memory for any run."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any, BinaryIO
 
 from matrix_runner.answers.cell_figures import CellFigures, summarize_cell
 from matrix_runner.base.files import replacing
@@ -24,18 +24,11 @@ from matrix_runner.pages.plain_csv import (
     seconds_of,
     start_of,
 )
-from matrix_runner.pages.run_data import MOST_REASONS, Survey, Tally
+from matrix_runner.pages.run_data import MOST_REASONS, RunData, Survey, Tally
 from matrix_runner.pages.speed import without_gc
 from matrix_runner.pages.table import BOOLS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
-    from typing import BinaryIO
-
-    from matrix_runner.pages.run_data import RunData
-    from matrix_runner.records.journal import Journal
-    from matrix_runner.records.record import CellRow, Trial
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.record import CellRow, Trial
 
 _AT_ONCE = 1000  # cells that are read at once
 

@@ -1,14 +1,14 @@
 """Tables and their formats: CSV, JSON, Markdown, Parquet, and the widest form that fits the terminal."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 from rich.cells import cell_len, chop_cells
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
@@ -16,14 +16,8 @@ from rich.text import Text
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.text import printable, printable_json, without_formula
 from matrix_runner.pages.terminal_text import wrap
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
-
-    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-
-    from matrix_runner.statistics.ratios import Ratio
-    from matrix_runner.statistics.stopping import Estimate
+from matrix_runner.statistics.ratios import Ratio
+from matrix_runner.statistics.stopping import Estimate
 
 Value = str | float | int | bool | None
 HINT = "`--rows` shows more, `--format csv` all"  # note below a table that has more rows
@@ -40,7 +34,7 @@ class Grid:
     notes: tuple[str, ...] = ()
     right: frozenset[str] = frozenset()  # columns that are aligned to the right
 
-    def with_notes(self, *notes: str) -> Grid:
+    def with_notes(self, *notes: str) -> Self:
         return replace(self, notes=(*self.notes, *filter(None, notes)))
 
 
@@ -101,11 +95,6 @@ def as_parquet(grid: Grid) -> bytes:
 FORMATS: dict[str, Callable[[Grid], bytes]] = {"csv": as_csv, "json": as_json, "md": as_markdown, "parquet": as_parquet}
 
 
-def as_sheet(grid: Grid) -> Sheet:
-    rows = [tuple("" if value is None else str(value) for value in row) for row in grid.rows]
-    return Sheet(grid.columns, rows, right=grid.right)
-
-
 def _line(values: Any, *, escape: bool = True) -> str:
     texts = ["" if value is None else str(value) for value in values]
     return f"| {' | '.join(escape_markdown(text) if escape else text for text in texts)} |"
@@ -153,7 +142,7 @@ class Sheet:
         place = self.columns.index(name)
         return [row[place] for row in self.rows]
 
-    def without(self, *names: str) -> Sheet:
+    def without(self, *names: str) -> Self:
         kept = [place for place, name in enumerate(self.columns) if name not in names]
         rows = [tuple(row[place] for place in kept) for row in self.rows]
         remark = "" if self.remark in names else self.remark
@@ -165,6 +154,11 @@ class Sheet:
         found = {name: set(self.column(name)) for name in self.columns[1:]}
         several = len(self.rows) > 1
         return {name: min(texts) for name, texts in found.items() if texts == {""} or (several and len(texts) == 1)}
+
+
+def as_sheet(grid: Grid) -> Sheet:
+    rows = [tuple("" if value is None else str(value) for value in row) for row in grid.rows]
+    return Sheet(grid.columns, rows, right=grid.right)
 
 
 class Fitted:

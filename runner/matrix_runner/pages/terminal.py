@@ -1,23 +1,16 @@
 """The table at the end of a run, and notes on the run's precision and drift."""
 
-from __future__ import annotations
+from collections.abc import Sequence
 
-from typing import TYPE_CHECKING
-
-from matrix_runner.pages.marks import host_limited_mark
+from matrix_runner.answers.cell_figures import CellFigures
+from matrix_runner.pages.marks import host_limited_mark, unsettled_mark
+from matrix_runner.pages.run_data import RunData
 from matrix_runner.pages.table import Sheet
 from matrix_runner.pages.terminal_text import BAD, DOUBT, GOOD, digits, doubt, figure, percent, rate
-from matrix_runner.records.record import COUNTED, WORST, CellRow, Kind, Outcome
+from matrix_runner.records.record import COUNTED, WORST, CellRow, Kind, Outcome, Trial
+from matrix_runner.statistics.changes import Drift
 from matrix_runner.statistics.hosts import host_ratios
 from matrix_runner.work.metrics import FLUSH, LARGE, OF_SYNC, SIDES, SYNC, TOTAL, shown_sides, sides_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from matrix_runner.answers.cell_figures import CellFigures
-    from matrix_runner.pages.run_data import RunData
-    from matrix_runner.records.record import Trial
-    from matrix_runner.statistics.changes import Drift
 
 _SYNC_P99 = f"{FLUSH} p99"
 _FEW = 10  # figures of fewer requests are marked
@@ -136,12 +129,6 @@ def marks_of(summary: CellFigures) -> str:
         " (!) two states" if summary.states else "",
     )
     return "".join(marks)
-
-
-def unsettled_mark(trials: int, measured: int) -> str:
-    if not trials:
-        return ""
-    return " (!) none settled" if trials == measured else f" (!) {trials} unsettled"
 
 
 def precision_note(recorded: RunData) -> str:

@@ -1,10 +1,8 @@
 """History of a figure of a cell over all runs, with uncertainty and level changes."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING
 
 from matrix_runner.answers.axes import grouped, name_key
 from matrix_runner.answers.stored_samples import Samples, is_compared, more_is_faster, rates_of, unit_of
@@ -12,13 +10,9 @@ from matrix_runner.pages.marks import legend
 from matrix_runner.pages.table import HINT, Grid, Value, estimate_values, ratio_values
 from matrix_runner.pages.tables import warnings
 from matrix_runner.pages.terminal_text import doubt, figure, times, times_within
+from matrix_runner.records.record import CellRow
 from matrix_runner.statistics.changes import Change, History, read_history
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from matrix_runner.records.record import CellRow
-    from matrix_runner.statistics.stopping import Estimate
+from matrix_runner.statistics.stopping import Estimate
 
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 60  # the longest line of bars. Later runs take precedence.

@@ -1,23 +1,17 @@
-"""The use of disks and processors over time: which trials the report shows, and their charts."""
+"""Rates over the device or over time, and the use of disks and processors over time: chosen trials and their charts."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-from statistics import fmean, median_low
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean, median, median_low
 
 from matrix_runner.pages.axis_charts import MOST_SERIES, Plot, Point, Series
 from matrix_runner.pages.charts import Tick, spared, ticks
-from matrix_runner.pages.marks import MARK
+from matrix_runner.pages.marks import MARK, host_limited_mark
+from matrix_runner.pages.run_data import RunData
 from matrix_runner.pages.terminal_text import figure
-from matrix_runner.records.usage import SAMPLES, STACK
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from matrix_runner.pages.run_data import RunData
-    from matrix_runner.records.record import CellRow, Trial
-    from matrix_runner.records.usage import Course, Usage
+from matrix_runner.records.record import CellRow, Trial
+from matrix_runner.records.usage import SAMPLES, STACK, Course, Usage
+from matrix_runner.work.fio.output import Piece, parse_pieces
 
 MOST_USES = 12  # trials that the page draws
 _LEAST_SAMPLES = 6  # shorter trials have no course worth a chart
@@ -178,3 +172,72 @@ def _plot(title: str, courses: Courses, end: float, top: float, unit: str, file:
     up = _SHARES if unit == "share" else ticks(top, unit, 100)
     across = spared(ticks(end, "s", 100), pixels=_NARROW)
     return Plot(title, about, made, across, up, dots=False, height=_HEIGHT)
+
+
+_ENOUGH = 3  # trials whose median needs no neighbouring places
+PLACES = 100  # points of a curve; a pass over a device has as many
+#: Title and unit of the axis, by the name of its column.
+_ALONG = {"offset": ("over the device", "bytes"), "seconds": ("over time", "s")}
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    title: str
+    lines: tuple[tuple[str, str], ...]
+    across: tuple[Tick, ...]
+    up: tuple[Tick, ...]
+
+
+def curves(recorded: RunData) -> Iterator[Curve]:
+    for one in recorded.summaries:
+        trials = [[*parse_pieces(table)] for table in recorded.courses.get(one.cell.id, ())]
+        if made := _curve(one.cell.name, trials, "write" if "read_bw" not in one.figures else "read"):
+            yield replace(made, title=f"{made.title}{host_limited_mark(one.host_limited)}")
+
+
+def _curve(name: str, trials: Sequence[Sequence[Piece]], usual: str) -> Curve | None:
+    pieces = [piece for trial in trials for piece in trial]
+    end = max((one.at + one.length for one in pieces), default=0.0)
+    sides = dict.fromkeys(one.side for one in pieces)
+    # Over time, a dip is one of the disk. Over places, two trials alone do not tell a delay by the host from it.
+    reach = 1 if len(trials) < _ENOUGH and any(one.along == "offset" for one in pieces) else 0
+    by_side = {
+        side: _medians([_rates((one for one in of if one.side == side), end) for of in trials], reach) for side in sides
+    }
+    rates = {side or usual: along for side, along in by_side.items() if any(along.values())}
+    top = max((rate for along in rates.values() for rate in along.values()), default=0.0)
+    if not end or not top:
+        return None
+    what, unit = _ALONG[pieces[0].along]
+    return Curve(
+        f"{name}: bandwidth {what}",
+        tuple((side, _points(along, top)) for side, along in rates.items()),
+        ticks(end, unit, 100),
+        ticks(top, "bytes/s", 100),
+    )
+
+
+def _rates(pieces: Iterable[Piece], end: float) -> dict[int, float]:
+    """Return the rate of one trial at each place: all bytes moved there by the time for them."""
+    moved, took = dict[int, float](), dict[int, float]()
+    for one in pieces:
+        place = min(PLACES - 1, int(one.at * PLACES / end))
+        moved[place] = moved.get(place, 0.0) + one.moved
+        took[place] = took.get(place, 0.0) + one.seconds
+    return {place: moved[place] / took[place] for place in sorted(moved) if took[place]}
+
+
+def _medians(trials: Sequence[Mapping[int, float]], reach: int) -> dict[int, float]:
+    """Return the median of the trials at each place and its neighbours: the host delays requests of few of them."""
+    places = sorted({place for rates in trials for place in rates})
+    return {place: median(_near(trials, range(place - reach, place + reach + 1))) for place in places}
+
+
+def _near(trials: Sequence[Mapping[int, float]], places: range) -> Iterator[float]:
+    return (rates[place] for rates in trials for place in places if place in rates)
+
+
+def _points(along: Mapping[int, float], top: float) -> str:
+    return " ".join(
+        f"{(place + 0.5) * 100 / PLACES:g},{round(100 - 100 * rate / top, 2):g}" for place, rate in along.items()
+    )

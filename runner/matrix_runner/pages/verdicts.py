@@ -1,20 +1,14 @@
 """Verdicts on guidelines as tables and texts."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from math import inf
-from typing import TYPE_CHECKING
 
+from matrix_runner.answers.evaluate import CaseResult
 from matrix_runner.answers.samples import Verdict
+from matrix_runner.answers.verdicts import Judgement
 from matrix_runner.pages.table import Grid, Value
 from matrix_runner.pages.terminal_text import figure, times, times_between
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from matrix_runner.answers.evaluate import CaseResult
-    from matrix_runner.answers.verdicts import Judgement
 
 _COLUMNS = (
     *("guideline", "verdict", "synthetic", "shape", "metric", "unit", "claim", "source", "case", "case_verdict"),

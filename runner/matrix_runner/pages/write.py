@@ -1,10 +1,10 @@
 """Writes every report file of a run folder: `junit.xml`, CSV files, the answer and the pages."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from matrix_runner.base.errors import MatrixError
 from matrix_runner.base.files import RECORDED, write_atomically
@@ -18,21 +18,13 @@ from matrix_runner.pages.speed import without_gc
 from matrix_runner.pages.table import as_csv
 from matrix_runner.pages.use import choose_trials
 from matrix_runner.pages.verdicts import verdict_rows
-from matrix_runner.records.cell_files import open_files
-from matrix_runner.records.usage import OF_FIO, SAMPLES, SIMULATED, usage
+from matrix_runner.records.cell_files import CellFiles, open_files
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.record import CellRow, Trial
+from matrix_runner.records.run_folder import RunFolder
+from matrix_runner.records.usage import OF_FIO, SAMPLES, SIMULATED, Usage, usage
 from matrix_runner.work.pts.output import ROUNDS
 from matrix_runner.work.pts.workload import TESTS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from matrix_runner.records.cell_files import CellFiles
-    from matrix_runner.records.journal import Journal
-    from matrix_runner.records.record import CellRow, Trial
-    from matrix_runner.records.run_folder import RunFolder
-    from matrix_runner.records.usage import Usage
-
 
 #: Reports that a run may have or not: those that the last report does not write are removed. An older `rounds.csv`
 #: stays, because it may be all that is left of lost raw outputs.

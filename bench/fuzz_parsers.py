@@ -30,7 +30,6 @@ from matrix_runner.space.select import select
 from matrix_runner.space.studies import parse_published
 from matrix_runner.work.fio import output as fio_output
 from matrix_runner.work.fio.output import table_by_position, table_by_sample, table_by_time
-from matrix_runner.work.replay.requests import trace_text
 from matrix_runner.work.replay.workload import ReplayWorkload
 from matrix_runner.work.result import notes_of
 
@@ -93,7 +92,7 @@ def _trace(content: str | bytes) -> None:
     space = parse("m.yaml", _WITH_TRACE, bytes_of=lambda _: whole).space
     for cell in space.cells():
         if isinstance(cell.work, ReplayWorkload):
-            trace_text(cell.work, cell.span, 1)
+            cell.work.script_files(cell.span, 1)
 
 
 def _hosts(text: str) -> None:

@@ -19,8 +19,8 @@ from matrix_runner.cli.schema import schema_text
 from matrix_runner.layers import LAYERS
 from matrix_runner.machines.qemu.kernel_config import OPTIONS, Option
 from matrix_runner.pages import csv_files
+from matrix_runner.work.fio.keys import WorkloadKeys
 from matrix_runner.work.fio.options import Steady
-from matrix_runner.work.fio.workload import Workload
 from matrix_runner.work.sync.workload import ENDS
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _anchors() -> Mapping[str, str]:
 def _own_defaults(path: str) -> Mapping[str, object]:
     """Return the defaults of single values, which the schema lacks where a list of values is possible."""
     kind = path.removeprefix("layouts: ")
-    models: Mapping[str, type[Model]] = {"workloads": Workload, "workloads: steady": Steady}
+    models: Mapping[str, type[Model]] = {"workloads": WorkloadKeys, "workloads: steady": Steady}
     model = models.get(path) or LAYERS.get(kind if kind != path else "")
     fields = model.model_fields if model else {}
     return {name: one.default for name, one in fields.items() if isinstance(one.default, str | int | float)}

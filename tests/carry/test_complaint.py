@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from matrix_runner.carry.trial_result import evidence, finding
 from matrix_runner.machines.base import StepResult
-from matrix_runner.work.fio.workload import Workload
+from matrix_runner.work.fio.workload import FioWorkload
 
-WORK = Workload.model_validate({"rw": "write"})
+WORK = FioWorkload.model_validate({"rw": "write"})
 
 MKFS_XFS = """\
 stripe unit (1000) must be a multiple of the sector size (512)

@@ -2,12 +2,12 @@
 
 from matrix_runner.carry.trial_result import split_outputs
 from matrix_runner.machines.base import StepResult
-from matrix_runner.work.fio.workload import Workload
+from matrix_runner.work.fio.workload import FioWorkload
 from tests.support.counters import AFTER, BEFORE
 
-POSITIONS = Workload.model_validate({"rw": "read", "bs": "4KiB", "profile": "position"})
-PLACES = Workload.model_validate({"rw": "read", "bs": "4KiB", "profile": "position", "each": "64KiB"})
-COURSE = Workload.model_validate({"rw": "read", "bs": "4KiB", "profile": "time", "runtime": "10s"})
+POSITIONS = FioWorkload.model_validate({"rw": "read", "bs": "4KiB", "profile": "position"})
+PLACES = FioWorkload.model_validate({"rw": "read", "bs": "4KiB", "profile": "position", "each": "64KiB"})
+COURSE = FioWorkload.model_validate({"rw": "read", "bs": "4KiB", "profile": "time", "runtime": "10s"})
 
 
 def step(name: str, output: str = "", status: int = 0) -> StepResult:

@@ -22,7 +22,7 @@ from matrix_runner.records.record import SLOW, CellRow
 from matrix_runner.scripts.cell import job, stack_scripts
 from matrix_runner.space.load import parse
 from matrix_runner.statistics.percentile import Histogram
-from matrix_runner.work.fio.workload import Workload
+from matrix_runner.work.fio.workload import FioWorkload
 from matrix_runner.work.jobs.workload import JobWorkload
 from tests.support.counters import AFTER, BEFORE, READINGS
 from tests.support.engine import Bench
@@ -113,7 +113,7 @@ def test_figures_are_as_without_slow_motion_and_marked(tmp_path: Path) -> None:
 
 
 def test_counters_and_profiles_are_in_the_time_of_the_disks() -> None:
-    work = Workload.model_validate({"rw": "read", "bs": "4KiB", "profile": "time", "runtime": "10s"})
+    work = FioWorkload.model_validate({"rw": "read", "bs": "4KiB", "profile": "time", "runtime": "10s"})
     steps = [StepResult("measure", 0, f"{BEFORE}{{}}\n{AFTER}", 3.5), StepResult("profile", 0, "1\t0\t2\n", 0.0)]
     found = split_outputs(steps, work, slow=4)
     assert found.files["profile.csv"].splitlines()[1] == "1,8192,0"

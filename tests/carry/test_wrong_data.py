@@ -18,14 +18,14 @@ from matrix_runner.pages.terminal import outcome, table
 from matrix_runner.records.record import Outcome, Trial
 from matrix_runner.session.finish import exit_code
 from matrix_runner.statistics.stopping import Rule
-from matrix_runner.work.fio.workload import Workload
+from matrix_runner.work.fio.workload import FioWorkload
 from tests.pages.samples import RAND, SEQ, direction, measured
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-WORK = Workload.model_validate({"rw": "write"})
-VERIFIED = Workload.model_validate({"rw": "write", "fio": {"verify": "crc32c"}})
+WORK = FioWorkload.model_validate({"rw": "write"})
+VERIFIED = FioWorkload.model_validate({"rw": "write", "fio": {"verify": "crc32c"}})
 BLOCK = 4096
 JOB = "[trial]\nfilename={}\nsize=64k\nbs=4k\nverify=crc32c\nverify_state_save=0\nrw=write\n{}\n"
 needs_fio = pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed: apt install fio")

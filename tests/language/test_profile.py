@@ -8,7 +8,8 @@ import pytest
 from matrix_runner.base.errors import BadInput
 from matrix_runner.scripts.cell import cell_scripts, files_of, job, stack_scripts
 from matrix_runner.space.load import parse
-from matrix_runner.work.fio.workload import POINTS, Workload
+from matrix_runner.work.fio.keys import POINTS
+from matrix_runner.work.fio.workload import FioWorkload
 from tests.support.matrices import space
 
 MATRIX = """\
@@ -106,7 +107,7 @@ def test_what_has_no_course_is_told(work: str, layout: str, said: str) -> None:
 @pytest.mark.parametrize("span", [4096, 2**20, 2**30, 10**12, 99 * 4096, 101 * 4096])
 @pytest.mark.parametrize("each", [None, "8KiB", "64KiB"])
 def test_no_more_places_than_there_are_to_be_and_none_beyond_the_end(span: int, each: str | None) -> None:
-    work = Workload.model_validate({"rw": "read", "bs": "4KiB", "profile": "position", "each": each})
+    work = FioWorkload.model_validate({"rw": "read", "bs": "4KiB", "profile": "position", "each": each})
     window = work.window(span)
     assert window % 4096 == 0
     assert -(-span // window) <= POINTS

@@ -23,7 +23,7 @@ from matrix_runner.scripts.cell import (
 from matrix_runner.scripts.jinja import SHIPPED, fio_value, render, shell_words
 from matrix_runner.space.space import Cell
 from matrix_runner.work.fio.output import parse
-from matrix_runner.work.fio.workload import Workload
+from matrix_runner.work.fio.workload import FioWorkload
 from tests.support.amounts import TIMES
 from tests.support.matrices import SWEEP, space
 from tests.support.scripts import DISKS, EVERYTHING, _Text, rendered
@@ -108,7 +108,7 @@ def test_a_job_works_on_every_one_of_several_hundred_devices(tmp_path: Path) -> 
     devices = tuple(tmp_path / f"a-name-as-long-as-those-of-disks:{number}" for number in range(300))
     for device in devices:
         device.write_bytes(bytes(4096))
-    workload = Workload(rw="read", size="100%", ioengine="psync", direct=False)
+    workload = FioWorkload(rw="read", size="100%", ioengine="psync", direct=False)
     text = workload_job(Variant(workload, (), "all", b""), Place(tuple(map(str, devices))), 1)
     assert max(map(len, text.splitlines())) < 8192
     (tmp_path / "job.fio").write_text(text)

@@ -39,9 +39,9 @@ from matrix_runner.simdisks.server import (
     wait_for_socket,
 )
 from matrix_runner.space.load import disk_model
-from matrix_runner.work.fio.workload import Workload
+from matrix_runner.work.fio.workload import FioWorkload
 
-VERIFIED = Workload.model_validate({"rw": "write", "fio": {"verify": "crc32c"}})
+VERIFIED = FioWorkload.model_validate({"rw": "write", "fio": {"verify": "crc32c"}})
 
 IDEAL = Disk(64 * 2**20, "virtio", Physics("ideal"))
 VOLUME = Disk(64 * 2**20, "virtio", disk_model("cloud-80iops").physics(1))

@@ -13,7 +13,7 @@ from matrix_runner.decide.estimate import Pace, building_of, bytes_of, estimate,
 from matrix_runner.decide.plan import Plan
 from matrix_runner.space.select import select
 from matrix_runner.space.space import Cell
-from matrix_runner.work.fio.workload import Workload
+from matrix_runner.work.fio.workload import FioWorkload
 from tests.support.costs import free
 from tests.support.matrices import space
 
@@ -37,10 +37,12 @@ def test_keys_about_files_are_no_axis_where_there_are_none() -> None:
     assert [cell.name for cell in found.cells()] == ["raw/wiki", "fs/wiki/files=1", "fs/wiki/files=200"]
     assert found.count() == 3
     raw, one, many = found.cells()
-    assert (raw.files, raw.workload.value.offset, raw.workload.value.runtime) == (None, 1 << 20, 10)
+    assert isinstance(raw.work, FioWorkload)
+    assert isinstance(many.work, FioWorkload)
+    assert (raw.files, raw.work.offset, raw.workload.value.runtime) == (None, 1 << 20, 10)
     assert one.files is not None
     assert many.files is not None
-    assert (one.files.total, many.files.total, many.workload.value.offset) == (4 * 10**6, 800 * 10**6, 0)
+    assert (one.files.total, many.files.total, many.work.offset) == (4 * 10**6, 800 * 10**6, 0)
     assert many.workload.value.runtime is None
     assert found.notes == (
         "workload wiki: files is not an axis for raw: there are no files on a raw device",
@@ -111,7 +113,7 @@ def test_a_size_that_means_the_device_on_one_and_the_files_on_the_other() -> Non
 def test_files_follow_from_whatever_is_given(
     jobs: int, files: int | None, size: int | str | None, each: int | str | None, room: int
 ) -> None:
-    found = Workload.model_construct(rw="read", numjobs=jobs, files=files, size=size, file_size=each).fileset(room)
+    found = FioWorkload.model_construct(rw="read", numjobs=jobs, files=files, size=size, file_size=each).fileset(room)
     assert found.jobs == jobs
     assert files is None or found.count == files
     assert not isinstance(each, int) or found.each == each

@@ -24,7 +24,7 @@ from matrix_runner.records.record import Outcome
 from matrix_runner.scripts.cell import cell_scripts, job, stack_scripts
 from matrix_runner.simdisks.clib import Report
 from matrix_runner.space.load import parse
-from matrix_runner.work.fio.workload import Workload
+from matrix_runner.work.fio.workload import FioWorkload
 from tests.pages.samples import SEQ, direction, measured
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from matrix_runner.space.space import Space
 
 
-WORK = Workload.model_validate({"rw": "trim"})
+WORK = FioWorkload.model_validate({"rw": "trim"})
 
 
 def trims(layers: str, disks: str = "count: 4, size: 256MiB", work: str = "{rw: randtrim, runtime: 1s}") -> Space:

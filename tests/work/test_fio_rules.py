@@ -104,10 +104,14 @@ def test_fio_accepts_every_open_option() -> None:
 )
 def test_bytes_of_a_trial_hold_with_the_options(work: str, moved: float, written: float) -> None:
     found = cell(work)
-    assert found.workload.value.moved(found.span) == int(moved * MIB)
-    assert found.workload.value.written(found.span) == pytest.approx(written * MIB, abs=1)
+    assert found.workload.value.load(found.span).moved == int(moved * MIB)
+    assert found.workload.value.load(found.span).written == pytest.approx(written * MIB, abs=1)
     if moved:
-        assert most_bytes_of(found, Pace()) == bytes_of(found, Pace()) == int(found.workload.value.written(found.span))
+        assert (
+            most_bytes_of(found, Pace())
+            == bytes_of(found, Pace())
+            == int(found.workload.value.load(found.span).written)
+        )
 
 
 @pytest.mark.parametrize(
@@ -128,14 +132,14 @@ def test_bytes_of_a_trial_hold_with_the_options(work: str, moved: float, written
 def test_a_deadline_has_the_time_that_fio_waits(options: str, seconds: float) -> None:
     found = cell(f"rw: write, size: 64MiB, fio: {{{options}}}")
     work = found.workload.value
-    assert work.timed(found.span) == pytest.approx(seconds)
+    assert work.load(found.span).timed == pytest.approx(seconds)
     assert deadline(work, found.span) > seconds + GRACE
 
 
 def test_the_largest_request_decides_about_time_and_the_smallest_about_their_number() -> None:
     work = cell("rw: read, size: 64MiB, fio: {bsrange: 4k-1m}").workload.value
     assert work.sizes == (4096, MIB)
-    assert work.requests(64 * MIB) == 64 * MIB / 4096
+    assert work.load(64 * MIB).requests == 64 * MIB / 4096
 
 
 @pytest.mark.parametrize(
@@ -170,7 +174,7 @@ def test_what_cannot_work_is_refused_with_a_remedy(work: str, said: str) -> None
 def test_jobs_on_files_of_their_own_may_verify() -> None:
     work = "rw: write, size: 8MiB, numjobs: 2, fio: {verify: md5}"
     files = RAW.replace("[disk]", "[disk, fs: {type: ext4}]")
-    assert cell(work, files).workload.value.verifies
+    assert not cell(work, files).workload.value.has_whole_runtime
     assert "jobs would overwrite each other's data" in complaint(f"{work}, shared: true", files)
 
 
@@ -204,6 +208,6 @@ def test_fio_moves_as_many_bytes_as_estimated_at_most(work: str, tmp_path: Path)
     assert done.returncode == 0, done.stderr
     jobs = orjson.loads(done.stdout)["jobs"]
     read, written = (sum(job[side]["io_bytes"] for job in jobs) for side in ("read", "write"))
-    bound = found.workload.value
-    assert 0.5 * bound.moved(found.span) < read + written <= bound.moved(found.span)
-    assert written <= bound.written(found.span) * (1.2 if "rwmix" in work else 1)
+    bound = found.workload.value.load(found.span)
+    assert 0.5 * bound.moved < read + written <= bound.moved
+    assert written <= bound.written * (1.2 if "rwmix" in work else 1)

@@ -6,7 +6,7 @@ import pytest
 
 from matrix_runner.base.findings import Place
 from matrix_runner.work.fio.values import UnknownBound, parse_fio_size, parse_fio_time, relative_names
-from matrix_runner.work.fio.workload import Workload
+from matrix_runner.work.fio.workload import FioWorkload
 from matrix_runner.work.jobs.file import (
     JobFile,
     JobReader,
@@ -167,7 +167,7 @@ def test_a_refusal_has_a_true_reason(line: str, why: str) -> None:
 
 
 def test_time_alone_ends_no_job_as_in_fio() -> None:
-    assert whole("[a]\nrw=read\ntime_based\nsize=4m\n").moved(1 << 30) == 4 << 20
+    assert whole("[a]\nrw=read\ntime_based\nsize=4m\n").load(1 << 30).moved == 4 << 20
 
 
 def test_files_may_be_unlinked_in_a_file_system() -> None:
@@ -197,9 +197,9 @@ def test_jobs_one_after_the_other_add_up() -> None:
     text = "[global]\nruntime=10\ntime_based\nramp_time=2s\n[a]\n[b]\nstonewall\n[c]\nwait_for=b\nstartdelay=1-3\n"
     work = whole(text)
     assert (work.runtime, work.ramp) == (33.0, 6.0)
-    assert work.timed(1 << 30) == 39.0
+    assert work.load(1 << 30).timed == 39.0
     assert work.phases == {"a": 1, "b": 2, "c": 3}
-    assert work.moved(1 << 30) == 0
+    assert work.load(1 << 30).moved == 0
 
 
 def test_bounds_are_those_of_all_jobs() -> None:
@@ -207,10 +207,10 @@ def test_bounds_are_those_of_all_jobs() -> None:
     work = whole(text)
     assert (work.rw, work.bs, work.write_share, work.under_way, work.direct) == ("randrw", 65536, 1.0, 17, False)
     assert work.runtime is None
-    assert work.moved(100 << 20) == 2 * (10 << 20) + 3 * (1 << 20)
+    assert work.load(100 << 20).moved == 2 * (10 << 20) + 3 * (1 << 20)
     assert whole("[a]\nrw=rw\nrwmixwrite=30\nbuffered=0\n").write_share == pytest.approx(0.3)
-    assert whole("[a]\nrw=read\nsize=4m\nrate=1m\n").timed(1 << 30) == 4.0
-    assert whole("[a]\nrw=write\nverify=md5\nsize=4m\n").moved(1 << 30) == 8 << 20
+    assert whole("[a]\nrw=read\nsize=4m\nrate=1m\n").load(1 << 30).timed == 4.0
+    assert whole("[a]\nrw=write\nverify=md5\nsize=4m\n").load(1 << 30).moved == 8 << 20
 
 
 def test_files_of_a_name_count_once() -> None:
@@ -251,6 +251,6 @@ def test_a_variable_that_may_hold_a_secret_is_refused(name: str) -> None:
 
 
 def test_a_copy_with_other_options_has_other_bounds() -> None:
-    work = Workload.model_validate({"rw": "write", "bs": "64KiB"})
+    work = FioWorkload.model_validate({"rw": "write", "bs": "64KiB"})
     assert work.bound.bs == (2**16, 2**16)
     assert work.model_copy(update={"bs": 2**12}).bound.bs == (2**12, 2**12)

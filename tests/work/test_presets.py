@@ -17,8 +17,8 @@ from matrix_runner.space.load import BadMatrix, parse
 from matrix_runner.space.select import select
 from matrix_runner.work.fio.options import OWNED
 from matrix_runner.work.fio.presets import PRESETS, Program, problems_of, values_of
-from matrix_runner.work.fio.workload import Workload
-from matrix_runner.work.pts.workload import TESTS
+from matrix_runner.work.fio.workload import FioWorkload
+from matrix_runner.work.pts.specification import TESTS
 
 if TYPE_CHECKING:
     from matrix_runner.space.space import Cell, Space
@@ -77,7 +77,7 @@ def test_the_table_speaks_of_fields_and_of_what_may_stand_in_fio(name: str, phas
     for in_files in (False, True):
         for field in values_of(name, phase, {}, in_files=in_files):
             outer, _, option = field.partition(".")
-            assert outer in Workload.model_fields
+            assert outer in FioWorkload.model_fields
             assert option not in OWNED
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from matrix_runner.scripts.cell import cell_scripts, files_of, find_error, job, stack_scripts
 from matrix_runner.scripts.jinja import render
-from matrix_runner.work.replay.requests import FILE, SECTOR, placed
+from matrix_runner.work.replay.workload import FILE, SECTOR, placed
 from tests.support.shell import complaints
 from tests.support.traces import STEADY, declared, iolog
 

@@ -104,7 +104,7 @@ def test_a_part_without_a_request_and_one_with_too_many_are_refused() -> None:
         declared(trace=long)
     assert "250,001 requests; at most 250,000 are possible; write `runtime`" in refused.value.details
     (cell,) = cells("replay: web.log, runtime: 10ms", long)
-    assert cell.work.requests(0) == 10_000
+    assert cell.work.load(0).requests == 10_000
 
 
 def test_the_length_of_the_trace_is_the_time_of_a_trial() -> None:
@@ -114,7 +114,7 @@ def test_the_length_of_the_trace_is_the_time_of_a_trial() -> None:
     assert isinstance(slow.work, ReplayWorkload)
     assert deadline(slow.work, slow.span) > GRACE + 2 + slow.work.lead
     (cut,) = cells("replay: web.log, runtime: 300ms, speed: 2")
-    assert cut.work.requests(0) == 60
+    assert cut.work.load(0).requests == 60
     assert expected(cut.work) == 0.295
     (whole,) = cells("replay: web.log, runtime: 1h")
     assert expected(whole.work) == 1.0

@@ -81,7 +81,7 @@ def model_in(annotation: Any) -> type[Model] | None:
 @cache
 def axes_of(model: type[Model]) -> type[Model]:
     fields: dict[str, Any] = {name: _axis_field(info) for name, info in model.model_fields.items()}
-    return create_model(f"{model.__name__}Axes", __base__=Model, __doc__=model.__doc__, **fields)
+    return create_model(f"{model.__name__.removesuffix('Keys')}Axes", __base__=Model, __doc__=model.__doc__, **fields)
 
 
 def written(declared: Model) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from matrix_runner.work.result import NotReported, Result, split_report
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from matrix_runner.work.fio.workload import Workload
+    from matrix_runner.work.workload import Workload
 
 _PREFIX = "matrix: "
 #: Lines that only refer to help or logs.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matrix_runner.machines.base import Processor
     from matrix_runner.simdisks.disk import Disk, Fault, Physics
     from matrix_runner.space.space import Stack
-    from matrix_runner.work.fio.workload import Workload
+    from matrix_runner.work.workload import Workload
 
 MB = 10**6
 
@@ -208,8 +208,9 @@ def deadline(workload: Workload, span: int, laid_out: int = 0, slowest: float = 
     """Return the deadline of a trial. `span`: bytes of a job without run time; `slowest`: the longest request."""
     before = laid_out / _CRAWL + GRACE
     drained = slowest * workload.iodepth * workload.numjobs if workload.runtime is not None else 0.0
-    moving = workload.passed(span) / _CRAWL + workload.requests(span) * slowest
-    return workload.time_limit(span) + workload.restarts + drained + moving + before
+    load = workload.load(span)
+    moving = load.passed / _CRAWL + load.requests * slowest
+    return load.longest + load.restarts + drained + moving + before
 
 
 def flush_seconds(workload: Workload, memory: int, slowest: float = _SLOWEST_REQUEST) -> float:

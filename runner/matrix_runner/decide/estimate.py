@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matrix_runner.simdisks.disk import Physics
     from matrix_runner.space.select import Selection
     from matrix_runner.space.space import Cell, Stack
-    from matrix_runner.work.fio.workload import Workload
+    from matrix_runner.work.workload import Workload
 
     Groups = list[tuple[Cell, float]]  # of one stack: a cell, and the number of cells with its costs
     Known = dict[tuple[object, ...], tuple[float, int]]  # seconds and bytes of a workload on stacks of equal costs
@@ -91,7 +91,7 @@ def seconds_of(cell: Cell, pace: Pace) -> float:
         overhead = costs.trial + (costs.files if cell.files else 0.0) + _draining(cell, pace)
     if not costs.waits:
         return overhead
-    moved = work.moved(cell.span)
+    moved = work.load(cell.span).moved
     return overhead + (_seconds(cell, pace) + (moved / _rate(cell.stack, work, pace) if moved else 0.0)) * pace.slow
 
 
@@ -138,13 +138,14 @@ def most_bytes_of(cell: Cell, pace: Pace) -> int:
     most = _recorded_rate(work, pace) or _FAST
     if not work.is_timed:
         return bytes_of(cell, pace)
-    return int(work.time_limit(cell.span) * most * work.write_share + work.written(cell.span))
+    load = work.load(cell.span)
+    return int(load.longest * most * work.write_share + load.written)
 
 
 def _written(cell: Cell, pace: Pace) -> float:
     work = cell.work
     timed = _seconds(cell, pace) * _rate(cell.stack, work, pace) if work.is_timed else 0.0
-    return timed * work.write_share + work.written(cell.span)
+    return timed * work.write_share + work.load(cell.span).written
 
 
 def laid_out(cell: Cell) -> int:
@@ -211,7 +212,7 @@ def _batch(
         seconds = sum(times for _, times in sets) * pace.costs.lay_out + laid / _sequential(stack, pace) * pace.slow
     alike = likeness(stack, pace.costs)
     for cell, count in groups:  # tunables do not change the cost of a cell
-        own = cell.id if pace.cells else stack.key if cell.workload.value.needs_array else ""
+        own = cell.id if pace.cells else stack.key if cell.work is not cell.workload.value else ""
         key = (alike, cell.workload.digest, own)
         if (cost := known.get(key)) is None:
             cost = known[key] = seconds_of(cell, pace), bytes_of(cell, pace)

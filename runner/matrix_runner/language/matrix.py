@@ -24,7 +24,7 @@ from matrix_runner.simdisks.disk import Disk, Fault, Link
 
 if TYPE_CHECKING:
     from matrix_runner.base.findings import Path
-    from matrix_runner.work.fio.workload import Workload
+    from matrix_runner.work.workload import Workload
 
 SUITES = {"debian-12": "bookworm", "debian-13": "trixie"}  # kernel names and their Debian suites
 

@@ -22,7 +22,7 @@ from matrix_runner.language.tune import OF_PARITY, OF_REDUNDANT, SCOPES, Tune, V
 from matrix_runner.language.workload_axes import WorkloadAxes
 from matrix_runner.layers import LAYERS
 from matrix_runner.layers.fs import LEAST
-from matrix_runner.work.fio.workload import Workload
+from matrix_runner.work.fio.keys import WorkloadKeys
 from matrix_runner.work.jobs.keys import OneJob
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _keys_of_workload(path: Sequence[str | int]) -> list[str]:
         case []:
             return list(WorkloadAxes.model_fields)
         case ["under"]:
-            return list(Workload.model_fields)
+            return list(WorkloadKeys.model_fields)
         case ["jobs", _]:
             return list(OneJob.model_fields)
     return []

@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from matrix_runner.base.axes import axis_type
 from matrix_runner.language.find import Searched
-from matrix_runner.work.fio.workload import Workload
+from matrix_runner.work.fio.keys import WorkloadKeys
 from matrix_runner.work.kinds import KINDS
 
 _INSTEAD_OF_RW = ("preset", "job", "jobs", "sync_action", "replay")
@@ -29,9 +29,9 @@ else:
         "AnyWorkload",
         # The fields of the last base come first, so `preset` and `job` are validated before `rw`.
         __base__=(Searched, *(keys for kind in reversed(KINDS.values()) for keys in kind.keys)),
-        __doc__=Workload.__doc__,
+        __doc__=WorkloadKeys.__doc__,
         rw=(
-            Annotated[axis_type(Workload.model_fields["rw"]) | None, AfterValidator(_needed)],
+            Annotated[axis_type(WorkloadKeys.model_fields["rw"]) | None, AfterValidator(_needed)],
             Field(default=None, validate_default=True),
         ),
     )

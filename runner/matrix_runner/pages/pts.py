@@ -16,7 +16,7 @@ from matrix_runner.records.record import UNSETTLED, CellRow, Trial
 from matrix_runner.statistics.steady import MOST_RANGE, MOST_SLOPE, last_window
 from matrix_runner.work.fio.output import csv_text
 from matrix_runner.work.pts.output import COLUMNS, MEASURES, RoundRow, parse_rounds
-from matrix_runner.work.pts.workload import TESTS, PtsTest
+from matrix_runner.work.pts.specification import TESTS, PtsTest
 
 PRESET = "workload.preset"
 _POINT = re.compile(r"r(\d+)w(\d+)-(\d+)(k?)")

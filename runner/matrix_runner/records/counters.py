@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matrix_runner.records.record import Reading
     from matrix_runner.simdisks.clib import Report
     from matrix_runner.simdisks.disk import Disk
-    from matrix_runner.work.fio.workload import Workload
+    from matrix_runner.work.workload import Workload
 
 _WORD, _BEFORE, _AFTER = "counted", "before", "after"
 _SECTOR = 512  # the unit of `/proc/diskstats` in bytes, for any block size of a device

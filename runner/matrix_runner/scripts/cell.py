@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from matrix_runner.base.variants import Variant
     from matrix_runner.space.space import Cell, Stack
-    from matrix_runner.work.fio.workload import Workload
+    from matrix_runner.work.workload import Workload
 
 #: Devices in one line of a job: fio reads at most 4096 or 8192 characters of a line.
 _DEVICES_PER_LINE = 32
@@ -181,14 +181,14 @@ def _values(cell: Cell, stack: StackView, own: Path | None, place: Place, sample
 
 def job(cell: Cell, stack: StackView, seed: int, own: Path | None = None) -> str:
     """Return the job of fio; empty if only the array is at work."""
-    work, place = cell.work, place_of(cell, stack)
-    if not work.has_fio_job:
+    place = place_of(cell, stack)
+    if (work := cell.work.for_fio()) is None:
         return ""
     more = {**(BEGINS if cell.stack.faults else {}), **work.job_options}
     if own is None and not more and work.job_template == _JOB:
         one = _PlainJob(cell.workload.digest, cell.workload.label, place, stack.slow, cell.workload)
         return _plain_job(one).replace(_SEED, str(seed))
-    return _job(work.job_template, replace(cell.workload, value=work.for_fio()), place, seed, own, more, stack.slow)
+    return _job(work.job_template, replace(cell.workload, value=work), place, seed, own, more, stack.slow)
 
 
 _SEED, _JOB = "@seed@", "job.fio"
@@ -222,7 +222,7 @@ def place_of(cell: Cell, stack: StackView) -> Place:
 
 def workload_job(workload: Variant[Workload], place: Place, seed: int, own: Path | None = None) -> str:
     """Return a job for checks by fio."""
-    work = workload.value.for_fio()
+    work = workload.value.for_fio() or workload.value
     return _job(work.job_template, replace(workload, value=work), place, seed, own, {})
 
 

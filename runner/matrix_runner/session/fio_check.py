@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from matrix_runner.base.variants import Variant
     from matrix_runner.space.space import Space
-    from matrix_runner.work.fio.workload import Workload
+    from matrix_runner.work.workload import Workload
 
 _MOST_CHECKED, _MOST_SECTIONS = 200, 1000  # job files that fio checks before a run, 10 ms each, and 2 ms a section
 _BAD_OPTION = re.compile("(?:Bad option <|failed parsing )([a-z0-9_]+)=")
@@ -38,7 +38,7 @@ def fio_flaws(space: Space, own: Path | None) -> Iterator[Flaw]:
         return
     mine = f" (in a job of {own / 'job.fio'})" if own and (own / "job.fio").exists() else ""
     yield from _job_file_flaws([one for one in space.workloads if one[0].value.job_sections], own)
-    works = [one for one in space.workloads if one[0].value.has_fio_job and not one[0].value.job_sections]
+    works = [one for one in space.workloads if one[0].value.for_fio() and not one[0].value.job_sections]
     # The user's templates may make another job of each.
     works = works if own else list(_that_differ(works))
     jobs = {str(at): job_text(work, in_files, own) for at, (work, in_files) in enumerate(works)}

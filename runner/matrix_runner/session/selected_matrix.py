@@ -122,7 +122,7 @@ def check_templates(selected: SelectedMatrix, own: Path | None) -> None:
                 )
         job(cell, scripts.stack, 1, own)
     for work, in_files in selected.space.workloads:
-        if work.value.has_fio_job:
+        if work.value.for_fio():
             job_text(work, in_files, own)
 
 

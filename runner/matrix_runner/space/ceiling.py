@@ -14,7 +14,7 @@ from matrix_runner.language.find import written_workload
 from matrix_runner.space.layouts import axis_names
 from matrix_runner.work.fio.presets import PRESETS
 from matrix_runner.work.jobs.variants import steps
-from matrix_runner.work.pts.workload import TESTS
+from matrix_runner.work.pts.specification import TESTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

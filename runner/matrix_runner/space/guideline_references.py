@@ -19,8 +19,8 @@ from matrix_runner.space.layouts import axis_names
 from matrix_runner.space.rules import BadRule, Rule, amiss, axis_named, rule_of
 from matrix_runner.space.select import Selection, values_of
 from matrix_runner.space.workloads import Workloads
+from matrix_runner.work.fio.keys import WorkloadKeys
 from matrix_runner.work.fio.presets import Program
-from matrix_runner.work.fio.workload import Workload
 from matrix_runner.work.metrics import FLUSH
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def ever(key: str) -> bool:
 
 @cache
 def words() -> frozenset[str]:
-    models: list[type[Model]] = [*LAYERS.values(), Tune, Workload, Program, *SCOPES.values()]
+    models: list[type[Model]] = [*LAYERS.values(), Tune, WorkloadKeys, Program, *SCOPES.values()]
     found = {"layout", "kernel", "faults", "workload"}.union(*IOSCHED.values())
     while models:
         for name, field in models.pop().model_fields.items():

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matrix_runner.base.findings import Flaw, Path
     from matrix_runner.language.matrix import Matrix
     from matrix_runner.space.space import Space, Stack
-    from matrix_runner.work.fio.workload import Workload
+    from matrix_runner.work.workload import Workload
 
 _PAGE = 4096
 _GIB = 2**30
@@ -74,8 +74,8 @@ def _check_fit(space: Space, ruled: Ruled, findings: Findings) -> None:
         sector = max(top.sector for top in tops)
         for workload in stack.workloads:
             work = workload.value
-            why = work.files_misfit(stack.room) if stack.in_files else work.misfit(stack.room, len(tops))
-            why = why or work.unaligned(sector) or _trim_problem(work, stack, space.matrix)
+            why = work.misfit(stack.room, None if stack.in_files else len(tops), sector)
+            why = why or _trim_problem(work, stack, space.matrix)
             if why and not all(ruled.out(coords) for coords in spellings(stack, workload)):
                 place = dict(workload.coords)["workload"], why.field
                 misfits.setdefault(place, []).append((stack.label, why.message))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matrix_runner.language.matrix import Matrix
     from matrix_runner.simdisks.disk import Fault
     from matrix_runner.work.fio.options import FileSet
-    from matrix_runner.work.fio.workload import Workload
+    from matrix_runner.work.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,15 @@ from matrix_runner.base.variants import Variant, collapsed
 from matrix_runner.language.find import find_problems, written_workload
 from matrix_runner.simdisks.disk import slow_of
 from matrix_runner.space.layouts import top_of
-from matrix_runner.work.fio.variants import Declared, declared_in, foreign
-from matrix_runner.work.fio.workload import Workload
+from matrix_runner.work.fio.variants import Declared, declared_in
+from matrix_runner.work.fio.workload import FioWorkload
 from matrix_runner.work.kinds import KINDS, kind_of
 from matrix_runner.work.written import Written
 
 if TYPE_CHECKING:
     from matrix_runner.language.matrix import Matrix
     from matrix_runner.space.layouts import Layers
+    from matrix_runner.work.workload import Workload
 
     Stacks = tuple[Variant[Layers], ...]
 
@@ -73,7 +74,7 @@ class Workloads:
 
     def _report(self, name: str) -> None:
         axes = written_workload(self._matrix.workloads[name])
-        if kind_of(axes) != Workload.kind:
+        if kind_of(axes) != FioWorkload.kind:
             return
         declared = [one for one in declared_in(axes) if not one.amiss]
         reasons = [one.meant(in_files=False)[1] for one in declared]
@@ -84,7 +85,7 @@ class Workloads:
         for kind in (False, True):
             if stacks := self._by_kind.get(kind):
                 seen = [one.meant(in_files=kind) for one in declared]
-                reasons = [foreign(in_files=kind)(values) for values, _ in seen]
+                reasons = [FioWorkload.foreign(values, in_files=kind) for values, _ in seen]
                 always = {axis: reasons[0][axis] for axis in axes if reasons and all(axis in one for one in reasons)}
                 self._reportforeign(name, always, stacks)
 

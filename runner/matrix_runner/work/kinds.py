@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from matrix_runner.base.axes import axes_of
+from matrix_runner.work.fio.keys import WorkloadKeys
 from matrix_runner.work.fio.presets import Program
 from matrix_runner.work.fio.variants import variants as of_fio
-from matrix_runner.work.fio.workload import Workload
 from matrix_runner.work.jobs.keys import SeveralJobs
 from matrix_runner.work.jobs.variants import has_jobs
 from matrix_runner.work.jobs.variants import variants as of_jobs
@@ -25,6 +25,7 @@ from matrix_runner.work.sync.workload import SyncKeys
 if TYPE_CHECKING:
     from matrix_runner.base.model import Model
     from matrix_runner.base.variants import Variant
+    from matrix_runner.work.workload import Workload
     from matrix_runner.work.written import Written
 
 
@@ -44,7 +45,7 @@ KINDS: Mapping[str, Kind] = {
     "jobs": Kind((SeveralJobs,), has_jobs, of_jobs),
     "sync": Kind((axes_of(SyncKeys),), is_rebuild, of_sync),
     "pts": Kind((axes_of(PtsKeys),), is_pts, of_pts),
-    "fio": Kind((axes_of(Workload), axes_of(Program)), lambda _: True, of_fio),
+    "fio": Kind((axes_of(WorkloadKeys), axes_of(Program)), lambda _: True, of_fio),
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import orjson
@@ -14,11 +14,39 @@ from matrix_runner.base.text import lines_of
 
 if TYPE_CHECKING:
     from matrix_runner.work.fio.output import Figures
-    from matrix_runner.work.replay.output import ReplayReport
 
 
 class NotReported(HarnessBroken):
     pass
+
+
+#: A request is late if it begins this much after its time in the trace, in seconds.
+LATE = 0.01
+#: A replay fell behind if a larger share of its requests is late.
+MOST_LATE = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayReport:
+    requests: int
+    late: int
+    worst: float  # the largest delay of a request, in seconds
+    seconds: float  # from the time of the first request to the end of the last one
+
+    @property
+    def fell_behind(self) -> bool:
+        return self.late > MOST_LATE * self.requests
+
+    def behind(self, length: float) -> float:
+        """Return the share of its time by which a replay of `length` seconds took longer."""
+        return max(0.0, 1 - length / self.seconds)
+
+    def in_real_units(self, slow: int) -> ReplayReport:
+        return replace(self, worst=self.worst / slow, seconds=self.seconds / slow)
+
+    def __str__(self) -> str:
+        share = f"{self.late / self.requests:.1%} of {self.requests:,} requests began over {LATE * 1000:g} ms late"
+        return f"{share}, at most {self.worst * 1000:,.0f} ms"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from matrix_runner.base.variants import Choice, Coords, Variant, digest, label_o
 
 if TYPE_CHECKING:
     from matrix_runner.layers import Problem
-    from matrix_runner.work.fio.workload import Workload
+    from matrix_runner.work.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)

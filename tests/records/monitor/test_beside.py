@@ -22,10 +22,10 @@ from matrix_runner.records.record import HOST_LIMITED, TrialFacts
 from matrix_runner.simdisks.clib import Report
 from matrix_runner.simdisks.disk import Disk, Link
 from matrix_runner.work.fio.output import Figures
-from matrix_runner.work.fio.workload import Workload
+from matrix_runner.work.fio.workload import FioWorkload
 from tests.support.counters import AFTER, BEFORE, READINGS
 
-WORK = Workload.model_validate({"rw": "read", "bs": "4KiB", "iodepth": 8, "numjobs": 2, "ramp": "1s"})
+WORK = FioWorkload.model_validate({"rw": "read", "bs": "4KiB", "iodepth": 8, "numjobs": 2, "ramp": "1s"})
 FIGURES = Figures(None, None, runtime=1.0, cpu_usr=10.0, cpu_sys=20.0, errors=0)
 _, EARLY, LATE = split_counters(BEFORE + AFTER)
 NOTHING = Report(**dict.fromkeys(Report.__annotations__, 0))

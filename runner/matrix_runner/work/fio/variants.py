@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +10,11 @@ from matrix_runner.base.axes import constructed
 from matrix_runner.base.findings import drop_idle, place_of
 from matrix_runner.base.variants import Choice, Coords, Variant, choices, texts
 from matrix_runner.work.fio.presets import PRESETS, no_phase, problems_of, values_of
-from matrix_runner.work.fio.workload import Workload
+from matrix_runner.work.fio.workload import FioWorkload
 
 if TYPE_CHECKING:
     from matrix_runner.layers import Problem
+    from matrix_runner.work.workload import Workload
     from matrix_runner.work.written import Written
 
 #: Seen with fio 3.33 on a loop device. psync does not do this.
@@ -31,9 +32,9 @@ def variants(written: Written, *, in_files: bool) -> Iterator[Variant[Workload]]
 
 def _variant(written: Written, declared: Declared, *, in_files: bool) -> Iterator[Variant[Workload]]:
     values, _ = declared.meant(in_files=in_files)
-    idle = foreign(in_files=in_files)(values)
+    idle = FioWorkload.foreign(values, in_files=in_files)
     values = {key: value for key, value in values.items() if key not in idle}
-    workload = constructed(Workload, values)
+    workload = constructed(FioWorkload, values)
     if not declared.preset:  # a program has no default runtime: it ends when its work is done
         workload = workload.settled()
     fields = texts(workload, [key for key in values if key in declared.shown])
@@ -44,10 +45,6 @@ def _variant(written: Written, declared: Declared, *, in_files: bool) -> Iterato
         if not in_files and workload.ioengine == "mmap" and workload.rw not in {"read", "randread"}:
             written.note(_CLEARED)
         yield written.variant(workload.on(written.memory), coords, declared.several)
-
-
-def foreign(*, in_files: bool) -> Callable[[Mapping[str, Any]], dict[str, str]]:
-    return Workload.idle_on_files if in_files else Workload.idle_on_devices
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +70,9 @@ class Declared:
     def meant(self, *, in_files: bool) -> tuple[dict[str, Any], dict[str, str]]:
         """Return the values with an effect, including those of the preset; and why the others have no effect."""
         if not self.preset:
-            return drop_idle(Workload, self.choice)
+            return drop_idle(FioWorkload, self.choice)
         filled = values_of(self.preset, self.phase, self._values, in_files=in_files)
-        values, idle = drop_idle(Workload, replace(self.choice, values=filled))
+        values, idle = drop_idle(FioWorkload, replace(self.choice, values=filled))
         idle |= PRESETS[self.preset].phases[self.phase].idle
         return {name: value for name, value in values.items() if name not in idle}, idle
 

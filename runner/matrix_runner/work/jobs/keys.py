@@ -8,8 +8,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, cre
 
 from matrix_runner.base.axes import as_tuple, axes_of, axis_type, scalar_or_list
 from matrix_runner.base.model import ChangeSchema, Model
+from matrix_runner.work.fio.keys import WorkloadKeys
 from matrix_runner.work.fio.options import OpenValue
-from matrix_runner.work.fio.workload import Workload
 from matrix_runner.work.jobs.file import JobFile, is_global
 
 
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
 else:
     OneJob = create_model(
         "JobOfSeveral",
-        __base__=axes_of(Workload),
+        __base__=axes_of(WorkloadKeys),
         __doc__="One of several jobs that run at the same time.",
         rw=(
-            axis_type(Workload.model_fields["rw"]) | None,
+            axis_type(WorkloadKeys.model_fields["rw"]) | None,
             Field(None, description="fio's `rw`, if it is not beside `jobs`"),
         ),
     )

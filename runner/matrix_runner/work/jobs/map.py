@@ -11,10 +11,10 @@ from matrix_runner.work.fio.values import MIXED, Option, option_text
 from matrix_runner.work.jobs.file import Section, Sections
 
 if TYPE_CHECKING:
-    from matrix_runner.work.fio.workload import Workload
+    from matrix_runner.work.fio.workload import FioWorkload
 
 
-def sections_of(jobs: Mapping[str, Workload], *, in_files: bool) -> Sections:
+def sections_of(jobs: Mapping[str, FioWorkload], *, in_files: bool) -> Sections:
     copies = sum(job.numjobs for job in jobs.values())
     found = []
     for name, job in jobs.items():
@@ -24,7 +24,7 @@ def sections_of(jobs: Mapping[str, Workload], *, in_files: bool) -> Sections:
     return tuple(found)
 
 
-def problems_of(job: Workload, *, in_files: bool) -> Iterator[Problem]:
+def problems_of(job: FioWorkload, *, in_files: bool) -> Iterator[Problem]:
     yield from job.problems()
     if job.profile is not None:
         yield Problem("profile", "a profile is that of a workload with one job; remove it, or remove `jobs`")
@@ -33,7 +33,7 @@ def problems_of(job: Workload, *, in_files: bool) -> Iterator[Problem]:
             yield Problem(name, f"{size} of a file system that jobs share; write a size like 1GiB")
 
 
-def _options(job: Workload) -> Iterator[tuple[str, str]]:
+def _options(job: FioWorkload) -> Iterator[tuple[str, str]]:
     # Copies of a job are one figure, and jobs with other names are others.
     yield from (("group_reporting", "1"), ("new_group", "1"))
     yield "ioengine", job.ioengine
@@ -55,14 +55,14 @@ def _options(job: Workload) -> Iterator[tuple[str, str]]:
         yield "fsync", str(job.fsync)
 
 
-def _of_devices(job: Workload) -> Iterator[tuple[str, str]]:
+def _of_devices(job: FioWorkload) -> Iterator[tuple[str, str]]:
     if job.size is not None:
         yield "size", str(job.size)
     if job.offset != 0:
         yield "offset", str(job.offset)
 
 
-def _of_files(job: Workload, name: str, copies: int) -> Iterator[tuple[str, str]]:
+def _of_files(job: FioWorkload, name: str, copies: int) -> Iterator[tuple[str, str]]:
     yield from (("overwrite", str(int(not job.new))), ("fallocate", "none"))
     if job.shared:
         yield "filename", f"{name}.0.0"

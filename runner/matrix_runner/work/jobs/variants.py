@@ -9,7 +9,7 @@ from matrix_runner.base.axes import constructed
 from matrix_runner.base.findings import Flaw, Path, place_of
 from matrix_runner.base.variants import Choice, Coords, Variant, choices, texts
 from matrix_runner.work.fio.values import file_names, is_elsewhere, option_text
-from matrix_runner.work.fio.workload import Workload
+from matrix_runner.work.fio.workload import FioWorkload
 from matrix_runner.work.jobs.file import devices_named, is_ours, misnamed, split_key, why_refused, with_values
 from matrix_runner.work.jobs.map import problems_of, sections_of
 from matrix_runner.work.jobs.workload import JobWorkload, bounds_of
@@ -17,6 +17,7 @@ from matrix_runner.work.jobs.workload import JobWorkload, bounds_of
 if TYPE_CHECKING:
     from matrix_runner.work.fio.values import Option
     from matrix_runner.work.jobs.file import JobFile, Sections
+    from matrix_runner.work.workload import Workload
     from matrix_runner.work.written import Written
 
 _SET, _JOBS = "set.", "jobs."
@@ -124,17 +125,14 @@ class _JobVariants:
             if axis.startswith(_JOBS):
                 job, _, key = axis.removeprefix(_JOBS).partition(".")
                 own.setdefault(job, {})[key] = value
-        jobs: dict[str, Workload] = {}
+        jobs: dict[str, FioWorkload] = {}
         for job, values in own.items():
             path: Path = (*self._base, "jobs", job)
             given = {**common, **values}
             if "rw" not in given:
                 self._findings.flaw_of(coords, path, "required key 'rw' is missing; for example rw: randread")
                 continue
-            defaults = {name: info.default for name, info in Workload.model_fields.items()}
-            foreign = Workload.idle_on_files if in_files else Workload.idle_on_devices
-            idle = {**Workload.idle({**defaults, **given}), **foreign(given)}
-            work = constructed(Workload, {key: one for key, one in given.items() if key not in idle})
+            work = constructed(FioWorkload, FioWorkload.effective(given, in_files=in_files))
             work = work.settled().on(self._written.memory)
             problems = list(problems_of(work, in_files=in_files))
             if not problems:
@@ -185,7 +183,7 @@ def _coords(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         job, _, key = rest.partition(".") if inside else ("", "", axis)
         parts.setdefault(f"{_JOBS}{job}." if job else "", {})[key] = value
     for prefix, own in parts.items():
-        shown = texts(constructed(Workload, own), own)
+        shown = texts(constructed(FioWorkload, own), own)
         yield from ((f"workload.{prefix}{key}", text) for key, text in shown.items())
 
 

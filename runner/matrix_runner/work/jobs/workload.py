@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from matrix_runner.base.quantities import format_size
 from matrix_runner.layers import Problem
 from matrix_runner.work.fio.bounds import JobBound, Values, bound_of
 from matrix_runner.work.fio.options import SYNCHRONOUS, FileSet
 from matrix_runner.work.fio.values import TRIMS, file_names
-from matrix_runner.work.fio.workload import NO_MODEL_OF_TRIMS, Workload
 from matrix_runner.work.jobs.file import Sections, effective, is_global, on_target, reported_names, targets_of
 from matrix_runner.work.metrics import FLUSH, sides_of_kind
 from matrix_runner.work.slow import section
+from matrix_runner.work.workload import NO_MODEL_OF_TRIMS, Load, Workload
+
+if TYPE_CHECKING:
+    from matrix_runner.work.result import Result
 
 _MOST_JOBS = 4096
 
@@ -63,7 +66,7 @@ def _side_by_side(jobs: Sequence[JobBound]) -> int:
 
 
 class JobWorkload(Workload):
-    """All jobs of a job file together. The keys of a workload have bounds of all jobs."""
+    """All jobs of a job file together."""
 
     kind: ClassVar[str] = "jobs"
     job_template: ClassVar[str] = "job-file.fio"
@@ -108,7 +111,6 @@ class JobWorkload(Workload):
             "rw": f"rand{kind}" if random else kind,
             "bs": max(job.bs[1] for job in jobs),
             "iodepth": _side_by_side(jobs),
-            "rwmixread": int((1 - share) * 100),
             "runtime": without_ramp if timed else None,
             "ramp": whole - without_ramp,
             "ioengine": "mmap" if "mmap" in engines else min(engines) if engines <= SYNCHRONOUS else "libaio",
@@ -141,12 +143,6 @@ class JobWorkload(Workload):
                 found.append(common | set(own))
         return tuple(found) or (frozenset(range(count)),) * len(self.jobs)
 
-    def on(self, memory: int) -> Workload:  # noqa: ARG002 - sizes of a job file do not depend on memory
-        return self
-
-    def settled(self) -> Workload:
-        return self
-
     def problems(self) -> Iterator[Problem]:
         if self.in_files:
             sized = {name for job in self.jobs if _has_size(job) for name in file_names(job.file_names) if name}
@@ -155,11 +151,15 @@ class JobWorkload(Workload):
                     remedy = f"write set: {{{job.name}.size: 1g}}"
                     yield Problem("job", f"[{job.name}] has no size, which files in a file system need; {remedy}")
 
+    def read_fio(self, output: str, phases: Mapping[str, int] | None = None) -> Result:
+        """Keep all reads, which may be those of a verification or of other jobs."""
+        return super().read_fio(output, phases or self.phases)
+
     @property
     def job_sections(self) -> int:
         return len(self.sections)
 
-    def slowed(self, slow: int) -> Workload:
+    def slowed(self, slow: int) -> Self:
         if slow == 1:
             return self
         return self.model_copy(update={"sections": tuple(section(*one, slow) for one in self._with_bases())})
@@ -191,10 +191,6 @@ class JobWorkload(Workload):
         return max(float(job.write_share) for job in self.jobs)
 
     @property
-    def verifies(self) -> bool:
-        return False  # its reads may be those of the verification or of other jobs; both stay in the figures
-
-    @property
     def trims(self) -> bool:
         return any("trim" in job.kind for job in self.jobs)
 
@@ -213,27 +209,20 @@ class JobWorkload(Workload):
     def is_timed(self) -> bool:
         return any(job.runtime is not None for job in self.jobs)
 
-    def passed(self, span: int) -> int:
-        return self.moved(span)
-
-    def timed(self, span: int) -> float:
-        return chained(self.jobs, lambda job: float(job.ramp + job.seconds(span)))
-
-    def moved(self, span: int) -> int:
-        return sum(job.moved(span) for job in self.jobs)
-
-    def written(self, span: int) -> float:
-        return float(sum(job.written(span) for job in self.jobs))
-
-    def requests(self, span: int) -> float:
-        return float(sum(job.moved(span) / job.bs[0] for job in self.jobs))
+    def load(self, span: int) -> Load:
+        moved = sum(job.moved(span) for job in self.jobs)
+        written = float(sum(job.written(span) for job in self.jobs))
+        requests = float(sum(job.moved(span) / job.bs[0] for job in self.jobs))
+        return Load(
+            moved, written, moved, requests, chained(self.jobs, lambda job: float(job.ramp + job.seconds(span)))
+        )
 
     def span(self, capacity: int, devices: int = 1) -> int:  # noqa: ARG002 - each job has a region of its own
         return capacity
 
     @property
     def lays_out(self) -> bool:
-        return self.in_files
+        return True  # fio does, before the first job
 
     def fileset(self, capacity: int) -> FileSet:
         """Return all files as one. A name that several jobs use counts once."""
@@ -249,7 +238,11 @@ class JobWorkload(Workload):
                 total += size
         return FileSet(1, 1, total + sum(named.values()))
 
-    def files_misfit(self, capacity: int) -> Problem | None:
+    def misfit(self, capacity: int, devices: int | None, sector: int) -> Problem | None:
+        found = self._files_misfit(capacity) if devices is None else self._device_misfit(capacity, devices)
+        return found or self._unaligned(sector)
+
+    def _files_misfit(self, capacity: int) -> Problem | None:
         if self.trims:
             return Problem("job", "fio cannot trim files; use a layout without a file system")
         if any(job.fills for job in self.jobs) or (total := self.fileset(capacity).total) <= capacity:
@@ -258,7 +251,7 @@ class JobWorkload(Workload):
         files = f"its files would take {format_size(total)}"
         return Problem("job", f"{files}; at least {format_size(capacity // 2**20 * 2**20)} are free; {remedy}")
 
-    def misfit(self, capacity: int, devices: int) -> Problem | None:
+    def _device_misfit(self, capacity: int, devices: int) -> Problem | None:
         tops = self._tops_of_jobs(devices)
         rooms = [capacity * len(own) // devices for own in tops]
         for job, room in zip(self.jobs, rooms, strict=True):
@@ -282,7 +275,7 @@ class JobWorkload(Workload):
                 return str(other.name)
         return ""
 
-    def unaligned(self, sector: int) -> Problem | None:
+    def _unaligned(self, sector: int) -> Problem | None:
         for job in self.jobs:
             if job.direct and (job.bs[0] % sector or job.bs[1] % sector):
                 rule = f"direct I/O needs whole sectors of {format_size(sector)}"

@@ -17,7 +17,7 @@ from matrix_runner.work.metrics import PERCENTILES
 from matrix_runner.work.result import Result
 
 if TYPE_CHECKING:
-    from matrix_runner.work.pts.workload import Figure, PtsWorkload
+    from matrix_runner.work.pts.specification import Figure, PtsTest
 
 ROUNDS = "rounds.csv"
 #: Columns of the table after round, job and whether the round is one of the last five.
@@ -50,32 +50,35 @@ def _parsed(text: str) -> Any:
         raise FioFailed(f"fio's JSON is damaged: {problem}", evidence=text[-2000:]) from problem
 
 
-def pts_result(output: str, work: PtsWorkload, slow: int = 1) -> Result:
+def pts_result(output: str, test: PtsTest, points: tuple[str, ...], deviations: str, slow: int = 1) -> Result:
     """Return the result of a test: the figures are those of the last five rounds, and of its first tracked point.
 
-    Raise FioFailed without figures. `slow`: the factor of its times.
+    Raise FioFailed without figures. `points`: the first one of a round, then the tracked ones. `slow`: the factor of
+    its times.
     """
+    first, *tracked = points
     rounds = [figures_of(jobs_of(one, output), output) for one in documents(output)]
     if not rounds:
         raise FioFailed("fio printed no JSON", evidence=output[-2000:])
-    by_job = [one.jobs or {work.points[0].name: one} for one in rounds]
-    missing = next((name for name in work.tracked if any(name not in one for one in by_job)), "")
+    by_job = [one.jobs or {first: one} for one in rounds]
+    missing = next((name for name in tracked if any(name not in one for one in by_job)), "")
     if missing:
         raise FioFailed(f"fio reported no figures of {missing} in a round")
     last = by_job[-WINDOW:]
     jobs = {name: _mean([one[name] for one in last]) for name in last[-1] if all(name in one for one in last)}
-    main = replace(jobs[work.tracked[0]], jobs=jobs if len(jobs) > 1 else {})
-    windows = {name: _window([one[name] for one in by_job], work) for name in work.tracked}
+    main = replace(jobs[tracked[0]], jobs=jobs if len(jobs) > 1 else {})
+    windows = {name: _window([one[name] for one in by_job], test) for name in tracked}
     steady = all(one and one.is_steady for one in windows.values())
     written = sum(one.write.bytes for each in by_job for one in each.values() if one.write)
     table = _table([{name: one.in_real_units(slow) for name, one in each.items()} for each in by_job])
     return Result(
         main.in_real_units(slow),
-        _unsettled(windows, work, len(rounds)),
+        _unsettled(windows, test, len(rounds)),
         notes={
             "rounds": str(len(rounds)),
             "written_in_rounds": str(written),
-            **_notes(windows, work, len(rounds), steady=steady),
+            **_notes(windows, test, len(rounds), steady=steady),
+            **({"not_as_specified": deviations} if deviations else {}),
         },
         files={ROUNDS: table},
         steady=steady,
@@ -118,27 +121,25 @@ def _value(figures: Figures, figure: Figure) -> float:
     return sum(side.lat_mean or 0.0 for side in figures.sides.values())
 
 
-def _window(rounds: Sequence[Figures], work: PtsWorkload) -> Window | None:
-    return last_window([_value(one, work.test.figure) for one in rounds], work.test.apart)
+def _window(rounds: Sequence[Figures], test: PtsTest) -> Window | None:
+    return last_window([_value(one, test.figure) for one in rounds], test.apart)
 
 
-def _unsettled(windows: Mapping[str, Window | None], work: PtsWorkload, rounds: int) -> str:
-    if work.test.is_curve:
+def _unsettled(windows: Mapping[str, Window | None], test: PtsTest, rounds: int) -> str:
+    if test.is_curve:
         return ""
     missed = [f"{name}: {one or 'fewer than 5 rounds'}" for name, one in windows.items() if not (one and one.is_steady)]
     return f"no steady state in {rounds} rounds: {'; '.join(missed)}" if missed else ""
 
 
-def _notes(windows: Mapping[str, Window | None], work: PtsWorkload, count: int, *, steady: bool) -> dict[str, str]:
+def _notes(windows: Mapping[str, Window | None], test: PtsTest, count: int, *, steady: bool) -> dict[str, str]:
     notes = {}
     if steady:
-        first = count - (WINDOW - 1) * work.test.apart
+        first = count - (WINDOW - 1) * test.apart
         detail = "; ".join(f"{name}: {one}" for name, one in windows.items())
         notes["steady_state"] = f"rounds {first} to {count}; {detail}"
-    elif work.test.is_curve:
+    elif test.is_curve:
         notes["steady_state"] = f"no steady state in {count} rounds"
-    if work.deviations:
-        notes["not_as_specified"] = work.deviations
     return notes
 
 

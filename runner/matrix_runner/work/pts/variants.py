@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from matrix_runner.base.axes import constructed
 from matrix_runner.base.variants import Coords, Variant, choices, texts
-from matrix_runner.work.fio.workload import Workload
-from matrix_runner.work.pts.workload import TESTS, PtsWorkload, problems_of
+from matrix_runner.work.fio.keys import WorkloadKeys
+from matrix_runner.work.pts.specification import TESTS
+from matrix_runner.work.pts.workload import PtsWorkload, problems_of
 
 if TYPE_CHECKING:
+    from matrix_runner.work.workload import Workload
     from matrix_runner.work.written import Written
 
 
@@ -41,8 +43,8 @@ def _variants(written: Written, preset: str, axes: Mapping[str, tuple[Any, ...]]
     several = [f"workload.{axis}" for axis, values in axes.items() if len(values) > 1]
     several += ["workload.preset"] if len(written.axes["preset"]) > 1 else []
     for choice in choices(axes):
-        fields = {key: one for key, one in choice.values.items() if key in Workload.model_fields}
-        shown = texts(constructed(Workload, fields), fields)
+        fields = {key: one for key, one in choice.values.items() if key in WorkloadKeys.model_fields}
+        shown = texts(constructed(WorkloadKeys, fields), fields)
         shown |= {key: str(one) for key, one in choice.values.items() if key in {"preset", "rounds"}}
         coords: Coords = (
             ("workload", written.name),

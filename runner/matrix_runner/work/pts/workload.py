@@ -1,11 +1,11 @@
-"""The tests of SNIA's Performance Test Specification 2.0.2: their points, figures, and the jobs of one round."""
+"""A workload that is a test of SNIA: the jobs of one round, one after another, and what all rounds do."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -17,105 +17,16 @@ from matrix_runner.work.fio.values import Option, option_text
 from matrix_runner.work.jobs.file import Section
 from matrix_runner.work.jobs.workload import JobWorkload, bounds_of
 from matrix_runner.work.pts.output import pts_result
+from matrix_runner.work.pts.specification import TESTS, Point, PtsTest
 from matrix_runner.work.result import Result, notes_of
+from matrix_runner.work.workload import Load
 
-KIB = 1024
 NO_AGEING = "the model of the disk has no `ageing:`; use `model: ageing-ssd`, add `ageing:`, or remove `model:`"
 RUNTIME = 60.0  # seconds of a point in a round
 FILL = 2  # times that the device is written before the rounds
 #: Seconds of fio in each round and beside each point: usual ones, and those of a busy host that emulates the processor.
 _START, _JOB, _SLOW_START, _SLOW_JOB = 0.3, 0.2, 20.0, 5.0
 _USUAL = 7  # rounds until the steady state, as an estimate
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    read: int  # per cent of the requests
-    size: int  # bytes of a request
-
-    @property
-    def name(self) -> str:
-        size = f"{self.size // KIB}k" if self.size % KIB == 0 else str(self.size)
-        return f"r{self.read}w{100 - self.read}-{size}"
-
-
-Figure = Literal["iops", "bw", "lat"]
-
-
-@dataclass(frozen=True, slots=True)
-class PtsTest:
-    title: str
-    mixes: tuple[int, ...]  # per cent of reads, in the order of the specification
-    sizes: tuple[int, ...]
-    tracked: tuple[tuple[int, int], ...]  # mixes and sizes of the points that must be steady
-    figure: Figure  # of these points
-    iodepth: int
-    numjobs: int
-    rounds: int
-    random: bool = True
-    #: A device is written twice before, in requests of this size; 0: its own size; None: it stays purged.
-    fill: int | None = 128 * KIB
-    apart: int = 1  # rounds between the values of a window
-    capacities: int = 0  # it ends when the capacity is written as often; 0: no such end
-    fixed: frozenset[str] = frozenset()  # keys that the specification sets
-    each_size: bool = False  # each size is a test of its own, with its own purge
-
-    @property
-    def is_curve(self) -> bool:
-        """Return whether the course of the rounds is its result, with or without a steady state."""
-        return self.capacities > 0
-
-
-_IOPS_SIZES = tuple(size * KIB for size in (1024, 128, 64, 32, 16, 8, 4))
-TESTS: Mapping[str, PtsTest] = {
-    "snia-iops": PtsTest(
-        "IOPS",
-        mixes=(100, 95, 65, 50, 35, 5, 0),
-        sizes=(*_IOPS_SIZES, 512),
-        tracked=((0, 4 * KIB), (65, 64 * KIB), (100, 1024 * KIB)),
-        figure="iops",
-        iodepth=32,
-        numjobs=4,
-        rounds=25,
-    ),
-    "snia-throughput": PtsTest(
-        "throughput",
-        mixes=(100, 0),
-        sizes=(1024 * KIB, 128 * KIB),
-        tracked=((0, 0),),
-        figure="bw",
-        iodepth=32,
-        numjobs=1,
-        rounds=25,
-        random=False,
-        fill=0,
-        each_size=True,
-    ),
-    "snia-latency": PtsTest(
-        "latency",
-        mixes=(100, 65, 0),
-        sizes=(8 * KIB, 4 * KIB, 512),
-        tracked=((0, 4 * KIB),),
-        figure="lat",
-        iodepth=1,
-        numjobs=1,
-        rounds=25,
-        fixed=frozenset({"iodepth", "numjobs"}),
-    ),
-    "snia-wsat": PtsTest(
-        "write saturation",
-        mixes=(0,),
-        sizes=(4 * KIB,),
-        tracked=((0, 4 * KIB),),
-        figure="iops",
-        iodepth=32,
-        numjobs=4,
-        rounds=360,
-        fill=None,
-        apart=30,
-        capacities=4,
-    ),
-}
 
 
 class PtsKeys(Model):
@@ -170,7 +81,7 @@ class PtsWorkload(JobWorkload):
         return status != 0
 
     def read_output(self, output: str, report: str, slow: int) -> Result:  # noqa: ARG002
-        tested = pts_result(output, self, slow)
+        tested = pts_result(output, self.test, (self.points[0].name, *self.tracked), self.deviations, slow)
         return replace(tested, notes={**notes_of(output), **tested.notes})
 
     @property
@@ -210,40 +121,36 @@ class PtsWorkload(JobWorkload):
             found.append(f"at most {self.rounds} rounds instead of {self.test.rounds}")
         return "; ".join(found)
 
-    def moved(self, span: int) -> int:
-        return FILL * self.used(span) if self.test.fill is not None else 0
-
-    def written(self, span: int) -> float:
-        return float(self.moved(span))
+    def load(self, span: int) -> Load:
+        """Return the load of the preconditioning, and the time of all rounds."""
+        filled = FILL * self.used(span) if self.test.fill is not None else 0
+        each, jobs = super().load(span).timed, len(self.jobs)
+        return Load(
+            moved=filled,
+            written=float(filled),
+            passed=filled,
+            timed=(each + _START + _JOB * jobs) * min(self.rounds, 4 * self.test.apart + _USUAL),
+            time_limit=each * self.rounds,
+            restarts=(_SLOW_START + _SLOW_JOB * jobs) * self.rounds,
+        )
 
     def recorded_bytes(self, span: int, counted: int, runtime: float, in_rounds: int | None) -> float:  # noqa: ARG002
         # The figures of a trial are those of its last rounds.
-        return float(in_rounds or 0) + self.moved(span)
+        return float(in_rounds or 0) + self.load(span).moved
 
-    def timed(self, span: int) -> float:
-        each = super().timed(span) + _START + _JOB * len(self.jobs)
-        return each * min(self.rounds, 4 * self.test.apart + _USUAL)
-
-    def time_limit(self, span: int) -> float:
-        return super().timed(span) * self.rounds
-
-    @property
-    def restarts(self) -> float:
-        return (_SLOW_START + _SLOW_JOB * len(self.jobs)) * self.rounds
-
-    def files_misfit(self, capacity: int) -> Problem | None:  # noqa: ARG002
+    def _files_misfit(self, capacity: int) -> Problem | None:  # noqa: ARG002
         return Problem("preset", "tests of SNIA purge and fill a device; use a layout without a file system")
 
-    def misfit(self, capacity: int, devices: int) -> Problem | None:
+    def _device_misfit(self, capacity: int, devices: int) -> Problem | None:
         if devices > 1:
             return Problem("preset", f"tests of SNIA need one device, and there are {devices}; use `pick` or an array")
         largest = self.bs
         if self.used(capacity) < largest:
             return Problem("preset", f"the device is smaller than one request of {format_size(largest)}")
-        return super().misfit(capacity, devices)
+        return super()._device_misfit(capacity, devices)
 
-    def unaligned(self, sector: int) -> Problem | None:
-        found = super().unaligned(sector)
+    def _unaligned(self, sector: int) -> Problem | None:
+        found = super()._unaligned(sector)
         return found and Problem("preset", found.message)
 
 

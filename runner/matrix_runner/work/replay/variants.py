@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 from matrix_runner.base.axes import constructed
 from matrix_runner.base.quantities import resolve_memory
 from matrix_runner.base.variants import Choice, Coords, Variant, choices, texts
-from matrix_runner.work.fio.workload import Workload
+from matrix_runner.work.fio.keys import WorkloadKeys
 from matrix_runner.work.replay.workload import KEYS, ReplayWorkload
 
 if TYPE_CHECKING:
     from matrix_runner.work.replay.trace import Trace
+    from matrix_runner.work.workload import Workload
     from matrix_runner.work.written import Written
 
 _OWN = ("replay", "speed")
@@ -36,7 +37,7 @@ def variants(written: Written, *, in_files: bool) -> Iterator[Variant[Workload]]
 def _variant(written: Written, choice: Choice) -> Iterator[Variant[Workload]]:
     trace: Trace = choice.values["replay"]
     given = {key: value for key, value in choice.values.items() if key in KEYS}
-    shown = texts(constructed(Workload, given), given)
+    shown = texts(constructed(WorkloadKeys, given), given)
     if "size" in given:
         given["size"] = resolve_memory(given["size"], written.memory)
     work = ReplayWorkload.of(trace, choice.values.get("speed", 1.0), given)

@@ -12,14 +12,17 @@ from matrix_runner.base.axes import as_tuple, scalar_or_list
 from matrix_runner.base.model import ChangeSchema, Model
 from matrix_runner.base.quantities import format_size, resolve_share
 from matrix_runner.layers import Problem
-from matrix_runner.work.fio.workload import Workload
-from matrix_runner.work.replay.output import parse_replay, with_replay
-from matrix_runner.work.replay.requests import FILE, trace_text
-from matrix_runner.work.replay.trace import READ, WRITE, Trace
+from matrix_runner.work.fio.workload import FioWorkload
+from matrix_runner.work.replay.trace import ACTIONS, READ, WRITE, Trace
+from matrix_runner.work.result import NotReported, ReplayReport, Result, parse_report
+from matrix_runner.work.workload import Load
 
 if TYPE_CHECKING:
-    from matrix_runner.work.result import Result
+    from matrix_runner.work.fio.output import Direction, Figures
 
+#: The file of requests beside the scripts of a cell, and the largest sector of a disk.
+FILE, SECTOR = "trace.txt", 4096
+_MOST_REPORTED = 1e9
 #: Of one replay: fio and its logs keep all of them in the memory of the rig.
 MOST_REQUESTS = 250_000
 #: The keys of a workload that a replay has, beside `replay` and `speed`.
@@ -57,7 +60,7 @@ class ReplayKeys(Model):
     )
 
 
-class ReplayWorkload(Workload):
+class ReplayWorkload(FioWorkload):
     """The keys of a workload have the bounds of the requests."""
 
     kind: ClassVar[str] = "replay"
@@ -95,9 +98,6 @@ class ReplayWorkload(Workload):
     def content(self) -> Any:
         return {"replay": self.trace.digest, "speed": self.speed, **self.given}
 
-    def settled(self) -> Workload:
-        return self
-
     def problems(self) -> Iterator[Problem]:
         requests = self.trace.actions[: self.count]
         if READ not in requests and WRITE not in requests:
@@ -110,7 +110,12 @@ class ReplayWorkload(Workload):
         return {"file": FILE}
 
     def script_files(self, span: int, slow: int) -> Mapping[str, str]:
-        return {FILE: trace_text(self, span, slow)}
+        """Return a line for each request: milliseconds since the start of fio, action, offset and length."""
+        trace, pace, lead = self.trace, 1000 * self.speed / slow, round(self.lead * 1000)
+        places = placed(list(zip(trace.offsets[: self.count], trace.sizes, strict=False)), span)
+        found = zip(trace.times, trace.actions, places, strict=False)
+        lines = (f"{lead + int(time / pace)} {ACTIONS[action]} {at} {size}" for time, action, (at, size) in found)
+        return {FILE: "\n".join((*lines, ""))}
 
     def read_output(self, output: str, report: str, slow: int) -> Result:
         read = self.read_fio(output)
@@ -132,14 +137,6 @@ class ReplayWorkload(Workload):
         return self.moves[WRITE] / max(1, sum(self.moves))
 
     @property
-    def verifies(self) -> bool:
-        return False
-
-    @property
-    def trims(self) -> bool:
-        return False
-
-    @property
     def pauses(self) -> bool:
         return True
 
@@ -151,25 +148,14 @@ class ReplayWorkload(Workload):
     def under_way(self) -> int:
         return self.iodepth
 
-    def timed(self, span: int) -> float:  # noqa: ARG002 - the times of the trace end it
-        return self.lead + (self.runtime or 0.0)
+    def load(self, span: int) -> Load:  # noqa: ARG002 - the times of the trace end it
+        written, passed = float(self.moves[WRITE]), sum(self.moves)
+        timed = self.lead + (self.runtime or 0.0)
+        return Load(written=written, passed=passed, requests=float(self.count), timed=timed)
 
-    def moved(self, span: int) -> int:  # noqa: ARG002
-        return 0
-
-    def written(self, span: int) -> float:  # noqa: ARG002
-        return float(self.moves[WRITE])
-
-    def passed(self, span: int) -> int:  # noqa: ARG002
-        return sum(self.moves)
-
-    def requests(self, span: int) -> float:  # noqa: ARG002
-        return float(self.count)
-
-    def unaligned(self, sector: int) -> Problem | None:  # noqa: ARG002 - requests are aligned to sectors
-        return None
-
-    def misfit(self, capacity: int, devices: int) -> Problem | None:
+    def misfit(self, capacity: int, devices: int | None, sector: int) -> Problem | None:  # noqa: ARG002 - whole sectors
+        if devices is None:
+            return self._larger_than(self.fileset(capacity).each) or self._files_misfit(capacity)
         if devices > 1:
             return Problem("replay", "a replay needs one device; `pick` chooses one of several")
         region = capacity if self.size is None else resolve_share(self.size, capacity)
@@ -178,11 +164,60 @@ class ReplayWorkload(Workload):
             return Problem("size", f"{format_size(region)} are needed, and there are at most {room}")
         return self._larger_than(region)
 
-    def files_misfit(self, capacity: int) -> Problem | None:
-        return self._larger_than(self.fileset(capacity).each) or super().files_misfit(capacity)
-
     def _larger_than(self, region: int) -> Problem | None:
         if self.bs <= region:
             return None
         field = "replay" if self.size is None else "size"
         return Problem(field, f"{format_size(region)} are less than one request of {format_size(self.bs)}")
+
+
+def placed(requests: list[tuple[int, int]], region: int) -> Iterator[tuple[int, int]]:
+    """Yield offset and size of each request in a region, in whole sectors.
+
+    If the requests do not fit, their offsets shrink in proportion. A request that continues an earlier one still does,
+    so that sequential work stays sequential, and one at a known offset is at the same place again.
+    """
+    region = region // SECTOR * SECTOR
+    extent = max(offset + size for offset, size in requests)
+    if _up(extent) <= region:
+        for offset, size in requests:
+            at = offset // SECTOR * SECTOR
+            yield at, _up(offset + size) - at if size else 0
+        return
+    known: dict[int, int] = {}
+    for offset, size in requests:
+        if not size:
+            yield 0, 0
+            continue
+        length = min(_up(size), region)
+        at = known.get(offset, offset * region // extent // SECTOR * SECTOR)
+        if at + length > region:
+            at = 0 if offset in known else region - length
+        known[offset], known[offset + size] = at, at + length
+        yield at, length
+
+
+def _up(size: int) -> int:
+    return -(-size // SECTOR) * SECTOR
+
+
+def parse_replay(text: str) -> ReplayReport:
+    """Raise NotReported for a text that the script does not print."""
+    names = ("requests", "late", "worst", "seconds")
+    found = parse_report(text, "replay", names, _MOST_REPORTED)
+    requests, late, worst, seconds = (found[name] for name in names)
+    if requests < 1 or late > requests or seconds <= 0:
+        raise NotReported(f"the replay began {requests:g} requests in {seconds:g} s")
+    return ReplayReport(int(requests), int(late), float(worst), float(seconds))
+
+
+def with_replay(figures: Figures | None, report: ReplayReport | None) -> Figures | None:
+    """Correct the rates of a replay: fio also counts the time before the first request."""
+    if figures is None or report is None:
+        return figures
+
+    def corrected(side: Direction | None) -> Direction | None:
+        return side and replace(side, bw=side.bytes / report.seconds, iops=side.ios / report.seconds)
+
+    sides: dict[str, Any] = {name: corrected(side) for name, side in figures.all_sides.items()}
+    return replace(figures, **sides, runtime=report.seconds)

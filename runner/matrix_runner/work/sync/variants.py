@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from matrix_runner.base.axes import constructed
 from matrix_runner.base.variants import Coords, Variant, choices, texts
-from matrix_runner.work.fio.workload import Workload
+from matrix_runner.work.fio.workload import FioWorkload
 from matrix_runner.work.sync.workload import SyncWorkload
 
 if TYPE_CHECKING:
+    from matrix_runner.work.workload import Workload
     from matrix_runner.work.written import Written
 
 _ACTION, _UNDER = "sync_action", "under."
@@ -31,11 +32,8 @@ def variants(written: Written, *, in_files: bool) -> Iterator[Variant[Workload]]
             return
     for choice in choices(written.axes):
         under = {axis.removeprefix(_UNDER): one for axis, one in choice.values.items() if axis != _ACTION}
-        foreign = Workload.idle_on_files if in_files else Workload.idle_on_devices
-        defaults = {name: info.default for name, info in Workload.model_fields.items()}
-        idle = {**Workload.idle({**defaults, **under}), **foreign(under)} if under else {}
-        values = {axis: one for axis, one in under.items() if axis not in idle}
-        made = constructed(Workload, values).on(written.memory) if values else None
+        values = FioWorkload.effective(under, in_files=in_files) if under else {}
+        made = constructed(FioWorkload, values).on(written.memory) if values else None
         given = {key: getattr(made, key) for key in made.model_fields_set} if made else None
         work = SyncWorkload.of(choice.values[_ACTION], given)
         shown = texts(made, values) if made else {}

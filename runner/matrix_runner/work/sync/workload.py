@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import Field
 
 from matrix_runner.base.model import Model
 from matrix_runner.layers import Layer, Problem
 from matrix_runner.layers.redundancy import Action, SyncTarget, sync_target, why_not
-from matrix_runner.work.fio.workload import Workload
-from matrix_runner.work.result import Result
-from matrix_runner.work.sync.output import parse_sync, with_sync
+from matrix_runner.work.fio.keys import WorkloadKeys
+from matrix_runner.work.fio.output import Figures, Sync
+from matrix_runner.work.fio.workload import FioWorkload
+from matrix_runner.work.result import NotReported, Result, parse_report
+from matrix_runner.work.workload import Load
 
 if TYPE_CHECKING:
     from matrix_runner.layers.geometry import Below
@@ -24,6 +26,9 @@ LEAST_RATE = 10**6
 MOST_RATE = 200_000 * 1024
 _GRACE = 60.0  # seconds beyond the longest sync after which the script gives up
 _SHARED = 0.5  # of its rate that a sync keeps beside other work, as an estimate
+_MOST = 1e18
+_AT_LIMIT = 0.95  # of sync_speed_max: from here on, it is the limit
+MISMATCHES = "mismatch_cnt"  # the note with the kernel's count of a check
 #: Keys that set an end, which is that of the sync.
 ENDS = ("runtime", "ramp", "profile", "each", "steady")
 _ENDING_OPTIONS = frozenset({"number_ios", "io_size", "loops", "runtime", "time_based", "exitall", "exitall_on_error"})
@@ -34,18 +39,19 @@ class SyncKeys(Model):
         None,
         description="measure a rebuild of the last disk, a resync, a check or a repair of the array, until it is over",
     )
-    under: Workload | None = Field(
+    under: WorkloadKeys | None = Field(
         None, description="a workload that runs from the beginning of `sync_action` to its end"
     )
 
 
-class SyncWorkload(Workload):
+class SyncWorkload(FioWorkload):
     """The keys of a workload are those of `under`."""
 
     kind: ClassVar[str] = "sync"
     #: fio makes this file when it begins, so that a rebuild begins with it.
     job_options: ClassVar[Mapping[str, str]] = {"exec_prerun": "sh -c ': >begun'"}
     fio_keys: ClassVar[tuple[str, ...]] = ("under",)
+    report_file: ClassVar[str] = "sync.json"
 
     sync_action: Any = "check"
     alone: bool = True
@@ -56,11 +62,7 @@ class SyncWorkload(Workload):
         values: dict[str, Any] = {"rw": "read"} if under is None else dict(under)
         return cls.model_construct(**values, sync_action=action, alone=under is None)
 
-    @property
-    def needs_array(self) -> bool:
-        return True
-
-    def onto(self, layers: Iterable[tuple[Layer, Below]]) -> Workload:
+    def onto(self, layers: Iterable[tuple[Layer, Below]]) -> Self:
         return self.model_copy(update={"target": sync_target(layers) or SyncTarget(0, 0, 0)})
 
     def why_impossible(self, layers: tuple[Layer, ...], *, has_faults: bool) -> Problem | None:
@@ -72,9 +74,6 @@ class SyncWorkload(Workload):
         own = {"sync_action", "alone", "target"}
         under = None if self.alone else self.model_dump(mode="json", exclude_defaults=True, exclude=own)
         return {"sync_action": self.sync_action, "under": under}
-
-    def settled(self) -> Workload:
-        return self
 
     def problems(self) -> Iterator[Problem]:
         if self.alone:
@@ -90,22 +89,13 @@ class SyncWorkload(Workload):
         for problem in super(SyncWorkload, timed).problems():
             yield Problem(f"under.{problem.field}", problem.message)
 
-    def misfit(self, capacity: int, devices: int) -> Problem | None:
-        return None if self.alone else _within(super().misfit(capacity, devices))
-
-    def files_misfit(self, capacity: int) -> Problem | None:
-        return None if self.alone else _within(super().files_misfit(capacity))
-
-    def unaligned(self, sector: int) -> Problem | None:
-        return None if self.alone else _within(super().unaligned(sector))
+    def misfit(self, capacity: int, devices: int | None, sector: int) -> Problem | None:
+        problem = None if self.alone else super().misfit(capacity, devices, sector)
+        return problem and Problem(f"under.{problem.field}", problem.message)
 
     @property
     def uses_files(self) -> bool:
         return not self.alone
-
-    @property
-    def lays_out(self) -> bool:
-        return not self.alone and super().lays_out
 
     @property
     def in_flight(self) -> int | None:
@@ -115,43 +105,26 @@ class SyncWorkload(Workload):
     def is_timed(self) -> bool:
         return True  # the end of the sync ends it
 
-    def moved(self, span: int) -> int:  # noqa: ARG002
-        return 0
-
-    def passed(self, span: int) -> int:  # noqa: ARG002
-        return 0
-
-    def requests(self, span: int) -> float:  # noqa: ARG002
-        return 0.0
-
-    def written(self, span: int) -> float:  # noqa: ARG002
-        """Return the most bytes that the sync itself writes."""
-        return float(self.target.written(self.sync_action)) if self.target else 0.0
+    def load(self, span: int) -> Load:  # noqa: ARG002 - the array ends it
+        """Return what the sync itself does."""
+        if not self.target:
+            return Load()
+        written = float(self.target.written(self.sync_action))
+        return Load(written=written, time_limit=self.target.walked / LEAST_RATE)
 
     def recorded_bytes(self, span: int, counted: int, runtime: float, in_rounds: int | None) -> float:
-        return super().recorded_bytes(span, counted, runtime, in_rounds) + self.written(span)
+        return super().recorded_bytes(span, counted, runtime, in_rounds) + self.load(span).written
 
     def seconds(self, span: int, member: Callable[[], float]) -> float:  # noqa: ARG002
         size = self.target.member if self.target else 0
         return size / (min(member(), MOST_RATE) * (1 if self.alone else _SHARED))
 
-    def time_limit(self, span: int = 0) -> float:  # noqa: ARG002
-        return self.target.walked / LEAST_RATE if self.target else 0.0
-
     @property
     def patience(self) -> float:
-        return self.time_limit() + _GRACE
-
-    @property
-    def has_fio_job(self) -> bool:
-        return not self.alone
+        return (self.load(0).time_limit or 0.0) + _GRACE
 
     def script_values(self, span: int, slow: int) -> Mapping[str, object]:  # noqa: ARG002
         return {"action": self.sync_action, "alone": self.alone, "patience": round(self.patience * slow)}
-
-    @property
-    def report_file(self) -> str:
-        return "sync.json"
 
     def script_failed(self, status: int, report: str) -> bool:
         return status != 0 and (not report or self.alone)
@@ -161,10 +134,44 @@ class SyncWorkload(Workload):
         found = parse_sync(report)
         return replace(read, figures=with_sync(read.figures, found).in_real_units(slow), notes=found.notes)
 
-    def for_fio(self) -> Workload:
+    def for_fio(self) -> FioWorkload | None:
         # It runs longer than the sync, which ends it.
-        return self.model_copy(update={"runtime": 2 * self.patience})
+        return None if self.alone else self.model_copy(update={"runtime": 2 * self.patience})
 
 
-def _within(problem: Problem | None) -> Problem | None:
-    return problem and Problem(f"under.{problem.field}", problem.message)
+@dataclass(frozen=True, slots=True)
+class SyncReport:
+    action: str
+    seconds: float
+    bytes: int  # of a member
+    mismatches: int
+    fastest: int  # the limit of md, in bytes per second
+
+    @property
+    def figures(self) -> Sync:
+        return Sync(self.seconds, self.bytes / self.seconds)
+
+    @property
+    def notes(self) -> dict[str, str]:
+        counted = {MISMATCHES: str(self.mismatches)} if self.action in {"check", "repair"} else {}
+        if self.fastest and self.bytes / self.seconds >= _AT_LIMIT * self.fastest:
+            counted["sync_limit"] = f"the {self.action} was as fast as sync_speed_max allows: {self.fastest} bytes/s"
+        return counted
+
+
+def parse_sync(text: str) -> SyncReport:
+    """Raise NotReported for a text that the script does not print."""
+    names = ("began", "ended", "bytes", "mismatch_cnt", "sync_speed_max")
+    found = parse_report(text, "sync", names, _MOST)
+    seconds = float(found["ended"] - found["began"])
+    if seconds <= 0 or found["bytes"] <= 0:
+        raise NotReported(f"the sync took {seconds:g} s for {found['bytes']:g} bytes")
+    whole = [int(found[name]) for name in names[2:]]
+    return SyncReport(str(found.get("action", "")), seconds, *whole)
+
+
+def with_sync(figures: Figures | None, report: SyncReport) -> Figures:
+    """Add a sync to the figures of fio; without fio, there are no others."""
+    if figures is None:
+        return Figures(None, None, report.seconds, 0.0, 0.0, 0, rebuild=report.figures)
+    return replace(figures, rebuild=report.figures)

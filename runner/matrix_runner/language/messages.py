@@ -23,7 +23,7 @@ from matrix_runner.language.workload_axes import WorkloadAxes
 from matrix_runner.layers import LAYERS
 from matrix_runner.layers.fs import LEAST
 from matrix_runner.work.fio.keys import WorkloadKeys
-from matrix_runner.work.jobs.keys import OneJob
+from matrix_runner.work.jobs.variants import OneJob
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails

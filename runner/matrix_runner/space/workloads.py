@@ -13,7 +13,7 @@ from matrix_runner.space.layouts import top_of
 from matrix_runner.work.fio.variants import Declared, declared_in
 from matrix_runner.work.fio.workload import FioWorkload
 from matrix_runner.work.kinds import KINDS, kind_of
-from matrix_runner.work.written import Written
+from matrix_runner.work.workload import Written
 
 if TYPE_CHECKING:
     from matrix_runner.language.matrix import Matrix

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from matrix_runner.base.findings import Findings, Note, Path, place_of
 from matrix_runner.base.model import Model
+from matrix_runner.base.variants import Choice, Coords, Variant, digest, label_of
 from matrix_runner.work.fio.output import figures_of, find_json, jobs_of, missed_steady_states
 from matrix_runner.work.result import Result
 
@@ -212,3 +214,39 @@ class Workload(Model):
         """Return what fio measured in slow motion. `phases`: of jobs that run one after another, by name."""
         jobs = jobs_of(find_json(output), output)
         return Result(figures_of(jobs, output, phases or {}), missed_steady_states(jobs))
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A workload as written: what each kind needs to make its variants, and to report what is wrong."""
+
+    name: str
+    axes: Mapping[str, tuple[Any, ...]]
+    memory: int
+    slow: int  # the declared factor of slow motion
+    findings: Findings
+
+    @property
+    def path(self) -> Path:
+        return ("workloads", self.name)
+
+    @property
+    def several(self) -> tuple[str, ...]:
+        """Return the axes with several values."""
+        return tuple(f"workload.{axis}" for axis, values in self.axes.items() if len(values) > 1)
+
+    def flaw(self, axis: str, message: str) -> None:
+        self.findings.flaw((*self.path, *axis.split(".")), message)
+
+    def report(self, problems: Iterable[Problem], coords: Coords, choice: Choice) -> None:
+        for problem in problems:
+            self.findings.flaw_of(coords, place_of(self.path, choice, problem.field), problem.message)
+
+    def note(self, text: str) -> None:
+        note = Note(f"workload {self.name}: {text}")
+        if note not in self.findings.notes:
+            self.findings.notes.append(note)
+
+    def variant(self, work: Workload, coords: Coords, several: Iterable[str] | None = None) -> Variant[Workload]:
+        shown = label_of(coords, self.several if several is None else several)
+        return Variant(work, coords, "/".join(filter(None, (self.name, shown))), digest(work.content()))

@@ -14,8 +14,7 @@ from matrix_runner.work.fio.workload import FioWorkload
 
 if TYPE_CHECKING:
     from matrix_runner.layers import Problem
-    from matrix_runner.work.workload import Workload
-    from matrix_runner.work.written import Written
+    from matrix_runner.work.workload import Workload, Written
 
 #: Seen with fio 3.33 on a loop device. psync does not do this.
 _CLEARED = "before mmap writes to a device, fio overwrites the whole region of the job with zeros, in every trial"

@@ -1,24 +1,90 @@
-"""The variants of workloads of several jobs: a job file with the values of `set`, or the `jobs` of a map."""
+"""Workloads of several jobs as written: a job file with the values of `set`, or a map `jobs`; and their variants."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from matrix_runner.base.axes import constructed
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, create_model
+
+from matrix_runner.base.axes import as_tuple, axes_of, axis_type, constructed, scalar_or_list
 from matrix_runner.base.findings import Flaw, Path, place_of
+from matrix_runner.base.model import ChangeSchema, Model
 from matrix_runner.base.variants import Choice, Coords, Variant, choices, texts
-from matrix_runner.work.fio.values import file_names, is_elsewhere, option_text
+from matrix_runner.layers import Problem
+from matrix_runner.work.fio.keys import WorkloadKeys
+from matrix_runner.work.fio.options import DEFAULT_SIZE, OpenValue
+from matrix_runner.work.fio.values import MIXED, Option, file_names, is_elsewhere, option_text
 from matrix_runner.work.fio.workload import FioWorkload
-from matrix_runner.work.jobs.file import devices_named, is_ours, misnamed, split_key, why_refused, with_values
-from matrix_runner.work.jobs.map import problems_of, sections_of
+from matrix_runner.work.jobs.file import (
+    JobFile,
+    Section,
+    Sections,
+    devices_named,
+    is_global,
+    is_ours,
+    misnamed,
+    split_key,
+    why_refused,
+    with_values,
+)
 from matrix_runner.work.jobs.workload import JobWorkload, bounds_of
 
 if TYPE_CHECKING:
-    from matrix_runner.work.fio.values import Option
-    from matrix_runner.work.jobs.file import JobFile, Sections
-    from matrix_runner.work.workload import Workload
-    from matrix_runner.work.written import Written
+    from matrix_runner.work.workload import Workload, Written
+
+
+def _read(value: object) -> object:
+    files = as_tuple(value)
+    if not all(isinstance(one, JobFile) for one in files):
+        raise ValueError("write the path of a job file of fio, relative to this file, like jobs/db.fio")
+    return files
+
+
+def _no_global(name: str) -> str:
+    if is_global(name):
+        raise ValueError("fio takes a name that begins with `global` for common options")
+    return name
+
+
+_Files = Annotated[
+    tuple[Any, ...],
+    BeforeValidator(_read),
+    WithJsonSchema({"type": "array", "items": {"type": "string"}}),
+    ChangeSchema(scalar_or_list),
+]
+_Values = Annotated[tuple[OpenValue, ...], BeforeValidator(as_tuple), ChangeSchema(scalar_or_list)]
+#: An option, or `section.option`. A section may have any characters.
+_Key = Annotated[str, Field(pattern=r"^([^\n\r]+\.)?[A-Za-z][A-Za-z0-9_-]*$", max_length=300)]
+
+#: Without a dot, which separates it from its figures.
+_JobName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_+-]*$", max_length=80), AfterValidator(_no_global)]
+
+if TYPE_CHECKING:
+    OneJob = Model
+else:
+    OneJob = create_model(
+        "JobOfSeveral",
+        __base__=axes_of(WorkloadKeys),
+        __doc__="One of several jobs that run at the same time.",
+        rw=(
+            axis_type(WorkloadKeys.model_fields["rw"]) | None,
+            Field(None, description="fio's `rw`, if it is not beside `jobs`"),
+        ),
+    )
+
+
+class SeveralJobs(Model):
+    job: _Files | None = Field(None, description="a job file of fio, relative to the matrix; its targets are replaced")
+    set: dict[_Key, _Values] | None = Field(
+        None,
+        description="options of the job file: `option` for all its jobs, or `section.option` for one; lists are axes",
+    )
+    jobs: Annotated[dict[_JobName, OneJob], Field(min_length=1, max_length=100)] | None = Field(
+        None,
+        description="jobs that run at the same time, each a workload by its name; keys beside it are for all of them",
+    )
+
 
 _SET, _JOBS = "set.", "jobs."
 
@@ -189,3 +255,70 @@ def _coords(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _shown(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def sections_of(jobs: Mapping[str, FioWorkload], *, in_files: bool) -> Sections:
+    copies = sum(job.numjobs for job in jobs.values())
+    found = []
+    for name, job in jobs.items():
+        options = [*_options(job), *(_of_files(job, name, copies) if in_files else _of_devices(job))]
+        options += [(key, option_text(value)) for key, value in sorted(job.fio.items())]
+        found.append(Section(name, tuple(Option(key, value) for key, value in options)))
+    return tuple(found)
+
+
+def problems_of(job: FioWorkload, *, in_files: bool) -> Iterator[Problem]:
+    yield from job.problems()
+    if job.profile is not None:
+        yield Problem("profile", "a profile is that of a workload with one job; remove it, or remove `jobs`")
+    for name, size in (("size", job.size), ("file_size", job.file_size)):
+        if in_files and isinstance(size, str):
+            yield Problem(name, f"{size} of a file system that jobs share; write a size like 1GiB")
+
+
+def _options(job: FioWorkload) -> Iterator[tuple[str, str]]:
+    # Copies of a job are one figure, and jobs with other names are others.
+    yield from (("group_reporting", "1"), ("new_group", "1"))
+    yield "ioengine", job.ioengine
+    yield "direct", str(int(job.direct))
+    yield "rw", f"{job.rw}:{job.skip}" if job.skip else job.rw
+    yield from ((key, str(getattr(job, key))) for key in ("bs", "iodepth", "numjobs"))
+    if job.rw in MIXED:
+        yield "rwmixread", str(job.rwmixread)
+    if job.runtime is not None:
+        yield from (("time_based", "1"), ("runtime", _milliseconds(job.runtime)))
+    if job.ramp:
+        yield "ramp_time", _milliseconds(job.ramp)
+    if job.steady:
+        yield "steadystate", job.steady.option
+        yield "steadystate_duration", _milliseconds(job.steady.over)
+    if job.sync != "none":
+        yield "sync", job.sync
+    if job.fsync:
+        yield "fsync", str(job.fsync)
+
+
+def _of_devices(job: FioWorkload) -> Iterator[tuple[str, str]]:
+    if job.size is not None:
+        yield "size", str(job.size)
+    if job.offset != 0:
+        yield "offset", str(job.offset)
+
+
+def _of_files(job: FioWorkload, name: str, copies: int) -> Iterator[tuple[str, str]]:
+    yield from (("overwrite", str(int(not job.new))), ("fallocate", "none"))
+    if job.shared:
+        yield "filename", f"{name}.0.0"
+    count = job.files or 1
+    if job.file_size is not None:
+        size = int(job.file_size) * count
+        yield "filesize", str(job.file_size)
+    else:
+        size = int(job.size) if job.size is not None else DEFAULT_SIZE // copies // 4096 * 4096
+    yield "size", str(job.size if job.size is not None else size)
+    if count > 1:
+        yield "nrfiles", str(count)
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{round(seconds * 1000)}ms"

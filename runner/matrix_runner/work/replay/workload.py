@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
-from matrix_runner.base.axes import as_tuple, scalar_or_list
+from matrix_runner.base.axes import as_tuple, constructed, scalar_or_list
 from matrix_runner.base.model import ChangeSchema, Model
-from matrix_runner.base.quantities import format_size, resolve_share
+from matrix_runner.base.quantities import format_size, resolve_memory, resolve_share
+from matrix_runner.base.variants import Choice, Coords, Variant, choices, texts
 from matrix_runner.layers import Problem
+from matrix_runner.work.fio.keys import WorkloadKeys
 from matrix_runner.work.fio.workload import FioWorkload
 from matrix_runner.work.replay.trace import ACTIONS, READ, WRITE, Trace
 from matrix_runner.work.result import NotReported, ReplayReport, Result, parse_report
@@ -19,6 +21,7 @@ from matrix_runner.work.workload import Load
 
 if TYPE_CHECKING:
     from matrix_runner.work.fio.output import Direction, Figures
+    from matrix_runner.work.workload import Workload, Written
 
 #: The file of requests beside the scripts of a cell, and the largest sector of a disk.
 FILE, SECTOR = "trace.txt", 4096
@@ -221,3 +224,43 @@ def with_replay(figures: Figures | None, report: ReplayReport | None) -> Figures
 
     sides: dict[str, Any] = {name: corrected(side) for name, side in figures.all_sides.items()}
     return replace(figures, **sides, runtime=report.seconds)
+
+
+_OWN = ("replay", "speed")
+
+
+def is_replay(axes: Mapping[str, Any]) -> bool:
+    return not axes.keys().isdisjoint(_OWN)
+
+
+def variants(written: Written, *, in_files: bool) -> Iterator[Variant[Workload]]:  # noqa: ARG001
+    if "replay" not in written.axes:
+        written.flaw("speed", "'speed' has no effect without `replay`")
+        return
+    if other := next((axis for axis in written.axes if axis not in {*KEYS, *_OWN}), ""):
+        written.flaw(other, f"the trace of `replay` says what runs; remove `{other}`")
+        return
+    for choice in choices(written.axes):
+        yield from _variant(written, choice)
+
+
+def _variant(written: Written, choice: Choice) -> Iterator[Variant[Workload]]:
+    trace: Trace = choice.values["replay"]
+    given = {key: value for key, value in choice.values.items() if key in KEYS}
+    shown = texts(constructed(WorkloadKeys, given), given)
+    if "size" in given:
+        given["size"] = resolve_memory(given["size"], written.memory)
+    work = ReplayWorkload.of(trace, choice.values.get("speed", 1.0), given)
+    if "speed" in choice.values:
+        shown["speed"] = f"{work.speed:g}"
+    coords: Coords = (
+        ("workload", written.name),
+        ("workload.replay", trace.path),
+        *((f"workload.{key}", text) for key, text in shown.items()),
+    )
+    problems = [*work.problems()]
+    written.report(problems, coords, choice)
+    if not problems:
+        if trace.left_out:
+            written.note(f"a replay leaves out the {trace.left_out:,} trims of {trace}")
+        yield written.variant(work, coords)

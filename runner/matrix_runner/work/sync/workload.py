@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import Field
 
+from matrix_runner.base.axes import constructed
 from matrix_runner.base.model import Model
+from matrix_runner.base.variants import Coords, Variant, choices, texts
 from matrix_runner.layers import Layer, Problem
 from matrix_runner.layers.redundancy import Action, SyncTarget, sync_target, why_not
 from matrix_runner.work.fio.keys import WorkloadKeys
@@ -19,6 +21,7 @@ from matrix_runner.work.workload import Load
 
 if TYPE_CHECKING:
     from matrix_runner.layers.geometry import Below
+    from matrix_runner.work.workload import Workload, Written
 
 #: Bytes per second that a sync has at least: the kernel's default of sync_speed_min is 1000 KiB/s.
 LEAST_RATE = 10**6
@@ -175,3 +178,37 @@ def with_sync(figures: Figures | None, report: SyncReport) -> Figures:
     if figures is None:
         return Figures(None, None, report.seconds, 0.0, 0.0, 0, rebuild=report.figures)
     return replace(figures, rebuild=report.figures)
+
+
+_ACTION, _UNDER = "sync_action", "under."
+
+
+def is_rebuild(axes: Mapping[str, Any]) -> bool:
+    return _ACTION in axes or any(name.startswith(_UNDER) for name in axes)
+
+
+def variants(written: Written, *, in_files: bool) -> Iterator[Variant[Workload]]:
+    if _ACTION not in written.axes:
+        written.flaw("under", "'under' has no effect without `sync_action`")
+        return
+    for axis in written.axes:
+        if axis != _ACTION and not axis.startswith(_UNDER):
+            key = axis.partition(".")[0]
+            written.flaw(axis, f"`sync_action` runs no I/O of its own; write `{key}` below `under:`, or remove it")
+            return
+    for choice in choices(written.axes):
+        under = {axis.removeprefix(_UNDER): one for axis, one in choice.values.items() if axis != _ACTION}
+        values = FioWorkload.effective(under, in_files=in_files) if under else {}
+        made = constructed(FioWorkload, values).on(written.memory) if values else None
+        given = {key: getattr(made, key) for key in made.model_fields_set} if made else None
+        work = SyncWorkload.of(choice.values[_ACTION], given)
+        shown = texts(made, values) if made else {}
+        coords: Coords = (
+            ("workload", written.name),
+            (f"workload.{_ACTION}", work.sync_action),
+            *((f"workload.{_UNDER}{axis}", text) for axis, text in shown.items()),
+        )
+        problems = [*work.problems(), *work.slow_problems(written.slow)]
+        written.report(problems, coords, choice)
+        if not problems:
+            yield written.variant(work, coords)

@@ -16,7 +16,7 @@ from matrix_runner.carry.trial_result import finding, split_outputs
 from matrix_runner.decide.costs import COSTS, GRACE, deadline
 from matrix_runner.decide.estimate import Pace, bytes_of, most_bytes_of, seconds_of
 from matrix_runner.language.guidelines import Bound
-from matrix_runner.layers.redundancy import Action, SyncTarget, sync_target
+from matrix_runner.layers.base import Action, SyncTarget, sync_target
 from matrix_runner.machines.base import StepResult
 from matrix_runner.pages.csv_files import summary_csv, trials_csv
 from matrix_runner.pages.explore import explored, page

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import BeforeValidator, Field
 
@@ -19,6 +19,16 @@ from matrix_runner.layers.geometry import Below, Shape
 
 #: `none` in YAML may be written as false.
 NoneIfFalse = BeforeValidator(lambda value: "none" if value is False else value)
+
+
+Action = Literal["rebuild", "resync", "check", "repair"]
+Sync = Annotated[
+    Literal["auto", "wait", "assume-clean", "background"],
+    Field(
+        description="the first resync: `wait` for it; leave it out on disks known to be zero (`assume-clean`); "
+        "measure while it runs (`background`); `auto`: leave it out if possible, else wait"
+    ),
+]
 
 
 class Problem(NamedTuple):
@@ -148,6 +158,78 @@ class Grouped(Layer):
 
     @abstractmethod
     def group_view(self, context: BuildContext, name: str) -> View: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SyncTarget:
+    """The sizes of an array with redundancy, in bytes."""
+
+    member: int  # of each member, without metadata
+    redundant: int  # of all copies and parity together
+    walked: int  # over which the kernel counts its progress
+
+    def written(self, action: Action) -> int:
+        """Return the most bytes that an action writes to all disks."""
+        return {"rebuild": self.member, "check": 0}.get(action, self.redundant)
+
+
+class Array(Grouped):
+    """A layer whose groups may be arrays with redundancy."""
+
+    if TYPE_CHECKING:
+        sync: str  # each array declares it where its documentation has it
+
+    @property
+    @abstractmethod
+    def redundant(self) -> bool: ...
+
+    @property
+    def array_title(self) -> str:
+        return self.title
+
+    @property
+    def arrays(self) -> int:
+        """Return the number of arrays and volumes with redundancy that it builds."""
+        return self.groups if self.redundant else 0
+
+    @property
+    def assumes_zeros(self) -> bool:
+        return self.sync == "assume-clean"
+
+    def first_resync(self, *, zeroed: bool) -> str:
+        if not self.redundant:
+            return ""
+        return {"auto": "assume-clean" if zeroed else "waited for", "wait": "waited for"}.get(self.sync, self.sync)
+
+    @abstractmethod
+    def sync_target(self, below: Below) -> SyncTarget:
+        """Return the sizes of its array, if it has one group."""
+
+    @abstractmethod
+    def why_no_sync(self, action: Action) -> str:
+        """Return why its array cannot do it; empty if it can."""
+
+
+def sync_target(levels: Iterable[tuple[Layer, Below]]) -> SyncTarget | None:
+    """Return the sizes of the array of a stack; None if the stack has no array with redundancy, or several."""
+    found = [(layer, below) for layer, below in levels if isinstance(layer, Array) and layer.arrays]
+    return found[0][0].sync_target(found[0][1]) if sum(layer.arrays for layer, _ in found) == 1 else None
+
+
+def why_not(stack: Iterable[Layer], action: Action) -> str:
+    """Return why a stack cannot do it; empty if it can."""
+    layers = [layer for layer in stack if isinstance(layer, Array)]
+    redundant = [layer for layer in layers if layer.arrays]
+    names = " and ".join(dict.fromkeys(layer.array_title for layer in redundant or layers))
+    if not layers:
+        return f"a {action} needs an md array or an LVM volume with redundancy"
+    if not redundant:
+        return f"{names} has no redundancy, so there is nothing to {action}"
+    if (count := sum(layer.arrays for layer in redundant)) > 1:
+        return f"it has {count} arrays with redundancy ({names}); a {action} needs exactly one"
+    if redundant[0].sync == "background":
+        return f"{names} with `sync: background` is in a resync already; remove `sync`"
+    return redundant[0].why_no_sync(action)
 
 
 def power_of_two(field: str, value: int, least: int, what: str) -> Iterator[Problem]:

@@ -39,6 +39,8 @@ class Crypt(Layer):
     for_each: ClassVar[bool] = True
     noun: ClassVar[str] = "encrypted devices"
     maps: ClassVar[bool] = True
+    programs: ClassVar[tuple[str, ...]] = ("cryptsetup", "dmsetup")
+    modules: ClassVar[tuple[str, ...]] = ("dm_mod", "dm_crypt")  # the kernel loads ciphers on demand
     keeps_zeros: ClassVar[bool] = False  # zeros below read as noise above
     format: Literal["luks2", "luks1", "plain"] = Field(
         "luks2", description="header on the disk: luks2 has one of 16MiB, luks1 of 2MiB; plain has no header"
@@ -63,14 +65,6 @@ class Crypt(Layer):
     @classmethod
     def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:
         return {"sector_size": "luks1 has only sectors of 512B"} if values["format"] == "luks1" else {}
-
-    @property
-    def programs(self) -> tuple[str, ...]:
-        return ("cryptsetup", "dmsetup")
-
-    @property
-    def modules(self) -> tuple[str, ...]:
-        return ("dm_mod", "dm_crypt")  # the kernel loads ciphers on demand
 
     @property
     def why_no_trims(self) -> str:
@@ -117,7 +111,6 @@ class Crypt(Layer):
         # 1000 iterations: the default strength would take an emulated processor minutes.
         derivation = (*(("--pbkdf=pbkdf2",) if self.format == "luks2" else ()), "--pbkdf-force-iterations=1000")
         view = CryptView(
-            kind="crypt",
             members=context.devices,
             tops=tuple(mapping.path for mapping in mappings),
             mappings=mappings,
@@ -143,6 +136,7 @@ TEST_KEY = "matrix test key, not a secret.  " + "the second half of it, for xts.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CryptView(DmView):
+    kind: str = "crypt"
     key: str
     format: str
     format_options: tuple[str, ...]

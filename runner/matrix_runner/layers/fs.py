@@ -214,7 +214,6 @@ class Fs(Layer):
         mount += ["nodiscard"] if self.type in DISCARDING and not sets_discard else []
         mount += options
         view = FsView(
-            kind="fs",
             members=context.devices,
             tops=(),
             type=self.type,
@@ -311,6 +310,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FsView(View):
+    kind: str = "fs"
     type: str
     directory: str  # the mount point
     mark: str  # its UUID, or its label if mkfs accepts no UUID

@@ -29,6 +29,9 @@ class Integrity(Layer):
     for_each: ClassVar[bool] = True
     noun: ClassVar[str] = "integrity devices"
     maps: ClassVar[bool] = True
+    programs: ClassVar[tuple[str, ...]] = ("integritysetup", "dmsetup")
+    why_no_trims: ClassVar[str] = "dm-integrity does not pass trims on"
+    modules: ClassVar[tuple[str, ...]] = ("dm_mod", "dm_integrity")  # the kernel loads checksums on demand
     algorithm: Literal["crc32", "crc32c", "xxhash64", "sha1", "sha256", "sha512"] = "crc32c"
     mode: Literal["journal", "bitmap", "direct"] = Field(
         "journal",
@@ -46,18 +49,6 @@ class Integrity(Layer):
         if values["mode"] == "journal":
             return {}
         return {"journal_size": f"mode {values['mode']} keeps no journal"}
-
-    @property
-    def programs(self) -> tuple[str, ...]:
-        return ("integritysetup", "dmsetup")
-
-    @property
-    def modules(self) -> tuple[str, ...]:
-        return ("dm_mod", "dm_integrity")  # the kernel loads checksums on demand
-
-    @property
-    def why_no_trims(self) -> str:
-        return "dm-integrity does not pass trims on"
 
     def resolve(self, below: Below) -> Self:  # noqa: ARG002
         return self.model_copy(update={"tag_size": self.tag_bytes})
@@ -100,7 +91,6 @@ class Integrity(Layer):
         mappings = mappings_of(self, context, "INTEGRITY")
         journal = "" if self.journal_size is None else str(self.journal_size)
         view = IntegrityView(
-            kind="integrity",
             members=context.devices,
             tops=tuple(mapping.path for mapping in mappings),
             mappings=mappings,
@@ -125,6 +115,7 @@ class Integrity(Layer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntegrityView(DmView):
+    kind: str = "integrity"
     mode: str
     format_options: tuple[str, ...]
     mode_options: tuple[str, ...]

@@ -10,9 +10,8 @@ from pydantic import BeforeValidator, Field
 
 from matrix_runner.base.model import Extent, Size
 from matrix_runner.base.quantities import format_size
-from matrix_runner.layers.base import BuildContext, Grouped, Problem, View, mark, power_of_two
+from matrix_runner.layers.base import Action, Array, BuildContext, Problem, Sync, SyncTarget, View, mark, power_of_two
 from matrix_runner.layers.geometry import Below, Shape, common, losses_of
-from matrix_runner.layers.md import Sync, first_resync
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 DEFAULT_STRIPE = 64 * KIB
@@ -36,11 +35,12 @@ def _order(value: object) -> object:
     return " ".join(str(int(number)) for number in value.split())
 
 
-class Lvm(Grouped):
+class Lvm(Array):
     """A volume group over the devices below, with one logical volume or several equal ones."""
 
     kind: ClassVar[str] = "lvm"
     noun: ClassVar[str] = "volumes"
+    programs: ClassVar[tuple[str, ...]] = ("lvm", "dmsetup")
     maps: ClassVar[bool] = True
     type: Type | None = Field(
         None, description="type of the volumes; if not given: striped with `stripes` of 2 or more, else linear"
@@ -97,10 +97,6 @@ class Lvm(Grouped):
         if kind != "cache":
             idle |= dict.fromkeys(("fast", "cache_mode"), "only cache volumes have a cache")
         return idle
-
-    @property
-    def programs(self) -> tuple[str, ...]:
-        return ("lvm", "dmsetup")
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -167,8 +163,29 @@ class Lvm(Grouped):
         )
 
     @property
-    def assumes_zeros(self) -> bool:
-        return self.sync == "assume-clean"
+    def redundant(self) -> bool:
+        return self.segment in REDUNDANT
+
+    @property
+    def array_title(self) -> str:
+        return f"LVM {self.segment}"
+
+    @property
+    def arrays(self) -> int:
+        return super().arrays * self.volumes
+
+    def sync_target(self, below: Below) -> SyncTarget:
+        size = self.devices_above(below)[0].size
+        member = size // self.stripe_count(below.count)
+        redundant = size * (self.copies - 1) + member * self.parity
+        return SyncTarget(member, redundant, size if self.segment == "raid10" else member)
+
+    def why_no_sync(self, action: Action) -> str:
+        if self.segment == "mirror":
+            return f"LVM's type mirror has no {action}; use raid1"
+        if action == "resync":
+            return "LVM starts a resync only on a volume without users; write repair, which covers the same stripes"
+        return ""
 
     def part_problems(self, below: Below) -> Iterator[Problem]:
         counting = list(self._count_problems(below))
@@ -338,7 +355,6 @@ class Lvm(Grouped):
         tag, prefix = f"matrix-{mark(self, group.members)}", f"{name.replace('-', '--')}-"
         volumes = tuple(Volume(prefix + volume, group.readings(at)) for at, volume in enumerate(group.names))
         return LvmView(
-            kind="lvm",
             members=context.devices[: self.devices],
             tops=tuple(f"/dev/mapper/{volume.mapped}" for volume in volumes),
             name=name,
@@ -348,7 +364,7 @@ class Lvm(Grouped):
             sees_all=CONFIG.format(filter='"a|.*|"'),
             commands=(group.create_group(tag), *group.create_volumes()),
             cache=f"{prefix}fast_cvol" if self.type == "cache" else "",
-            redundant=self.type in REDUNDANT,
+            redundant=self.redundant,
             resync=group.resync,
             under_way="resync" if group.resync == "background" else "",
             stands_on_layers=context.depth > 0,
@@ -381,6 +397,7 @@ class Volume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LvmView(View):
+    kind: str = "lvm"
     name: str
     tag: str
     volumes: tuple[Volume, ...]
@@ -402,9 +419,7 @@ class _Group:
         self.members = tuple(context.devices[int(number) - 1] for number in self.order)
         self.slow = len(self.members) - layer.cache_devices  # number of members without those of the cache
         self.names = [f"volume{number + 1}" for number in range(layer.volumes)] if layer.volumes > 1 else ["volume"]
-        self.resync = first_resync(
-            layer.sync, redundant=layer.type in REDUNDANT, zeroed=context.zeroed and layer.type != "raid6"
-        )
+        self.resync = layer.first_resync(zeroed=context.zeroed and layer.type != "raid6")
         self.size = layer.requested_size(context.below)
         #: A linear volume that takes all of each device in turn.
         self.is_whole = layer.type == "linear" and layer.size == "100%" and layer.volumes == 1
@@ -497,6 +512,6 @@ class _Group:
             found["chunk"] = layer.chunk
         if layer.type == "cache":
             found |= {"cache_mode": layer.cache_mode, "fast": " ".join(self.order[self.slow :])}
-        if layer.type in REDUNDANT:
+        if layer.redundant:
             found |= {"degraded": 0, "sync_action": "resync" if self.resync == "background" else "idle"}
         return {setting: None if value is None else str(value) for setting, value in found.items()}

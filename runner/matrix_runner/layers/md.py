@@ -9,7 +9,19 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from matrix_runner.base.model import Size
 from matrix_runner.base.quantities import format_size
-from matrix_runner.layers.base import BuildContext, Expectation, Grouped, NoneIfFalse, Problem, View, mark, power_of_two
+from matrix_runner.layers.base import (
+    Action,
+    Array,
+    BuildContext,
+    Expectation,
+    NoneIfFalse,
+    Problem,
+    Sync,
+    SyncTarget,
+    View,
+    mark,
+    power_of_two,
+)
 from matrix_runner.layers.geometry import Below, Shape, common, losses_of, raid0_bytes, usable
 
 DEFAULT_CHUNK = 512 * 1024
@@ -91,13 +103,6 @@ Metadata = Annotated[
     BeforeValidator(lambda value: {0.9: "0.90"}.get(value, str(value)) if isinstance(value, float) else value),
     WithJsonSchema({"enum": ["0.90", "1.0", "1.1", "1.2", 0.9, 1.0, 1.1, 1.2]}),
 ]
-Sync = Annotated[
-    Literal["auto", "wait", "assume-clean", "background"],
-    Field(
-        description="the first resync: `wait` for it; leave it out on disks known to be zero (`assume-clean`); "
-        "measure while it runs (`background`); `auto`: leave it out if possible, else wait"
-    ),
-]
 State = Annotated[
     Literal["clean", "degraded", "degraded-2", "degraded-3", "degraded-4", "rebuilding"],
     BeforeValidator(_state),
@@ -121,17 +126,12 @@ State = Annotated[
 ]
 
 
-def first_resync(sync: str, *, redundant: bool, zeroed: bool) -> str:
-    if not redundant:
-        return ""
-    return {"auto": "assume-clean" if zeroed else "waited for", "wait": "waited for"}.get(sync, sync)
-
-
-class Md(Grouped):
+class Md(Array):
     """A Linux software RAID array over the devices below."""
 
     kind: ClassVar[str] = "md"
     noun: ClassVar[str] = "arrays"
+    programs: ClassVar[tuple[str, ...]] = ("mdadm",)
     level: Level
     chunk: Size | None = Field(
         None, description="size of a chunk: a power of two, with RAID 0 any multiple of 4KiB; 512KiB if not given"
@@ -188,10 +188,6 @@ class Md(Grouped):
         return idle
 
     @property
-    def programs(self) -> tuple[str, ...]:
-        return ("mdadm",)
-
-    @property
     def modules(self) -> tuple[str, ...]:
         return ("raid456" if self.level in PARITY else self.kernel_level,)
 
@@ -234,8 +230,22 @@ class Md(Grouped):
         return self.model_copy(update={"chunk": chunk, "devices": self.active(below.count), "layout": layout})
 
     @property
-    def assumes_zeros(self) -> bool:
-        return self.sync == "assume-clean"
+    def redundant(self) -> bool:
+        return self.level in REDUNDANT
+
+    def sync_target(self, below: Below) -> SyncTarget:
+        size, active, parity = self.devices_above(below)[0].size, self.active(below.count), PARITY.get(self.level, 0)
+        copies = active if self.level == 1 else self.copies if self.level == 10 else 1
+        data = active // copies if self.level == 1 else active - parity
+        member = size * (copies if self.level == 10 else 1) // data
+        return SyncTarget(member, size * (copies - 1) + member * parity, size if self.level == 10 else member)
+
+    def why_no_sync(self, action: Action) -> str:
+        if self.state != "clean":
+            return f"{self.title} with `state: {self.state}` is not complete before a {action}; remove `state`"
+        if self.spare and action == "rebuild":
+            return f"a spare would replace the failed disk of {self.title} at once; remove `spare`"
+        return ""
 
     def part_problems(self, below: Below) -> Iterator[Problem]:
         flaws = [
@@ -297,7 +307,7 @@ class Md(Grouped):
             yield Problem("metadata", "0.90 cannot store a partial parity log or a journal")
         if self.active(below.count) + self.spare > 27:
             yield Problem("metadata", "0.90 supports at most 27 devices")
-        if self.level in REDUNDANT and min(below.smallest, self.size or below.smallest) > 4 * 2**40:
+        if self.redundant and min(below.smallest, self.size or below.smallest) > 4 * 2**40:
             yield Problem("metadata", "0.90 uses at most 4TiB of a device")
 
     def _log_problems(self, below: Below) -> Iterator[Problem]:
@@ -319,7 +329,7 @@ class Md(Grouped):
             yield Problem("size", "md counts in whole KiB")
 
     def _state_problems(self, below: Below) -> Iterator[Problem]:
-        if self.level not in REDUNDANT or self.state == "clean":
+        if not self.redundant or self.state == "clean":
             return
         whole = self.model_copy(update={"devices": self.active(below.count)})
         possible = whole.tolerated_losses
@@ -386,10 +396,9 @@ class Md(Grouped):
         active = self.active(len(context.devices))
         members = context.devices[: active + self.spare + self.journal]
         digits = mark(self, members)
-        resync = first_resync(self.sync, redundant=self.level in REDUNDANT, zeroed=context.zeroed)
+        resync = self.first_resync(zeroed=context.zeroed)
         under_way = "recover" if self.state == "rebuilding" else "resync" if resync == "background" else ""
         return MdView(
-            kind="md",
             members=members,
             tops=(f"/dev/md/{name}",),
             expects=tuple(_expectations(self, under_way)),
@@ -400,7 +409,7 @@ class Md(Grouped):
             roles=tuple(_roles(self, members, active)),
             write_mostly=members[active - self.write_mostly : active],
             stripe_width=str(self.group_shape(context.below).full_stripe) if self.level in STRIPED else "",
-            redundant=self.level in REDUNDANT,
+            redundant=self.redundant,
             level=self.kernel_level,
             resync=resync,
             state=self.state,
@@ -411,6 +420,7 @@ class Md(Grouped):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MdView(View):
+    kind: str = "md"
     name: str
     uuid: str
     options: tuple[str, ...]
@@ -456,7 +466,7 @@ def _options(layer: Md, members: tuple[str, ...]) -> tuple[str, ...]:
         options.append(f"--write-journal={members[-1]}")
     elif layer.ppl:
         options.append("--consistency-policy=ppl")
-    elif layer.level in REDUNDANT:
+    elif layer.redundant:
         options.append(f"--bitmap={layer.bitmap}")
     return tuple(options)
 
@@ -470,7 +480,7 @@ def _expectations(layer: Md, under_way: str) -> Iterator[Expectation]:
         yield Expectation("chunk", "md/chunk_size", str(layer.chunk))
     if layer.layout is not None:
         yield Expectation("layout", "md/layout", str(layout_number(layer.layout)))
-    if layer.level in REDUNDANT:
+    if layer.redundant:
         unit = layer.chunk or 1024
         component = None if layer.size is None else str(layer.size // unit * unit // 1024)
         yield Expectation("degraded", "md/degraded", str(layer.lost_count))

@@ -57,16 +57,13 @@ class Partition(_Ranged):
     kind: ClassVar[str] = "partition"
     for_each: ClassVar[bool] = True
     noun: ClassVar[str] = "partitions"
+    programs: ClassVar[tuple[str, ...]] = ("sfdisk",)  # the script checks for `kpartx`, which only mappings need
 
     @classmethod
     def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:
         if values["count"] is None:
             return {}
         return dict.fromkeys(("from", "at", "to", "size"), "`count` divides the whole device")
-
-    @property
-    def programs(self) -> tuple[str, ...]:
-        return ("sfdisk",)  # the script checks for `kpartx`, which only mappings need
 
     @property
     def start(self) -> int | str:
@@ -143,7 +140,6 @@ class Partition(_Ranged):
         paths = tuple(partition_path(path, number) for number in range(1, len(ranges) + 1))
         sizes = [(begin, end - begin) for begin, end in ranges]
         return TableView(
-            kind="partition",
             members=(path,),
             tops=paths,
             holds=False,
@@ -179,6 +175,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableView(View):
+    kind: str = "partition"
     uuid: str
     sector: int  # the sector size of the device in bytes. The table counts in sectors.
     lines: tuple[str, ...]  # input of sfdisk: headers of the table, then one line for each partition

@@ -90,7 +90,6 @@ class Precondition(Layer):
         escaped = [path.replace(":", "\\:") for path in context.devices]
         jobs = [(f"--name=device{at}", f"--filename={path}") for at, path in enumerate(escaped)]
         view = PreconditionView(
-            kind="precondition",
             members=context.devices,
             tops=context.devices,
             holds=False,
@@ -131,6 +130,7 @@ class Pass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreconditionView(View):
+    kind: str = "precondition"
     discard: bool
     passes: tuple[Pass, ...]
     jobs: tuple[str, ...]  # one job for each device, all at the same time

@@ -12,7 +12,7 @@ from matrix_runner.base.axes import constructed
 from matrix_runner.base.model import Model
 from matrix_runner.base.variants import Coords, Variant, choices, texts
 from matrix_runner.layers import Layer, Problem
-from matrix_runner.layers.redundancy import Action, SyncTarget, sync_target, why_not
+from matrix_runner.layers.base import Action, SyncTarget, sync_target, why_not
 from matrix_runner.work.fio.keys import WorkloadKeys
 from matrix_runner.work.fio.output import Figures, Sync
 from matrix_runner.work.fio.workload import FioWorkload

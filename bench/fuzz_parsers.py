@@ -24,10 +24,9 @@ from matrix_runner.records.counters import observe_use, split_counters
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import Attempt, CellRow, Outcome, Reading, Trial
 from matrix_runner.records.salvage import salvage
-from matrix_runner.space.declared_files import load_guidelines, matched, parse_lab
+from matrix_runner.space.declared_files import load_guidelines, matched, parse_lab, parse_published
 from matrix_runner.space.load import check, parse
 from matrix_runner.space.select import select
-from matrix_runner.space.studies import parse_published
 from matrix_runner.work.fio import output as fio_output
 from matrix_runner.work.fio.output import table_by_position, table_by_sample, table_by_time
 from matrix_runner.work.replay.workload import ReplayWorkload

@@ -11,8 +11,8 @@ from ruamel.yaml import YAML
 
 from matrix_runner.base.errors import BadInput
 from matrix_runner.cli.schema import schema_text
+from matrix_runner.space.declared_files import parse_published, study_beside
 from matrix_runner.space.load import BadMatrix, load
-from matrix_runner.space.studies import parse_published, study_beside
 from tests.support.matrices import SMALL, space
 
 ROOT = Path(__file__).parents[2]

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from matrix_runner.base.findings import Place
 from matrix_runner.base.text import printable
-from matrix_runner.language.quotes import LONGEST, MOST_LINES, WINDOW, format_error, quote
-from matrix_runner.language.yaml_source import Source
+from matrix_runner.language.yaml_source import LONGEST, MOST_LINES, WINDOW, Source, format_error, quote
 
 
 @pytest.mark.parametrize("column", [1, 2, 99, 150, 5_000, 99_999, 100_001])

@@ -78,7 +78,7 @@ def _name_of(job: Path) -> str:
 def _of_job(name: str, job: Path, path: Path) -> str:
     """Return the matrix of a job file, checked: errors show lines of the job file."""
     from matrix_runner.language.messages import MOST_SHOWN
-    from matrix_runner.language.quotes import format_error
+    from matrix_runner.language.yaml_source import format_error
     from matrix_runner.session.fio_check import fio_flaws
     from matrix_runner.space.load import BadMatrix, parse, read_beside
     from matrix_runner.space.starter import matrix_of_job

@@ -26,9 +26,9 @@ from matrix_runner.pages.study import (
     replace_generated,
     summary_line,
 )
+from matrix_runner.space.declared_files import MATRIX, PUBLISHED, Study, study_beside
 from matrix_runner.space.load import load, text_of
 from matrix_runner.space.select import refuse_many, select
-from matrix_runner.space.studies import MATRIX, PUBLISHED, Study, study_beside
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,19 +8,30 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, create_model, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    WithJsonSchema,
+    create_model,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
-from matrix_runner.base.axes import Condition, as_tuple, axes_of, conditions
+from matrix_runner.base.axes import Condition, as_tuple, axes_of, axis_type, conditions
 from matrix_runner.base.model import Model, Name, Percent, Size
 from matrix_runner.base.quantities import parse_time
 from matrix_runner.language.disks import UNNAMED, BusLimit, Disks, DiskSets, FaultSets
-from matrix_runner.language.find import Find, resolved
+from matrix_runner.language.find import Find, Searched, resolved
 from matrix_runner.language.guidelines import Guidelines, listed
 from matrix_runner.language.hosts import Needs
 from matrix_runner.language.tune import Tune
-from matrix_runner.language.workload_axes import WorkloadAxes
 from matrix_runner.layers import LAYERS
 from matrix_runner.simdisks.disk import Disk, Fault, Link
+from matrix_runner.work.fio.keys import WorkloadKeys
+from matrix_runner.work.kinds import KINDS
 
 if TYPE_CHECKING:
     from matrix_runner.base.findings import Path
@@ -166,6 +177,35 @@ class Repeat(Model):
         if self.until is not None and self.min == self.max:
             raise ValueError(f"`until` has no effect because min and max are both {self.max}; write a larger max")
         return self
+
+
+_INSTEAD_OF_RW = ("preset", "job", "jobs", "sync_action", "replay")
+
+
+def _needed(value: Any, info: ValidationInfo) -> Any:
+    # `rw` is required without a preset or jobs. An invalid one is absent from `data` and has its own error.
+    if value is None and all(info.data.get(other, "") is None for other in _INSTEAD_OF_RW):
+        raise PydanticCustomError("missing", "Field required")
+    return value
+
+
+if TYPE_CHECKING:
+    WorkloadAxes = Searched
+else:
+    WorkloadAxes = create_model(
+        "AnyWorkload",
+        # The fields of the last base come first, so `preset` and `job` are validated before `rw`.
+        __base__=(Searched, *(keys for kind in reversed(KINDS.values()) for keys in kind.keys)),
+        __doc__=WorkloadKeys.__doc__,
+        rw=(
+            Annotated[axis_type(WorkloadKeys.model_fields["rw"]) | None, AfterValidator(_needed)],
+            Field(default=None, validate_default=True),
+        ),
+    )
+    WorkloadAxes.model_config = ConfigDict(
+        **WorkloadAxes.model_config,
+        json_schema_extra={"anyOf": [{"required": [key]} for key in ("rw", *_INSTEAD_OF_RW)]},
+    )
 
 
 class _Entry(Model):

@@ -4,31 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
 from pydantic import ValidationError
 
 from matrix_runner.base.findings import Flaw, Path
+from matrix_runner.base.model import Model
 from matrix_runner.base.quantities import NotATime, NoUnit, format_size, format_time, parse_size, parse_time
-from matrix_runner.language.disks import FAULTS, MODELS, Burst, Cliff, Disks, Seek, Shingled, Zone
-from matrix_runner.language.guidelines import SHAPES, Guideline
 from matrix_runner.language.hints import example, guess_boolean, guess_layer, guess_time, of_pattern, required
-from matrix_runner.language.hosts import DiskNeeds, LabDisk, LabHost, Needs
-from matrix_runner.language.matrix import MachineWish, Matrix, Repeat
-from matrix_runner.language.published import Reason, Row, Table
+from matrix_runner.language.matrix import MachineWish, Matrix, WorkloadAxes
 from matrix_runner.language.suggestions import did_you_mean, hint, near
 from matrix_runner.language.tunables import IOSCHED
 from matrix_runner.language.tune import OF_PARITY, OF_REDUNDANT, SCOPES, Tune, Vm
-from matrix_runner.language.workload_axes import WorkloadAxes
 from matrix_runner.layers import LAYERS
 from matrix_runner.layers.fs import LEAST
-from matrix_runner.work.fio.keys import WorkloadKeys
-from matrix_runner.work.jobs.variants import OneJob
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-    from matrix_runner.base.model import Model
     from matrix_runner.language.yaml_source import Source
 
 _KINDS = {
@@ -53,69 +47,43 @@ _BOUNDS = {
     "less_than": "must be less than",
     "less_than_equal": "must be at most",
 }
-#: Maps inside disk models.
-INNER: dict[str, type[Model]] = {"seek": Seek, "zones": Zone, "shingled": Shingled, "cliff": Cliff, "burst": Burst}
-_MAPS: dict[tuple[str, ...], type[Model]] = {
-    (): Matrix,
-    ("machine",): MachineWish,
-    ("repeat",): Repeat,
-    ("needs",): Needs,
-    ("needs", "disks"): DiskNeeds,
-    ("tune",): Tune,
-    ("tune", "vm"): Vm,
-    **{("tune", kind): knobs for kind, knobs in SCOPES.items()},
-}
 
 
 def keys_at(path: Sequence[str | int], top: type[Model] = Matrix) -> list[str]:
-    if top is not Matrix:
-        return _keys_of_others(path, top)
-    match list(path):
-        case ["workloads", _, *deeper]:
-            return _keys_of_workload(deeper)
-        case ["layouts", _, int()]:
-            return list(LAYERS)
-        case ["layouts", _, int(), str(kind)]:
-            return list(LAYERS[kind].model_fields)
-        case ["disks", *deeper]:
-            # A disk, the kind of its model, or a map in that.
-            known: dict[str, type[Model]] = {**MODELS, **INNER}
-            models: list[type[Model]] = [Disks, *(known[step] for step in map(str, deeper) if step in known)]
-            return list(models[-1].model_fields)
-        case ["guidelines", int()]:
-            return list(Guideline.model_fields)
-        case ["guidelines", int(), str(shape)]:
-            return [field.alias or name for name, field in SHAPES[shape].model_fields.items()]
-        case ["faults", *_, kind]:
-            return list(FAULTS[str(kind)].model_fields)
-    model = _MAPS.get(tuple(str(step) for step in path))
-    return list(model.model_fields) if model else []
+    """Return the keys that a map may have at a place in pydantic's notation."""
+    found: list[Any] = [top]
+    for step in path:
+        found = [inner for one in found for inner in _types_below(one, step)]
+    models = [one for several in found for one in _parts_of(several) if _is_model(one)]
+    return [field.alias or name for name, field in models[0].model_fields.items()] if len(models) == 1 else []
 
 
-def _keys_of_workload(path: Sequence[str | int]) -> list[str]:
-    match list(path):
-        case []:
-            return list(WorkloadAxes.model_fields)
-        case ["under"]:
-            return list(WorkloadKeys.model_fields)
-        case ["jobs", _]:
-            return list(OneJob.model_fields)
-    return []
+def _is_model(one: Any) -> bool:
+    return isinstance(one, type) and issubclass(one, Model)
 
 
-def _keys_of_others(path: Sequence[str | int], top: type[Model]) -> list[str]:
-    match list(path):
-        case ["tables", int()]:
-            top = Table
-        case ["tables", int(), "rows", int()]:
-            top = Row
-        case ["tables", int(), "whys", int()]:
-            top = Reason
-        case ["hosts", _]:
-            top = LabHost
-        case ["hosts", _, "disks", *_]:
-            top = LabDisk
-    return [field.alias or name for name, field in top.model_fields.items()]
+def _parts_of(annotation: Any) -> Iterator[Any]:
+    """Yield the members of a union, or the type itself."""
+    if get_origin(annotation) is Annotated:
+        yield from _parts_of(get_args(annotation)[0])
+    elif get_origin(annotation) in {Union, UnionType}:
+        yield from (part for one in get_args(annotation) for part in _parts_of(one))
+    else:
+        yield annotation
+
+
+def _types_below(annotation: Any, step: str | int) -> Iterator[Any]:
+    for one in _parts_of(annotation):
+        if get_origin(one) is dict:
+            yield get_args(one)[1]
+        elif get_origin(one) is tuple:
+            yield get_args(one)[0]
+        elif _is_model(one):
+            fields = {field.alias or name: field for name, field in one.model_fields.items()}
+            if step in fields:
+                yield fields[str(step)].annotation
+            elif "kind" in fields and step in get_args(fields["kind"].annotation):
+                yield one  # pydantic names the member of a union
 
 
 def _home(key: str, around: Sequence[str | int]) -> tuple[str, ...] | None:

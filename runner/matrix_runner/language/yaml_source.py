@@ -1,4 +1,4 @@
-"""YAML as text with the place of every value, and its errors in words a user can act on."""
+"""YAML as text with the place of every value; errors in words a user can act on, with the part of the line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from matrix_runner.base.findings import Path, Place
-from matrix_runner.base.text import shorten
+from matrix_runner.base.text import printable, shorten
 
 
 class _Mistake(NamedTuple):
@@ -297,3 +297,27 @@ def _readable(name: str) -> Iterator[None]:
     except (YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         problem = str(error).splitlines()[0] if str(error) else "nested too deeply"
         raise UnreadableError(Place(name, 1, 1), problem) from None
+
+
+#: The most characters of a quoted line, and how many of them come before its column.
+WINDOW, BEFORE = 160, 110
+LONGEST, MOST_LINES = 400, 3  # of a message
+
+
+def format_error(source: Source, place: Place, message: str) -> str:
+    shown = "\n".join(shorten(line, LONGEST) for line in message.split("\n")[:MOST_LINES])
+    file = shorten(place.file, LONGEST)
+    return f"{file}:{place.line}:{place.column}: {shown}\n{quote(source.line(place), place.column)}"
+
+
+def quote(line: str, column: int) -> str:
+    """Quote at most `WINDOW` characters of a line, with a caret under its column (from 1)."""
+    at = min(column - 1, len(line))
+    before, after = _visible(line[max(at - WINDOW - 1, 0) : at]), _visible(line[at : at + WINDOW + 1])
+    kept = max(BEFORE, WINDOW - len(after))
+    before = before if len(before) <= kept else f"…{before[1 - kept :]}"
+    return f"    {before}{shorten(after, WINDOW - len(before))}\n    {' ' * len(before)}^"
+
+
+def _visible(text: str) -> str:
+    return printable(text.replace("\t", " "))

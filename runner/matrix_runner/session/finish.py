@@ -27,7 +27,7 @@ from matrix_runner.records.file_errors import histogram_errors
 from matrix_runner.records.names import ARCHIVE
 from matrix_runner.records.record import Outcome, count_measured, outcome_of_cell
 from matrix_runner.records.store import SharedStore, describe_run
-from matrix_runner.space.studies import PUBLISHED, Study
+from matrix_runner.space.declared_files import PUBLISHED, Study
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -17,8 +17,8 @@ from matrix_runner.session.host_facts import kernel_release
 from matrix_runner.session.resume import run_to_continue
 from matrix_runner.session.run_request import RunRequest, check_kernel
 from matrix_runner.session.selected_matrix import Checks, check_machine, check_names, check_templates, load_selected
+from matrix_runner.space.declared_files import study_beside
 from matrix_runner.space.select import refuse_many
-from matrix_runner.space.studies import study_beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 
     from matrix_runner.language.hosts import LabDisk
     from matrix_runner.session.selected_matrix import SelectedMatrix
-    from matrix_runner.space.declared_files import Match
-    from matrix_runner.space.studies import Study
+    from matrix_runner.space.declared_files import Match, Study
 
 
 @dataclass(frozen=True)

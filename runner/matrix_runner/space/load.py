@@ -17,8 +17,7 @@ from matrix_runner.base.files import RECORDED, WRITTEN, read_input
 from matrix_runner.base.findings import Flaw, Note, Place
 from matrix_runner.language.matrix import Matrix
 from matrix_runner.language.messages import MOST_SHOWN
-from matrix_runner.language.quotes import format_error
-from matrix_runner.language.yaml_source import Source, UnreadableError
+from matrix_runner.language.yaml_source import Source, UnreadableError, format_error
 from matrix_runner.space.ceiling import find_excess
 from matrix_runner.space.guideline_references import Known, check_guidelines
 from matrix_runner.space.includes import SHELF, read_with_uses, validated

@@ -5,109 +5,85 @@ It is parsed in output.py.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from matrix_runner.work.metrics import FLUSH, SIDES
 
+_LEAST = 1e-30  # of numbers that are not 0
+
+
+def _not_tiny(value: float) -> float:
+    if 0 < value < _LEAST:
+        raise ValueError("no figure is so small")
+    return value
+
+
 #: Above any real value; sums of them stay below the limits of databases.
-_LEAST, _MOST = 1e-30, 1e18  # of numbers that are not 0
-_LONGEST = 1e12  # ms
-_DIGITS = 18
-_MOST_BINS = 10_000  # of a histogram; fio has 1,856
-
-Check = Callable[[Any], bool]
-
-
-def _is_number(value: Any, most: float = _MOST) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and math.isfinite(value) and (value == 0 or _LEAST <= value <= most)
+_Number = Annotated[float, Field(ge=0, le=1e18), AfterValidator(_not_tiny)]
+_Milliseconds = Annotated[float, Field(ge=0, le=1e12), AfterValidator(_not_tiny)]
+_Count = Annotated[int, Field(ge=0, le=10**18)]
+_Bins = Annotated[dict[Annotated[str, Field(pattern=r"^[0-9]{1,18}$")], _Count], Field(max_length=10_000)]  # fio: 1,856
+_ABSENT: Any = None
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and _is_number(value)
+class _Part(BaseModel):
+    model_config = ConfigDict(strict=True, defer_build=True)
 
 
-def _is_time(value: Any) -> bool:
-    return _is_number(value, _LONGEST)
+class _Latency(_Part):
+    N: _Count = _ABSENT
+    max: _Number = _ABSENT
+    mean: _Number = _ABSENT
+    bins: _Bins = _ABSENT
+    percentile: dict[str, _Number] = _ABSENT
 
 
-def _is_error(value: Any) -> bool:
-    return isinstance(value, int) and -(1 << 31) <= value < 1 << 31
+class _Flush(_Part):
+    lat_ns: _Latency | None = None
 
 
-def _is_map(value: Any) -> bool:
-    return isinstance(value, dict)
+class _Side(_Part):
+    runtime: _Milliseconds
+    bw_bytes: _Number
+    io_bytes: _Count
+    total_ios: _Count
+    iops: _Number
+    lat_ns: _Latency = _ABSENT
 
 
-def _is_bins(value: Any) -> bool:
-    if not isinstance(value, dict) or len(value) > _MOST_BINS:
-        return False
-    return all(
-        name.isdecimal() and name.isascii() and len(name) <= _DIGITS and _is_count(count)
-        for name, count in value.items()
-    )
+class _Job(_Part):
+    usr_cpu: _Number
+    sys_cpu: _Number
+    error: Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)] = _ABSENT
+    total_err: _Count = _ABSENT
+    job_runtime: _Milliseconds = _ABSENT
+    elapsed: _Milliseconds = _ABSENT
+    options: dict[str, Any] = Field(_ABSENT, alias="job options")
+    read: _Side = _ABSENT
+    write: _Side = _ABSENT
+    trim: _Side = _ABSENT
+    sync: _Flush = _ABSENT
 
 
-def _is_percentiles(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(_is_number, value.values()))
+_JOBS = TypeAdapter(list[_Job], config=ConfigDict(defer_build=True))
 
 
-_JOB: dict[str, Check] = {"usr_cpu": _is_number, "sys_cpu": _is_number}
-_JOB_OPTIONAL: dict[str, Check] = {
-    "error": _is_error,
-    "total_err": _is_count,
-    "job_runtime": _is_time,
-    "read": _is_map,
-    "write": _is_map,
-    "trim": _is_map,
-    "sync": _is_map,
-    "elapsed": _is_time,
-    "job options": _is_map,
-}
-_SIDE: dict[str, Check] = {
-    "runtime": _is_time,
-    "bw_bytes": _is_number,
-    "io_bytes": _is_count,
-    "total_ios": _is_count,
-    "iops": _is_number,
-}
-_SIDE_OPTIONAL: dict[str, Check] = {"lat_ns": _is_map}
-_LATENCY_OPTIONAL: dict[str, Check] = {
-    "N": _is_count,
-    "max": _is_number,
-    "mean": _is_number,
-    "bins": _is_bins,
-    "percentile": _is_percentiles,
-}
-
-
-def find_misfits(jobs: list[dict[str, Any]] | Any) -> Iterator[str]:
-    """Yield the places of values that fio does not write."""
+def find_misfit(jobs: list[dict[str, Any]] | Any) -> str:
+    """Return the first place of a value that fio does not write; empty if there is none."""
+    try:
+        _JOBS.validate_python(jobs)
+    except ValidationError as errors:
+        error = errors.errors(include_url=False)[0]
+        number, *steps = error["loc"]
+        place = ".".join((f"jobs[{number}]", *map(str, steps)))
+        return f"{place} is missing" if error["type"] == "missing" else f"{place} is {str(error['input'])[:60]}"
     for at, job in enumerate(jobs):
-        place = f"jobs[{at}]"
-        yield from _misfits(place, job, _JOB, _JOB_OPTIONAL)
-        sides = [side for side in SIDES if isinstance(job.get(side), dict)]
-        if not sides:
-            yield f"{place} has neither `read` nor `write`"
-        for side in sides:
-            yield from _misfits(f"{place}.{side}", job[side], _SIDE, _SIDE_OPTIONAL)
-        for side in (*sides, FLUSH):
-            latency = found.get("lat_ns") if isinstance(found := job.get(side), dict) else None
-            if isinstance(latency, dict):
-                needed = {name: _LATENCY_OPTIONAL[name] for name in ("max", "mean")} if latency.get("N") else {}
-                yield from _misfits(f"{place}.{side}.lat_ns", latency, needed, _LATENCY_OPTIONAL)
-            elif latency is not None and side == FLUSH:
-                yield f"{place}.{side}.lat_ns is {str(latency)[:60]}"
-
-
-def _misfits(
-    place: str, found: Mapping[str, Any], needed: Mapping[str, Check], optional: Mapping[str, Check]
-) -> Iterator[str]:
-    for name, fits in {**optional, **needed}.items():
-        if name not in found:
-            if name in needed:
-                yield f"{place}.{name} is missing"
-        elif not fits(found[name]):
-            yield f"{place}.{name} is {str(found[name])[:60]}"
+        if not any(side in job for side in SIDES):
+            return f"jobs[{at}] has neither `read` nor `write`"
+        for side in (*SIDES, FLUSH):
+            latency = job.get(side, {}).get("lat_ns") or {}
+            if latency.get("N") and (absent := {"max", "mean"} - latency.keys()):
+                return f"jobs[{at}].{side}.lat_ns.{min(absent)} is missing"
+    return ""

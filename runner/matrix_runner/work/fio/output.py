@@ -19,7 +19,7 @@ import orjson
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.base.text import lines_of, without_formula
 from matrix_runner.statistics.percentile import Histogram, needs, percentiles
-from matrix_runner.work.fio.json_fields import find_misfits
+from matrix_runner.work.fio.json_fields import find_misfit
 from matrix_runner.work.metrics import FLUSH, OF_LATENCY, PERCENTILES, RATES, SIDES
 
 #: The fio version of a synthetic trial, and the one that older versions of matrix wrote.
@@ -136,7 +136,7 @@ Phases = Mapping[str, int]
 def figures_of(jobs: Sequence[Mapping[str, Any]], text: str, phases: Phases = MappingProxyType({})) -> Figures:
     """Return the figures of all jobs together. Jobs of a later phase begin when those of an earlier one have ended."""
     _refuse_failed(jobs)
-    if misfit := next(find_misfits(jobs), None):
+    if misfit := find_misfit(jobs):
         raise FioFailed(f"fio's JSON cannot be used: {misfit}", evidence=_clip(text))
     figures = _figures(jobs, phases)
     if not figures.sides:

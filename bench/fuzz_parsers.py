@@ -30,7 +30,7 @@ from matrix_runner.space.select import select
 from matrix_runner.work.fio import output as fio_output
 from matrix_runner.work.fio.output import table_by_position, table_by_sample, table_by_time
 from matrix_runner.work.replay.workload import ReplayWorkload
-from matrix_runner.work.result import notes_of
+from matrix_runner.work.workload import notes_of
 
 if TYPE_CHECKING:
     import random

@@ -16,7 +16,7 @@ from matrix_runner.pages.junit import junit
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.pages.terminal import table
 from matrix_runner.records.record import HOST_LIMITED, REPLAY, SATURATED, CellRow, Outcome, Trial, TrialFacts
-from matrix_runner.work.result import ReplayReport
+from matrix_runner.work.workload import ReplayReport
 from tests.support.bearing import NOTHING
 from tests.support.engine import Bench
 from tests.support.facts import noted

@@ -26,7 +26,7 @@ from matrix_runner.pages.sections import sections
 from matrix_runner.pages.terminal import table
 from matrix_runner.records.record import CellRow, Outcome
 from matrix_runner.scripts.cell import cell_scripts, job, stack_scripts
-from matrix_runner.space.layouts import levels
+from matrix_runner.space.variants import levels
 from matrix_runner.statistics.stopping import Rule
 from matrix_runner.work.fio.output import Sync
 from matrix_runner.work.metrics import KNOWN

@@ -11,7 +11,7 @@ from matrix_runner.decide.estimate import Pace, building_of
 from matrix_runner.layers import Crypt, Integrity, Layer, Precondition
 from matrix_runner.layers.geometry import Below, Shape
 from matrix_runner.space.load import BadMatrix
-from matrix_runner.work.result import notes_of
+from matrix_runner.work.workload import notes_of
 from tests.support.costs import free
 from tests.support.matrices import space
 

@@ -11,8 +11,8 @@ from matrix_runner.machines.qemu import Qemu
 from matrix_runner.records.record import Outcome
 from matrix_runner.scripts.cell import cell_scripts, stack_scripts
 from matrix_runner.scripts.jinja import render
-from matrix_runner.space.layouts import top_of
 from matrix_runner.space.space import Cell, Space, Stack
+from matrix_runner.space.variants import top_of
 from tests.support.reboot import KeptDisks, read_disks_anew
 from tests.support.rigs import rig_of, spec_of
 from tests.support.shared_rig import SharedRig, run_at

@@ -15,9 +15,9 @@ from matrix_runner.carry.rigs import rig_spec
 from matrix_runner.carry.trial import StackOnRig
 from matrix_runner.machines.base import Rig, RigSpec, Step
 from matrix_runner.machines.qemu import Qemu
-from matrix_runner.space.layouts import top_of
 from matrix_runner.space.load import parse
 from matrix_runner.space.space import Space, Stack
+from matrix_runner.space.variants import top_of
 from tests.support.amounts import times
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(3000)]

@@ -7,8 +7,8 @@ import pytest
 
 from matrix_runner.machines.base import Rig, StepResult
 from matrix_runner.scripts.cell import cell_scripts, stack_scripts
-from matrix_runner.space.layouts import levels
 from matrix_runner.space.space import Cell, Space, Stack
+from matrix_runner.space.variants import levels
 from tests.support.matrices import space
 from tests.support.rigs import content_of, rig_of, spec_of
 from tests.support.stacks_on_rigs import COMPARE, PATTERN, WRITE, _rebooted, cells_of, done, read, run

@@ -12,8 +12,8 @@ from matrix_runner.machines.base import Rig, RigLost, Step
 from matrix_runner.machines.qemu import Qemu
 from matrix_runner.records.record import Outcome, Reading
 from matrix_runner.scripts.cell import cell_scripts
-from matrix_runner.space.layouts import top_of
 from matrix_runner.space.space import Cell, Space, Stack
+from matrix_runner.space.variants import top_of
 from tests.support.amounts import TIMES
 from tests.support.matrices import space
 from tests.support.meddling import MeddledMeanwhile

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from matrix_runner.base.findings import Place
-from matrix_runner.work.fio.values import UnknownBound, parse_fio_size, parse_fio_time, relative_names
+from matrix_runner.work.fio.bounds import UnknownBound, parse_fio_size, parse_fio_time, relative_names
 from matrix_runner.work.fio.workload import FioWorkload
 from matrix_runner.work.jobs.file import (
     JobFile,

@@ -16,7 +16,7 @@ from matrix_runner.base.errors import BadInput
 from matrix_runner.base.quantities import parse_size
 from matrix_runner.statistics.extremes import find_extreme
 from matrix_runner.statistics.ratios import Ratio, paired_ratio
-from matrix_runner.work.fio.values import MIXED, parse_fio_size
+from matrix_runner.work.fio.bounds import MIXED, parse_fio_size
 from matrix_runner.work.metrics import KNOWN, RATES, SIDES, Metric, is_large, is_paced
 
 if TYPE_CHECKING:

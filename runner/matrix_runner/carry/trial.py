@@ -51,8 +51,7 @@ from matrix_runner.scripts.cell import (
 from matrix_runner.simdisks.server import overload_of
 from matrix_runner.work.fio.output import mark_synthetic
 from matrix_runner.work.metrics import DECIMALS
-from matrix_runner.work.result import notes_of
-from matrix_runner.work.workload import NO_MODEL_OF_TRIMS
+from matrix_runner.work.workload import NO_MODEL_OF_TRIMS, notes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -62,8 +61,7 @@ if TYPE_CHECKING:
     from matrix_runner.simdisks.clib import Report
     from matrix_runner.space.space import Cell, Stack
     from matrix_runner.work.fio.output import Figures
-    from matrix_runner.work.result import ReplayReport, Result
-    from matrix_runner.work.workload import Workload
+    from matrix_runner.work.workload import ReplayReport, Result, Workload
 
 
 class SetUpFailed(HarnessBroken):

@@ -23,7 +23,7 @@ from matrix_runner.work.fio.output import (
     table_by_sample,
     table_by_time,
 )
-from matrix_runner.work.result import NotReported, Result, split_report
+from matrix_runner.work.workload import NotReported, Result, split_report
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,7 +7,7 @@ from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from matrix_runner.space.layouts import Layers, levels
+from matrix_runner.space.variants import Layers, levels
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

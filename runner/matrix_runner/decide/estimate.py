@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Self
 from matrix_runner.decide.costs import COSTS, EMULATED, Costs, flushed_write, likeness, rate, sequential
 from matrix_runner.machines.base import ForecastsCost, Machine, Preparation, RigSpec
 from matrix_runner.simdisks.disk import slow_of
-from matrix_runner.space.layouts import levels
 from matrix_runner.space.select import MOST_LISTED
+from matrix_runner.space.variants import levels
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -26,9 +26,8 @@ from matrix_runner.machines.base import (
     StepResult,
 )
 from matrix_runner.simdisks.disk import slow_of
-from matrix_runner.work.fio.bounds import JobBound, Values, bound_of
+from matrix_runner.work.fio.bounds import JobBound, Option, Values, bound_of, parse_fio_size, parse_fio_time
 from matrix_runner.work.fio.output import SYNTHETIC
-from matrix_runner.work.fio.values import Option, parse_fio_size, parse_fio_time
 from matrix_runner.work.jobs.file import JobReader, effective
 from matrix_runner.work.metrics import SIDES
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from matrix_runner.layers.base import BuildContext, View, tops
 from matrix_runner.layers.fs import FsView
-from matrix_runner.space.layouts import Layers, axis_names, levels
+from matrix_runner.space.variants import Layers, axis_names, levels
 
 if TYPE_CHECKING:
     from matrix_runner.layers.geometry import Below

@@ -11,7 +11,7 @@ from matrix_runner.base.axes import written
 from matrix_runner.base.findings import Flaw, Path
 from matrix_runner.base.variants import distinct
 from matrix_runner.language.find import written_workload
-from matrix_runner.space.layouts import axis_names
+from matrix_runner.space.variants import axis_names
 from matrix_runner.work.fio.presets import PRESETS
 from matrix_runner.work.jobs.variants import steps
 from matrix_runner.work.pts.specification import TESTS

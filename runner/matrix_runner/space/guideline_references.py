@@ -15,10 +15,9 @@ from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.language.tunables import IOSCHED
 from matrix_runner.language.tune import SCOPES, Tune
 from matrix_runner.layers import LAYERS
-from matrix_runner.space.layouts import axis_names
 from matrix_runner.space.rules import BadRule, Rule, amiss, axis_named, rule_of
 from matrix_runner.space.select import Selection, values_of
-from matrix_runner.space.workloads import Workloads
+from matrix_runner.space.variants import Workloads, axis_names
 from matrix_runner.work.fio.keys import WorkloadKeys
 from matrix_runner.work.fio.presets import Program
 from matrix_runner.work.metrics import FLUSH

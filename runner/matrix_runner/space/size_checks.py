@@ -14,8 +14,8 @@ from matrix_runner.base.variants import Coords, Variant, choices
 from matrix_runner.language.tune import split
 from matrix_runner.layers import Md, Problem
 from matrix_runner.layers.md import PARITY
-from matrix_runner.space.layouts import Layers, top_of
 from matrix_runner.space.select import Ruled, values_of
+from matrix_runner.space.variants import Layers, top_of
 
 if TYPE_CHECKING:
     from matrix_runner.base.findings import Flaw, Path

@@ -16,9 +16,8 @@ from matrix_runner.language.disks import UNNAMED
 from matrix_runner.language.tune import Tune, clashes, exclusive, impossible, meaningless, split, used
 from matrix_runner.layers.geometry import Below, losses_of
 from matrix_runner.simdisks.disk import slow_of
-from matrix_runner.space.layouts import Layers, disks_at_work, disks_of, levels, stack_variants, top_of
-from matrix_runner.space.workloads import Workloads
-from matrix_runner.work.fio.values import TRIMS
+from matrix_runner.space.variants import Layers, Workloads, disks_at_work, disks_of, levels, stack_variants, top_of
+from matrix_runner.work.fio.bounds import TRIMS
 
 if TYPE_CHECKING:
     from matrix_runner.language.matrix import Matrix

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from matrix_runner.work.fio.values import option_name, option_text
+from matrix_runner.work.fio.bounds import option_name, option_text
 
 if TYPE_CHECKING:
     from matrix_runner.work.fio.options import OpenValue, Steady

@@ -11,9 +11,8 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from matrix_runner.base.model import Extent, Length, Model, Size, Time
 from matrix_runner.base.quantities import format_size
-from matrix_runner.work.fio.bounds import JobBound, Values, bound_of
+from matrix_runner.work.fio.bounds import MIXED, TRIMS, JobBound, Option, Values, bound_of, option_name, option_text
 from matrix_runner.work.fio.options import SYNCHRONOUS, OpenValue, Steady
-from matrix_runner.work.fio.values import MIXED, TRIMS, Option, option_name, option_text
 
 #: fio's engines that work on devices and on files.
 Engine = Literal["libaio", "io_uring", "posixaio", "sync", "psync", "vsync", "pvsync", "pvsync2", "splice", "mmap"]

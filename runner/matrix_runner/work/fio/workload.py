@@ -11,15 +11,15 @@ from matrix_runner.base.quantities import format_in_unit, format_size, resolve_m
 from matrix_runner.layers import Problem
 from matrix_runner.work import slow as slow_motion
 from matrix_runner.work.fio import rules as fio_rules
+from matrix_runner.work.fio.bounds import TRIMS, option_name
 from matrix_runner.work.fio.keys import POINTS, WorkloadKeys
 from matrix_runner.work.fio.options import DEFAULT_SIZE, FileSet
-from matrix_runner.work.fio.values import TRIMS, option_name
 from matrix_runner.work.metrics import FLUSH, sides_of_kind
 from matrix_runner.work.workload import NO_MODEL_OF_TRIMS, Load, Workload
 
 if TYPE_CHECKING:
     from matrix_runner.work.fio.options import OpenValue
-    from matrix_runner.work.result import Result
+    from matrix_runner.work.workload import Result
 
 DEFAULT_RUNTIME = 10.0
 MOST_LOGGED = 1_000_000  # a profile logs every request, in fio's memory

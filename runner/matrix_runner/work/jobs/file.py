@@ -9,9 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import get_args
 
 from matrix_runner.base.findings import Place
-from matrix_runner.work.fio.keys import NOT_ENGINES, Engine
-from matrix_runner.work.fio.options import OWNED, reason, refused
-from matrix_runner.work.fio.values import (
+from matrix_runner.work.fio.bounds import (
     Option,
     file_names,
     is_elsewhere,
@@ -19,6 +17,8 @@ from matrix_runner.work.fio.values import (
     relative_name,
     relative_names,
 )
+from matrix_runner.work.fio.keys import NOT_ENGINES, Engine
+from matrix_runner.work.fio.options import OWNED, reason, refused
 
 #: Keywords of `filename_format` in fio's order. A file's number and its job's cannot make another folder of a name.
 _IN_NAMES = ("$jobname", "$jobnum", "$filenum", "$clientuid")

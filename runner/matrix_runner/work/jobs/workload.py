@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from matrix_runner.base.quantities import format_size
 from matrix_runner.layers import Problem
-from matrix_runner.work.fio.bounds import JobBound, Values, bound_of
+from matrix_runner.work.fio.bounds import TRIMS, JobBound, Values, bound_of, file_names
 from matrix_runner.work.fio.options import SYNCHRONOUS, FileSet
-from matrix_runner.work.fio.values import TRIMS, file_names
 from matrix_runner.work.jobs.file import Sections, effective, is_global, on_target, reported_names, targets_of
 from matrix_runner.work.metrics import FLUSH, sides_of_kind
 from matrix_runner.work.slow import section
 from matrix_runner.work.workload import NO_MODEL_OF_TRIMS, Load, Workload
 
 if TYPE_CHECKING:
-    from matrix_runner.work.result import Result
+    from matrix_runner.work.workload import Result
 
 _MOST_JOBS = 4096
 

@@ -14,7 +14,7 @@ from matrix_runner.base.text import lines_of
 from matrix_runner.statistics.steady import WINDOW, Window, last_window
 from matrix_runner.work.fio.output import Figures, FioFailed, csv_text, figures_of, jobs_of
 from matrix_runner.work.metrics import PERCENTILES
-from matrix_runner.work.result import Result
+from matrix_runner.work.workload import Result
 
 if TYPE_CHECKING:
     from matrix_runner.work.pts.specification import Figure, PtsTest

@@ -16,8 +16,7 @@ from matrix_runner.layers import Problem
 from matrix_runner.work.fio.keys import WorkloadKeys
 from matrix_runner.work.fio.workload import FioWorkload
 from matrix_runner.work.replay.trace import ACTIONS, READ, WRITE, Trace
-from matrix_runner.work.result import NotReported, ReplayReport, Result, parse_report
-from matrix_runner.work.workload import Load
+from matrix_runner.work.workload import Load, NotReported, ReplayReport, Result, parse_report
 
 if TYPE_CHECKING:
     from matrix_runner.work.fio.output import Direction, Figures

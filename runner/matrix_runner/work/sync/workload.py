@@ -16,8 +16,7 @@ from matrix_runner.layers.base import Action, SyncTarget, sync_target, why_not
 from matrix_runner.work.fio.keys import WorkloadKeys
 from matrix_runner.work.fio.output import Figures, Sync
 from matrix_runner.work.fio.workload import FioWorkload
-from matrix_runner.work.result import NotReported, Result, parse_report
-from matrix_runner.work.workload import Load
+from matrix_runner.work.workload import Load, NotReported, Result, parse_report
 
 if TYPE_CHECKING:
     from matrix_runner.layers.geometry import Below

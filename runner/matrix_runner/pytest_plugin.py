@@ -234,12 +234,12 @@ def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> R
     from matrix_runner.session.host_facts import boot_id
     from matrix_runner.session.run_request import RunRequest
     from matrix_runner.session.selected_matrix import SelectedMatrix, check_machine
-    from matrix_runner.space.select import Picked
+    from matrix_runner.space.select import Selection
 
     if (results / name / "manifest.json").is_file():
         return load(results / name)
     space, place = file.declared.space, file.config.getoption("--matrix-on")
-    selection = Picked(space, ids=cells)
+    selection = Selection(space, ids=cells)
     plan = Plan(selection, space.matrix.repeat, space.matrix.seed)
     order = RunRequest(file.path, SelectedMatrix(file.declared, selection, plan), place, None, None, cold=False)
     here = machine(place, MachineOptions(images=order.images))

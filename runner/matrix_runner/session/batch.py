@@ -39,7 +39,7 @@ from matrix_runner.session.host_facts import boot_id
 from matrix_runner.session.pool import Pool
 from matrix_runner.space.includes import SHELF
 from matrix_runner.space.load import parse
-from matrix_runner.space.select import Picked
+from matrix_runner.space.select import Selection
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -128,7 +128,7 @@ class Batches:
 
     async def _measure(self, request: BatchRequest) -> None:
         stack = self._stacks.get(request.stack)
-        selection = Picked(replace(self.space, stacks=(stack,) if stack else ()), ids=frozenset(request.cells))
+        selection = Selection(replace(self.space, stacks=(stack,) if stack else ()), ids=frozenset(request.cells))
         cells = {cell.id: cell for cell in selection.cells()}
         if stack is None or cells.keys() != set(request.cells):
             raise BadInput(

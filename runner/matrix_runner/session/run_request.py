@@ -27,7 +27,6 @@ from matrix_runner.records.run_folder import Manifest
 from matrix_runner.scripts.jinja import effective_templates
 from matrix_runner.session.host_facts import query_facts, revision
 from matrix_runner.simdisks.disk import slow_of
-from matrix_runner.space.select import Sharded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -145,7 +144,7 @@ class RunRequest:
             # have the same serial numbers.
             host = [self.match.reach] if self.match.ssh else []
             work.append([self.release, *host, *map(self._disk_identity, self.match.disks)])
-        if isinstance(selection, Sharded):
+        if selection.stacks is not None:
             work.append(sorted(selection.stacks))
         return digest(work).hex()
 

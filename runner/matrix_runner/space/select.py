@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, Self
@@ -85,6 +85,9 @@ class Selection:
     space: Space
     exclude: tuple[Rule, ...] = ()
     only: tuple[tuple[Rule, ...], ...] = ()
+    #: The stacks of a shard, and the ids of chosen cells; None: all. A stack is never split: one machine measures it.
+    stacks: frozenset[str] | None = None
+    ids: frozenset[str] | None = None
     _known: dict[int, list[int]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def cells(self) -> Iterator[Cell]:
@@ -93,12 +96,16 @@ class Selection:
 
     def cells_of(self, stack: Stack) -> Iterator[Cell]:
         """Yield the selected cells of one stack. A rule is matched once per factor, not once per cell."""
+        if self.stacks is not None and stack.key not in self.stacks:
+            return
         marks = self._marks("stack", stack.spellings)
         tunes = [(tune, bits & marks) for tune, bits in zip(stack.tunes, self._all("tune", stack.tunes), strict=True)]
         workloads = list(zip(stack.workloads, self._all("workload", stack.workloads), strict=True))
         for (tune, tune_marks), (workload, marks) in itertools.product(tunes, workloads):
             if self._wanted(marks & tune_marks):
-                yield Cell(stack, tune, workload)
+                cell = Cell(stack, tune, workload)
+                if self.ids is None or cell.id in self.ids:
+                    yield cell
 
     def count(self) -> int:
         return sum(map(self.count_of, self.space.stacks))
@@ -108,6 +115,9 @@ class Selection:
 
     def groups_of(self, stack: Stack) -> Iterator[tuple[Cell, int]]:
         """Yield one cell for each workload, and the number of selected cells with this workload."""
+        if self.ids is not None or (self.stacks is not None and stack.key not in self.stacks):
+            yield from ((cell, 1) for cell in self.cells_of(stack))
+            return
         marks = self._marks("stack", stack.spellings)
         tunes = Counter(bits & marks for bits in self._all("tune", stack.tunes))
         counts: dict[int, int] = {}
@@ -130,6 +140,8 @@ class Selection:
 
     def notes(self, *, simulated: bool = True) -> list[str]:
         wanted = self.layouts()
+        if self.stacks is not None:  # other shards measure the other layouts, so no rule excludes them
+            return list(self.space.notes_on(wanted, simulated=simulated))
         without = [layout for layout in self.space.matrix.layouts if layout not in wanted]
         excluded = [f"the rules (`only`, `exclude`, --only) exclude all cells of {few(without)}"] if without else []
         return [*excluded, *self._idle(), *self.space.notes_on(wanted, simulated=simulated)]
@@ -170,17 +182,6 @@ class Selection:
                 return False
             first += len(group)
         return True
-
-
-@dataclass(frozen=True)
-class Picked(Selection):
-    ids: frozenset[str] = frozenset()
-
-    def cells_of(self, stack: Stack) -> Iterator[Cell]:
-        return (cell for cell in super().cells_of(stack) if cell.id in self.ids)
-
-    def groups_of(self, stack: Stack) -> Iterator[tuple[Cell, int]]:
-        return ((cell, 1) for cell in self.cells_of(stack))
 
 
 def _matches(part: Rule, coords: Coords) -> bool:
@@ -248,24 +249,7 @@ class Shard:
         return f"{self.number}/{self.of}"
 
 
-@dataclass(frozen=True)
-class Sharded(Selection):
-    """The selected cells of some stacks. A stack is never split: one machine measures all cells of it."""
-
-    stacks: frozenset[str] = frozenset()
-
-    def cells_of(self, stack: Stack) -> Iterator[Cell]:
-        return super().cells_of(stack) if stack.key in self.stacks else iter(())
-
-    def groups_of(self, stack: Stack) -> Iterator[tuple[Cell, int]]:
-        return super().groups_of(stack) if stack.key in self.stacks else iter(())
-
-    def notes(self, *, simulated: bool = True) -> list[str]:
-        # Other shards measure the other layouts, so no rule excludes them.
-        return list(self.space.notes_on(self.layouts(), simulated=simulated))
-
-
-def sharded(selection: Selection, shard: Shard) -> Sharded:
+def sharded(selection: Selection, shard: Shard) -> Selection:
     """Select the stacks of one shard. The same matrix and selection always give the same stacks."""
     dealt = _dealt(selection, shard.of)
     if not dealt[shard.number - 1]:
@@ -275,7 +259,7 @@ def sharded(selection: Selection, shard: Shard) -> Sharded:
             f"--shard {shard}: there {be} {stacks} stack{end}, and this shard gets none of them",
             resolution=f"a stack is not split: take at most {stacks} shard{end}",
         )
-    return Sharded(selection.space, selection.exclude, selection.only, frozenset(dealt[shard.number - 1]))
+    return replace(selection, stacks=frozenset(dealt[shard.number - 1]))
 
 
 def _dealt(selection: Selection, shards: int) -> list[list[str]]:

@@ -13,8 +13,19 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from matrix_runner.base.axes import constructed, written
-from matrix_runner.language.tunables import LEADING_OUT, OF_THE_LAYOUT, TYPED, path_in_sysfs
-from matrix_runner.language.tune import SCOPES, Tune, clashes, exclusive, impossible, meaningless, split
+from matrix_runner.language.tune import (
+    LEADING_OUT,
+    OF_THE_LAYOUT,
+    SCOPES,
+    TYPED,
+    Tune,
+    clashes,
+    exclusive,
+    impossible,
+    meaningless,
+    path_in_sysfs,
+    split,
+)
 from matrix_runner.layers import LAYERS, Lvm, Md, OneDisk, Partition
 from matrix_runner.scripts.jinja import SHIPPED
 from matrix_runner.simdisks.disk import Disk

@@ -15,8 +15,7 @@ from matrix_runner.base.quantities import NotATime, NoUnit, format_size, format_
 from matrix_runner.language.hints import example, guess_boolean, guess_layer, guess_time, of_pattern, required
 from matrix_runner.language.matrix import MachineWish, Matrix, WorkloadAxes
 from matrix_runner.language.suggestions import did_you_mean, hint, near
-from matrix_runner.language.tunables import IOSCHED
-from matrix_runner.language.tune import OF_PARITY, OF_REDUNDANT, SCOPES, Tune, Vm
+from matrix_runner.language.tune import IOSCHED, OF_MD, SCOPES, Tune, Vm
 from matrix_runner.layers import LAYERS
 from matrix_runner.layers.fs import LEAST
 
@@ -91,7 +90,7 @@ def _home(key: str, around: Sequence[str | int]) -> tuple[str, ...] | None:
     if key in SCOPES:
         return None
     if kind in SCOPES and around[0] == "layouts" and key in SCOPES[kind].model_fields:
-        return () if key in OF_PARITY | OF_REDUNDANT else (kind,)
+        return () if key in OF_MD else (kind,)
     if key in Tune.model_fields:
         return ()
     if key in Vm.model_fields:

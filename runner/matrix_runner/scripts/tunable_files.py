@@ -1,6 +1,6 @@
 """Tunables as files of sysfs and /proc/sys: the file, its devices and its text.
 
-The tunables: language/tunables.py. The key `tune` that takes them: language/tune.py.
+The tunables, and the key `tune` that takes them: language/tune.py.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from matrix_runner.base.axes import written
-from matrix_runner.language.tune import OF_PARITY, OF_REDUNDANT, SCOPES, Tune, split, target_kind
+from matrix_runner.language.tune import OF_PARITY, OF_REDUNDANT, SCOPES, SETTINGS, Tune, split, target_kind
 from matrix_runner.layers.base import Expectation, View
 from matrix_runner.layers.fs import FsView
 from matrix_runner.layers.md import MdView
@@ -29,8 +29,6 @@ ALWAYS_OF_DISKS = (
 )
 ALWAYS_OF_TOP = ("queue/read_ahead_kb", "queue/logical_block_size", "size")
 ALWAYS_OF_OTHERS = ("queue/read_ahead_kb",)
-ALWAYS_OF_PARITY = ("md/stripe_cache_size", "md/group_thread_cnt", "md/preread_bypass_threshold")
-ALWAYS_OF_REDUNDANT = ("md/sync_speed_min", "md/sync_speed_max")
 GOVERNOR = "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor"
 MEMORY = "/proc/sys/vm"
 ALWAYS_OF_MEMORY = ("dirty_ratio", "dirty_bytes", "dirty_background_ratio", "dirty_background_bytes")
@@ -44,8 +42,6 @@ XFS_TIMER = "/proc/sys/fs/xfs/xfssyncd_centisecs"
 RESYNC_LIMITS = ("/proc/sys/dev/raid/speed_limit_max", "/proc/sys/dev/raid/speed_limit_min")
 F2FS_TIMERS = ("cp_interval", "idle_interval", "discard_idle_interval", "gc_idle_interval")
 SLICE = "queue/iosched/slice_idle"
-#: The kernel counts these in KiB, matrices in bytes.
-IN_KIB = frozenset({"readahead", "sync_speed_min", "sync_speed_max"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +83,7 @@ def tunables_of(tune: Tune, stack: StackView) -> tuple[Tunable, ...]:
 
 def _tunables_of_key(name: str, value: int | str, stack: StackView) -> Iterator[Tunable]:
     key = split(name)[1]
-    in_kib = key in IN_KIB and isinstance(value, int)
+    in_kib = key in SETTINGS and SETTINGS[key].in_kib and isinstance(value, int)
     text = None if value == "default" else str(int(value) // 1024) if in_kib else str(value)
     text = text and slowed_value(key, text, stack.slow)
     if key == "cpu_governor":
@@ -110,13 +106,9 @@ def _file_and_way(key: str, *, is_disk: bool) -> tuple[str, str]:
     """Return the file of a tunable in the device's folder of sysfs, and how it is set."""
     if key.startswith("sysfs."):
         return key.removeprefix("sysfs."), "own"
-    if key == "write_cache" and is_disk:
-        return "cache_type", "cache"
-    if key in OF_PARITY | OF_REDUNDANT:
-        return f"md/{key}", ""
-    files = {"readahead": "queue/read_ahead_kb", "ncq_depth": "device/queue_depth"}
-    ways = {"scheduler": "scheduler", "nr_requests": "requests"}
-    return files.get(key, f"queue/{key.replace('.', '/')}"), ways.get(key, "")
+    if key in SETTINGS and (key != "write_cache" or is_disk):
+        return SETTINGS[key].file, SETTINGS[key].way
+    return f"queue/{key.replace('.', '/')}", ""
 
 
 def _devices(name: str, stack: StackView) -> tuple[str, ...]:
@@ -222,8 +214,7 @@ def inspections(stack: StackView, tunables: tuple[Tunable, ...]) -> tuple[Inspec
 def _always_of(layer: View) -> tuple[str, ...]:
     if not isinstance(layer, MdView):
         return ()
-    parity = ALWAYS_OF_PARITY if layer.level in STRIPE_CACHED else ()
-    return (*parity, *(ALWAYS_OF_REDUNDANT if layer.redundant else ()))
+    return tuple(one.file for key, one in SETTINGS.items() if one.file.startswith("md/") and _has(layer, key))
 
 
 def _inspection(

@@ -12,8 +12,7 @@ from matrix_runner.base.axes import Condition, constructed, model_in, written
 from matrix_runner.base.findings import Flaw, Path, few
 from matrix_runner.base.variants import texts
 from matrix_runner.language.suggestions import did_you_mean
-from matrix_runner.language.tunables import IOSCHED
-from matrix_runner.language.tune import SCOPES, Tune
+from matrix_runner.language.tune import IOSCHED, SCOPES, Tune
 from matrix_runner.layers import LAYERS
 from matrix_runner.space.rules import BadRule, Rule, amiss, axis_named, rule_of
 from matrix_runner.space.select import Selection, values_of

@@ -17,9 +17,9 @@ from matrix_runner.language.hosts import DiskNeeds, Lab, LabDisk, LabHost, Needs
 from matrix_runner.language.messages import from_pydantic
 from matrix_runner.language.published import Published, Row, Table
 from matrix_runner.language.suggestions import did_you_mean
-from matrix_runner.language.yaml_source import read
+from matrix_runner.language.yaml_source import Source, read
 from matrix_runner.space.guideline_references import find_unknown_axes, intersect_rules
-from matrix_runner.space.includes import validated
+from matrix_runner.space.includes import M, validated
 from matrix_runner.space.load import BadMatrix, load, placed, readable, text_of
 from matrix_runner.space.rules import amiss, rule_of
 from matrix_runner.space.select import Selection, select, values_of
@@ -65,10 +65,14 @@ def parse_lab(name: str, text: str) -> Lab:
     source = readable(name, text, read)
     if source.data is None:
         raise BadMatrix(source, [(Place(name, 1, 1), "the file is empty; `matrix help physical-disks` has an example")])
-    lab, malformed = validated(source, Lab)
-    if lab is None:
+    return _required(source, Lab)
+
+
+def _required(source: Source, model: type[M]) -> M:
+    found, malformed = validated(source, model)
+    if found is None:
         raise BadMatrix(source, placed(source, malformed))
-    return lab
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +156,7 @@ def study_beside(matrix: Path, space: Space) -> Study | None:
 
 def parse_published(name: str, text: str, space: Space) -> Study:
     source = readable(name, text, read)
-    try:
-        found = Published.model_validate(source.data)
-    except ValidationError as error:
-        raise BadMatrix(source, placed(source, from_pydantic(error, source, Published))) from None
+    found = _required(source, Published)
     checks = _Checks(values_of(space), select(space))
     flaws = [flaw for at, table in enumerate(found.tables) for flaw in checks.of_table(table, ("tables", at))]
     if flaws:

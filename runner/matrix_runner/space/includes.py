@@ -25,7 +25,7 @@ from matrix_runner.language.yaml_source import (
     repeated_keys,
 )
 from matrix_runner.work.fio.rules import misplaced
-from matrix_runner.work.jobs.file import JobFile, JobReader
+from matrix_runner.work.jobs.file import JobFile, JobReader, why_unreadable
 from matrix_runner.work.replay.trace import BadTraceError, Trace, parse_trace
 
 DEEPEST = 8  # limit for layouts that use layouts that use layouts
@@ -116,11 +116,8 @@ class Uses:
                     self.texts[name] = self._text(name, file)
                     tree = compose(name, self.texts[name])
                     self.trees[name] = tree if tree and self._fits(count_nodes(tree), user) else None
-            except FileNotFoundError:
-                self.refuse(user, f"there is no file {name}; paths are relative to the file that has them")
-            except (OSError, ValueError) as error:  # not UTF-8, or not a possible file name
-                shown = name if name.isprintable() else repr(name)
-                self.refuse(user, f"{shown} cannot be read: {error}")
+            except (OSError, ValueError) as error:
+                self.refuse(user, why_unreadable(name, error))
             except UnreadableError as error:
                 self.wrong.append((error.place, error.message))
         return self.trees[name]
@@ -233,10 +230,8 @@ def _read_traces(
         except BadTraceError as error:
             texts[name] = "\n" * (error.line - 1) + error.text
             yield (Place(name, error.line, 1), error.message) if error.line else (user, f"{name}: {error.message}")
-        except FileNotFoundError:
-            yield user, f"there is no file {name}; paths are relative to the file that has them"
         except (OSError, ValueError) as error:
-            yield user, f"{name if name.isprintable() else repr(name)} cannot be read: {error}"
+            yield user, why_unreadable(name, error)
 
 
 def _files(data: Any, key: str) -> Iterator[tuple[Any, Any, Path]]:

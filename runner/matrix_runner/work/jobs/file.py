@@ -132,11 +132,8 @@ class JobReader:
             return
         try:
             text = self.text_of(path)
-        except FileNotFoundError:
-            self._refuse(user, f"there is no file {path}; paths are relative to the file that has them")
-            return
-        except (OSError, ValueError) as error:  # not UTF-8, or not a possible file name
-            self._refuse(user, f"{path if path.isprintable() else repr(path)} cannot be read: {error}")
+        except (OSError, ValueError) as error:
+            self._refuse(user, why_unreadable(path, error))
             return
         lines = text.split("\n")
         self.lines, self.size = self.lines + len(lines), self.size + len(text)
@@ -191,6 +188,13 @@ class JobReader:
 
         meant, rest = _cut(line)
         return _VARIABLE.sub(value_of, meant) + rest
+
+
+def why_unreadable(name: str, error: OSError | ValueError) -> str:
+    """Return why a file beside a matrix cannot be read. A ValueError: not UTF-8, or not a possible file name."""
+    if isinstance(error, FileNotFoundError):
+        return f"there is no file {name}; paths are relative to the file that has them"
+    return f"{name if name.isprintable() else repr(name)} cannot be read: {error}"
 
 
 def _cut(line: str) -> tuple[str, str]:

@@ -3,7 +3,7 @@
     python -m bench.disks [MODEL ...]
 
 One disk alone, asked by fio in the machine: sequential work in the outermost and the innermost part, random work at
-both ends of what a queue can be. Expected is what the same physics makes of the same requests on simulated time, of
+depths 1 to 31. Expected is what the same physics makes of the same requests on simulated time, of
 which nobody else takes any; at depth 1 the guest's own part of each round is missing there, and is what the host costs.
 """
 
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from matrix_runner.carry.rigs import rig_spec
 from matrix_runner.carry.trial import StackOnRig
 from matrix_runner.machines.qemu import Qemu
-from matrix_runner.simdisks.check import Job, predict_rate
+from matrix_runner.simdisks.check import DEPTHS, Job, predict_rate
 from matrix_runner.simdisks.clib import build_library, load_library
 from matrix_runner.space.load import disk_model, parse
 
@@ -69,10 +69,11 @@ PROBES = (
     Probe("read-outside", Job("read", 256 * KIB, 4, random=False, last=0.06)),
     Probe("read-inside", Job("read", 256 * KIB, 4, random=False, first=0.94)),
     Probe("write-outside", Job("write", 256 * KIB, 4, random=False, last=0.06)),
-    Probe("read-depth-1", Job("read", 4 * KIB, 1, random=True)),
-    Probe("read-depth-31", Job("read", 4 * KIB, 31, random=True)),
-    Probe("write-depth-1", Job("write", 4 * KIB, 1, random=True)),
-    Probe("write-depth-31", Job("write", 4 * KIB, 31, random=True)),
+    *(
+        Probe(f"{what}-depth-{depth}", Job(what, 4 * KIB, depth, random=True))
+        for what in ("read", "write")
+        for depth in DEPTHS
+    ),
 )
 
 

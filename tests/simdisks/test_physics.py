@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matrix_runner.simdisks.check import Job, Probe, ProbeResult, predict_rate, turnaround
+from matrix_runner.simdisks.check import Job, Probe, ProbeResult, lost_to_host, predict_rate, probes, turnaround
 from matrix_runner.simdisks.clib import Board, Library, Report, SimulatedDisk, What, build_library, load_library
-from matrix_runner.simdisks.disk import Physics
+from matrix_runner.simdisks.disk import Disk, Physics
 from matrix_runner.simdisks.server import Overload
 from matrix_runner.space.includes import models
 from matrix_runner.space.load import disk_model
@@ -162,6 +162,26 @@ def test_a_queue_lets_the_disk_choose_and_one_command_does_not(code: Library) ->
         for depth in (1, 16)
     ]
     assert alone[1] == pytest.approx(alone[0], rel=0.03)
+
+
+def test_one_command_in_the_queue_is_no_choice(code: Library) -> None:
+    """The disk begins the other one before its answer can bring a third."""
+    one, two = (
+        predict_rate(code, hdd(), SIZE, Job("read", 4 * KIB, depth, random=True), seconds=120).iops for depth in (1, 2)
+    )
+    assert two == pytest.approx(one, rel=0.03)
+
+
+def test_a_disk_is_checked_at_every_depth_of_its_queue() -> None:
+    jobs = [probe.job for probe in probes(Disk(SIZE, physics=hdd()))]
+    assert {job.depth for job in jobs if job.random and job.what == "read"} == {1, 2, 4, 8, 31}
+
+
+@pytest.mark.parametrize(("depth", "random", "starved"), [(2, True, 0.0), (31, True, 0.9), (4, False, 0.9)])
+def test_the_turnaround_is_expected_of_a_short_queue_only(depth: int, random: bool, starved: float) -> None:
+    report = replace(Report(*[0] * len(fields(Report))), reads=100, owed=0.1 * depth)
+    job = Job("read", 4096, depth, random=random)
+    assert lost_to_host(report, 100.0, job).starved == pytest.approx(starved)
 
 
 def test_without_a_write_cache_every_write_waits_for_the_platter(code: Library) -> None:

@@ -38,8 +38,9 @@ class Job:
     random: bool
     first: float = 0.0
     last: float = 1.0
-    #: Seconds from an answer to the next request, which the host takes.
-    turn: float = 0.0
+    #: Seconds from an answer to the next request, which the host takes. Without any, a disk would choose among as many
+    #: commands as the queue has; a real one chooses its next command before the answer brings another request.
+    turn: float = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,9 @@ def predict_rate(
 
 
 TOLERANCE = 0.03
+DEPTHS = (1, 2, 4, 8, 31)
+#: Up to this depth, predictions include the turnaround that was measured: the host's share of each request is large.
+SHALLOW = 8
 LARGE, SMALL = 256 * 1024, 4096
 DEADLINE = 10.0
 #: Real-time priority, so that other load on the host does not delay requests.
@@ -138,7 +142,7 @@ def probes(disk: Disk) -> Iterator[Probe]:
         begins = end
     yield Probe("sequential write", Job("write", LARGE, 4, random=False, last=zones[0][0] if zones else 1.0))
     for what in ("read", "write"):
-        for depth in (1, 31):
+        for depth in DEPTHS:
             yield Probe(f"random {what}, depth {depth}", Job(what, SMALL, depth, random=True))
 
 
@@ -232,20 +236,23 @@ async def run_probes(disk: Disk, seconds: float) -> AsyncIterator[ProbeResult]:
             before = [alone.board.report(0)]
             measured = await asyncio.to_thread(_measure, [*ahead, *fio_command(alone.uri, disk, probe.job, lasts)])
             done: tuple[Report, ...] = counters_between(before, [alone.board.report(0)])
-        asked = replace(probe.job, turn=turnaround(done[0], measured) if probe.job.depth == 1 else 0.0)
+        asked = replace(probe.job, turn=max(probe.job.turn, _expected_turn(done[0], measured, probe.job)))
         rates = [
             predict_rate(alone.code, disk.physics, disk.size, asked, seconds=lasts, seed=seed).iops
             for seed in range(PREDICTIONS if by_chance else 1)
         ]
-        yield ProbeResult(probe, sum(rates) / len(rates), measured, _overload(done[0], measured, probe.job))
+        yield ProbeResult(probe, sum(rates) / len(rates), measured, lost_to_host(done[0], measured, probe.job))
 
 
-def _overload(done: Report, iops: float, job: Job) -> Overload:
+def lost_to_host(done: Report, iops: float, job: Job) -> Overload:
     """Return what the host took of each request's round trip, up to the start of the next one."""
     late = done.late / (done.reads + done.writes) * iops / job.depth
-    # At depth 1 the prediction includes the turnaround.
-    starved = 0.0 if job.depth == 1 else turnaround(done, iops, job.depth) * iops / job.depth
-    return Overload(late=late, starved=starved)
+    starved = turnaround(done, iops, job.depth) - _expected_turn(done, iops, job)
+    return Overload(late=late, starved=starved * iops / job.depth)
+
+
+def _expected_turn(done: Report, iops: float, job: Job) -> float:
+    return turnaround(done, iops, job.depth) if job.random and job.depth <= SHALLOW else 0.0
 
 
 def turnaround(done: Report, iops: float, depth: int = 1) -> float:

@@ -9,7 +9,9 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
+from matrix_runner.language.disks import DiskModel
 from matrix_runner.simdisks.check import Job, Probe, ProbeResult, lost_to_host, predict_rate, probes, turnaround
 from matrix_runner.simdisks.clib import Board, Library, Report, SimulatedDisk, What, build_library, load_library
 from matrix_runner.simdisks.disk import Disk, Physics
@@ -28,6 +30,10 @@ def code() -> Library:
 
 def named(name: str) -> Physics:
     return disk_model(name).physics(1)
+
+
+def disk_model_of(**keys: object) -> Physics:
+    return TypeAdapter(DiskModel).validate_python(keys).physics(1)
 
 
 def hdd(**changes: float) -> Physics:
@@ -219,6 +225,105 @@ def test_what_must_be_on_the_platter_does_not_end_in_the_cache(code: Library) ->
     disk.submit(0.0, "write", GIB + MIB, 4096, 1)
     found = ended(disk, 0.0)
     assert found[0] > 0.001 > found[1]
+
+
+def test_a_controller_that_hands_on_in_order_leaves_no_choice_until_its_line_is_full(code: Library) -> None:
+    rates = {
+        depth: predict_rate(code, hdd(in_order=7.0), SIZE, Job("read", 4 * KIB, depth, random=True), seconds=120).iops
+        for depth in (1, 4, 8, 16, 31)
+    }
+    assert rates[4] == pytest.approx(rates[1], rel=0.03)
+    assert rates[8] == pytest.approx(rates[1], rel=0.03)
+    assert rates[31] > 1.1 * rates[16] > 1.25 * rates[8]
+
+
+def test_what_a_controller_has_handed_on_ends_in_that_order(code: Library) -> None:
+    disk = SimulatedDisk(code, hdd(in_order=4.0), SIZE)
+    for tag, place in enumerate((0.9, 0.1, 0.8, 0.2)):
+        disk.submit(0.0, "read", int(SIZE * place) // 4096 * 4096, 4096, tag)
+    # The controller goes by the distance from the last command that it handed on, and begins at the outermost track.
+    assert list(ended(disk, 0.0)) == [1, 3, 2, 0]
+
+
+def test_a_write_cache_takes_as_many_ranges_as_it_has(code: Library) -> None:
+    physics = disk_model_of(kind="hdd", outer="77MB/s", write_cache={"ranges": 200})
+    disk = SimulatedDisk(code, physics, SIZE)
+    for tag in range(400):
+        disk.submit(0.0, "write", SIZE // 400 * tag // 4096 * 4096, 4096, tag)
+    assert sum(end < 0.01 for _, end in disk.settled(0.0)) == 200 + 1  # one is on its way to the platter
+    job = Job("write", 4 * KIB, 4, random=True)
+    more, less = (
+        predict_rate(code, disk_model_of(kind="hdd", outer="77MB/s", write_cache=cache), SIZE, job, ramp=5, seconds=60)
+        for cache in ({"ranges": 200}, {"ranges": 16})
+    )
+    assert more.iops == pytest.approx(less.iops, rel=0.03)  # the queue decides on the rate, the ranges on the burst
+
+
+def test_a_flush_costs_nothing_with_power_loss_protection_only(code: Library) -> None:
+    keys = {"kind": "ssd", "read_latency": "90us", "write_latency": "40us", "channels": 4, "bandwidth": "520MB/s"}
+    took = {}
+    for flush in (None, "1ms"):
+        disk = SimulatedDisk(code, disk_model_of(**keys, flush=flush), SIZE)
+        disk.submit(0.0, "write", 0, 4096, 0)
+        disk.submit(1.0, "flush", 0, 0, 1)
+        disk.submit(2.0, "flush", 0, 0, 2)
+        disk.submit(3.0, "write", 0, 4096, 3, fua=True)
+        ends = dict(disk.settled(4.0))
+        took[flush] = [ends[tag] - tag for tag in (1, 2, 3)]
+    assert took[None] == pytest.approx([40e-6, 40e-6, 68e-6], rel=0.3)
+    assert took["1ms"] == pytest.approx([1e-3, 40e-6, 1.03e-3], rel=0.05)
+
+
+def test_without_a_write_cache_each_write_of_an_ssd_takes_the_time_of_a_flush(code: Library) -> None:
+    keys = {"kind": "ssd", "read_latency": "90us", "write_latency": "40us", "channels": 4, "bandwidth": "520MB/s"}
+    physics = disk_model_of(**keys, flush="2ms", write_cache=False)
+    for depth in (1, 2, 8):
+        rate = predict_rate(code, physics, SIZE, Job("write", 4 * KIB, depth, random=True), seconds=2).iops
+        assert rate == pytest.approx(min(depth, 4) * 500, rel=0.03)
+    assert physics.slowest(4096) > 2e-3
+
+
+def test_channels_by_address_are_not_all_busy(code: Library) -> None:
+    keys = {"kind": "ssd", "read_latency": "100us", "write_latency": "40us", "channels": 16, "bandwidth": "5GB/s"}
+    free, bound = (
+        predict_rate(
+            code,
+            disk_model_of(**keys, overhead="1us", by_address=by_address),
+            SIZE,
+            Job("read", 4 * KIB, 8, random=True),
+            seconds=1,
+        ).iops
+        for by_address in (False, True)
+    )
+    assert free == pytest.approx(8 / 100e-6, rel=0.04)
+    assert 0.6 * free < bound < 0.85 * free
+
+
+def test_a_fast_area_that_stops_is_empty_afterwards(code: Library) -> None:
+    cliff = {"after": "400KiB", "bandwidth": "40MB/s", "stops": True}
+    keys = {"kind": "ssd", "read_latency": "90us", "write_latency": "10us", "channels": 4, "bandwidth": "520MB/s"}
+    physics = disk_model_of(**keys, overhead="1us", cliff=cliff)
+    disk, now, took = SimulatedDisk(code, physics, SIZE), 0.0, list[float]()
+    for tag in range(1000):
+        disk.submit(now, "write", tag * 4096, 4096, tag)
+        ((_, end),) = disk.settled(now)
+        took.append(end - now)
+        now = end
+    stops = [number for number, seconds in enumerate(took) if seconds > 5e-3]
+    assert 5 <= len(stops) <= 9
+    assert {later - earlier for earlier, later in pairwise(stops)} <= set(range(100, 180))
+    assert max(took) < physics.slowest(4096)
+
+
+def test_writes_have_an_overhead_of_their_own(code: Library) -> None:
+    keys = {"kind": "ssd", "read_latency": "90us", "write_latency": "40us", "channels": 64, "bandwidth": "5GB/s"}
+    physics = disk_model_of(**keys, overhead="10us", write_overhead="20us")
+    read, write = (
+        predict_rate(code, physics, SIZE, Job(what, 4 * KIB, 31, random=True), seconds=1).iops
+        for what in ("read", "write")
+    )
+    assert [read, write] == pytest.approx([100_000, 50_000], rel=0.03)
+    assert physics.rate(4096, random=True, write=True, depth=31) == pytest.approx(write * 4096, rel=0.03)
 
 
 def test_a_volume_is_as_fast_as_was_paid_for(code: Library) -> None:

@@ -173,6 +173,14 @@ class Shingled(Model):
     landing: Annotated[Size, Field(ge=MIB, description="size of the area to which all other writes go first")]
 
 
+class WriteCache(Model):
+    """A write cache that holds more than the queue can choose from."""
+
+    ranges: int = Field(
+        ge=1, le=512, description="ranges that the cache holds; the disk writes the nearest of the `queue` oldest ones"
+    )
+
+
 class Hdd(_Model):
     """A disk with rotating platters and an arm."""
 
@@ -188,14 +196,21 @@ class Hdd(_Model):
     )
     seek: Seek = Seek.model_validate({"track": "0.8ms", "full": "18ms"})
     cache: Annotated[Size, Field(ge=0, le=1 << 32)] = 16 * MIB
-    write_cache: bool = Field(
+    write_cache: bool | WriteCache = Field(
         True, description="half of the cache holds writes, which are answered at once and written later"
     )
     read_ahead: Size | None = Field(
         None, ge=0, description="bytes to read beyond a request; if not given: a quarter of the cache, at most 4MiB"
     )
     shingled: Shingled | None = None
-    queue: int = Field(16, ge=1, le=16, description="number of commands among which the disk chooses the next")
+    queue: int = Field(16, ge=1, le=32, description="number of commands among which the disk chooses the next")
+    in_order: int = Field(
+        0,
+        ge=0,
+        le=32,
+        description="number of commands that a controller hands on ahead of the disk, which serves them in that order; "
+        "then `queue` counts the commands among which the controller chooses the one to hand on",
+    )
 
     @model_validator(mode="after")
     def _zoned(self) -> Self:
@@ -213,6 +228,7 @@ class Hdd(_Model):
     def physics(self, seed: int) -> Physics:
         # `phase`: platters of several disks do not turn in step.
         ahead = self.read_ahead if self.read_ahead is not None else min(4 * MIB, self.cache // 4)
+        ranges = self.write_cache.ranges if isinstance(self.write_cache, WriteCache) else None
         numbers = {
             **self._common(),
             "revolution": 60 / self.rpm,
@@ -222,8 +238,10 @@ class Hdd(_Model):
             "read_ahead": float(ahead),
             "segments": float(min(32, max(1, self.cache // 2 // max(ahead, 1)))) if ahead else 0.0,
             "write_cache": float(self.cache // 2) if self.write_cache else 0.0,
-            "write_extents": 2.0 * self.queue,
+            "write_extents": float(ranges or 2 * self.queue),
             "window": float(self.queue),
+            **({"write_window": float(self.queue)} if ranges else {}),
+            **({"in_order": float(self.in_order)} if self.in_order else {}),
             **({"band": float(self.shingled.band), "landing": float(self.shingled.landing)} if self.shingled else {}),
         }
         return Physics("hdd", tuple(numbers.items()), tuple(self._zones()))
@@ -241,6 +259,9 @@ class Cliff(Model):
 
     after: Annotated[Size, Field(gt=0)]
     bandwidth: Throughput
+    stops: bool = Field(
+        False, description="when the area is full, writes wait until all of it is empty; otherwise they share the rate"
+    )
 
 
 MOST_PAGES = 2**24  # the disk server has a table of them
@@ -284,6 +305,18 @@ class Ssd(_Model):
     read_latency: Annotated[Time, Field(gt=0, lt=1)]
     write_latency: Annotated[Time, Field(gt=0, lt=1)]
     channels: int = Field(ge=1, le=256, description="number of commands in parallel")
+    by_address: bool = Field(
+        False, description="the address decides on the channel, so that commands may wait for the same one"
+    )
+    write_overhead: Annotated[Time, Field(gt=0, lt=1)] | None = Field(
+        None, description="time of each write on the interface; the same as `overhead` if not given"
+    )
+    flush: Annotated[Time, Field(gt=0, lt=10)] | None = Field(
+        None,
+        description="time of a flush after writes; if not given, the disk has power-loss protection: a flush takes "
+        "`write_latency`",
+    )
+    write_cache: bool = Field(True, description="if false, each write takes at least the time of a flush")
     bandwidth: Throughput
     write_bandwidth: Throughput | None = Field(None, description="the same as `bandwidth` if not given")
     cliff: Cliff | None = Field(None, description="writing becomes slower after this amount")
@@ -291,15 +324,26 @@ class Ssd(_Model):
         None, description="a disk that was written at random becomes slower, until its content is discarded"
     )
 
+    @model_validator(mode="after")
+    def _flushed(self) -> Self:
+        if not self.write_cache and self.flush is None:
+            raise ValueError("without `write_cache`, `flush` is missing: the time until a write is safe")
+        return self
+
     def physics(self, seed: int) -> Physics:  # noqa: ARG002 - the model has no random part
+        safe = 0.0 if self.write_cache else self.flush or 0.0
         numbers = {
             **self._common(),
             "read_latency": self.read_latency,
-            "write_latency": self.write_latency,
+            "write_latency": max(self.write_latency, safe),
             "channels": float(self.channels),
             "read_rate": float(self.bandwidth),
             "write_rate": float(self.write_bandwidth or self.bandwidth),
             **({"cliff": float(self.cliff.after), "cliff_rate": float(self.cliff.bandwidth)} if self.cliff else {}),
+            **({"cliff_stops": 1.0} if self.cliff and self.cliff.stops else {}),
+            **({"by_address": 1.0} if self.by_address else {}),
+            **({"write_overhead": self.write_overhead} if self.write_overhead else {}),
+            **({"flush": self.flush} if self.flush and self.write_cache else {}),
             **({name: float(value) for name, value in dict(self.ageing).items()} if self.ageing else {}),
         }
         return Physics("ssd", tuple(numbers.items()))

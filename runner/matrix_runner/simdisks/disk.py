@@ -62,7 +62,9 @@ class Physics:
         if self.kind == "ssd":
             rate = min(filter(None, (numbers["read_rate"], numbers["write_rate"], numbers.get("cliff_rate"))))
             copied = self._copied(length) * (1 / numbers["read_rate"] + 1 / numbers["write_rate"])
-            return max(numbers["read_latency"], numbers["write_latency"]) + length / rate + copied + moving
+            longest = max(numbers["read_latency"], numbers["write_latency"], numbers.get("flush", 0.0))
+            emptied = numbers["cliff"] / numbers["cliff_rate"] if numbers.get("cliff_stops") else 0.0
+            return longest + length / rate + copied + emptied + moving
         return moving
 
     def rate(self, length: int, *, random: bool, write: bool, depth: float = 1.0) -> float:
@@ -79,6 +81,8 @@ class Physics:
             return length / max(each, (numbers["latency"] + each) / depth)
         if self.kind == "ssd":
             side = "write" if write else "read"
+            if write and "write_overhead" in numbers:
+                command = numbers["write_overhead"] + sending
             bandwidth = numbers.get("cliff_rate", 0.0) if write else 0.0
             moving = length / (bandwidth or numbers[f"{side}_rate"])
             if write and random and self.ages:

@@ -16,6 +16,7 @@ enum { MOST_WAITING = 1024, MOST_EXTENTS = 1024, MOST_SEGMENTS = 64 };
 
 struct command {
   int what, fua, marked;
+  int turn; /* of the commands that a controller has handed on: which of them comes first; 0: not handed on */
   uint64_t tag;
   double offset, length, arrival;
 };
@@ -58,6 +59,8 @@ struct physics {
   double dirty_bytes;
   double leaving_bytes, leaving_until; /* being written from the write cache to the platter */
   int leaving_held;
+  int handed_on;               /* commands in order so far … */
+  double last_handed_on;       /* … and the end of the last one */
 
   /* hdd, shingled */
   double stream, stream_from; /* where the last in-place write ended; the place after which no write landed behind it */
@@ -71,6 +74,7 @@ struct physics {
   double channel_free[MOST_CHANNELS];
   double medium_free;
   double cliff_used;
+  int unsafe; /* something was written since the last flush */
   struct ftl *flash; /* null if it does not age */
 
   /* volume */
@@ -87,11 +91,15 @@ static void ends(struct physics *p, uint64_t tag, double at, int held_up) {
 
 /* The end of a command whose data is complete at `ready`, on a shared link that it can use from `begun` on. It occupies
  * the link only for the transfer, not while the medium is still busy. */
-static double transferred(struct physics *p, double ready, double length, double begun) {
-  double takes = p->model.overhead + (p->model.interface > 0 ? length / p->model.interface : 0);
+static double sent(struct physics *p, double overhead, double ready, double length, double begun) {
+  double takes = overhead + (p->model.interface > 0 ? length / p->model.interface : 0);
   p->interface_free = most(p->interface_free, begun) + takes;
   double end = most(ready, p->interface_free);
   return p->shared ? p->shared(p->context, end, length, begun) : end;
+}
+
+static double transferred(struct physics *p, double ready, double length, double begun) {
+  return sent(p, p->model.overhead, ready, length, begun);
 }
 
 /* ---- hdd: head position and positioning time ---- */
@@ -249,7 +257,13 @@ static int takes(const struct physics *p, const struct command *c, double now) {
   return 0;
 }
 
-static void drop(struct physics *p, int at) { p->dirty[at] = p->dirty[--p->extents]; }
+static void drop(struct physics *p, int at) {
+  p->extents--;
+  if (p->model.write_window > 0) /* they stay in the order of their age */
+    memmove(&p->dirty[at], &p->dirty[at + 1], (size_t)(p->extents - at) * sizeof p->dirty[0]);
+  else
+    p->dirty[at] = p->dirty[p->extents];
+}
 
 /* Keep what is not overwritten, then add the new piece to the one that it continues. */
 static void keep(struct physics *p, const struct command *c, double now) {
@@ -368,15 +382,41 @@ static int beginning(const struct physics *p, int at, double now) {
   return at;
 }
 
-static struct choice chosen(const struct physics *p, double now) {
+/* A controller hands on the command that is nearest to the last one; from then on their order is fixed. */
+static void hand_on(struct physics *p, double now) {
+  int in_turn = 0;
+  for (int at = 0; at < p->commands; at++) in_turn += p->waiting[at].turn > 0;
+  for (; in_turn < (int)p->model.in_order; in_turn++) {
+    struct command *best = 0;
+    for (int at = 0, seen = 0; at < p->commands && p->waiting[at].arrival <= now; at++) {
+      struct command *c = &p->waiting[at];
+      if (c->turn || c->what == PHYSICS_FLUSH || caches_writes(p, c)) continue;
+      if (seen++ >= (int)p->model.window) break;
+      if (!best || fabs(c->offset - p->last_handed_on) < fabs(best->offset - p->last_handed_on)) best = c;
+      if (now - c->arrival > PATIENCE) break;
+    }
+    if (!best) return;
+    best->turn = ++p->handed_on;
+    p->last_handed_on = best->offset + best->length;
+  }
+}
+
+static struct choice chosen(struct physics *p, double now) {
   struct choice best = {-1, -1, INFINITY};
   double here = head_at(p, now);
+  int in_order = p->model.in_order > 0;
+  if (in_order) hand_on(p, now);
   int seen = 0, blocked = 0, must = held(p), oldest = -1, streams = 0, urgent = 0;
   for (int at = 0; at < p->commands && p->waiting[at].arrival <= now; at++) {
     const struct command *c = &p->waiting[at];
     if (c->what == PHYSICS_FLUSH || caches_writes(p, c)) {
       blocked |= c->what == PHYSICS_WRITE;
       urgent |= now - c->arrival > HURRY;
+      continue;
+    }
+    if (in_order) { /* the medium sees the next in turn only */
+      if (c->turn && (best.command < 0 || c->turn < p->waiting[best.command].turn))
+        best = (struct choice){at, -1, access_time(p, now, here, c->offset)};
       continue;
     }
     if (oldest < 0) oldest = at;
@@ -393,10 +433,11 @@ static struct choice chosen(const struct physics *p, double now) {
   }
   if (streams && now - p->waiting[oldest].arrival > HURRY) best.command = oldest;
   int patient = best.cost >= 0; /* a command that waited for too long comes first, whatever it continues */
-  if (best.command >= 0 && patient && !streams) best.command = beginning(p, best.command, now);
+  if (best.command >= 0 && patient && !streams && !in_order) best.command = beginning(p, best.command, now);
   if (best.command >= 0 && !blocked && !must) return best;
   if (urgent && p->extents) best = (struct choice){-1, -1, INFINITY};
-  for (int at = 0; at < p->extents; at++) {
+  int places = p->model.write_window > 0 && !must ? (int)least(p->extents, p->model.write_window) : p->extents;
+  for (int at = 0; at < places; at++) {
     if (must && !p->dirty[at].held) continue;
     double cost = access_time(p, now, here, p->dirty[at].start);
     if (cost < best.cost) best = (struct choice){-1, at, cost};
@@ -489,7 +530,12 @@ static double ssd_written(struct physics *p, double idle, double length) {
   const struct disk_model *m = &p->model;
   if (m->cliff <= 0) return length / m->write_rate;
   p->cliff_used = most(0, p->cliff_used - idle * m->cliff_rate);
-  double fits = least(length, most(0, m->cliff - p->cliff_used));
+  if (m->cliff_stops > 0 && p->cliff_used >= m->cliff) {
+    double emptied = p->cliff_used / m->cliff_rate;
+    p->cliff_used = length;
+    return emptied + length / m->write_rate;
+  }
+  double fits = m->cliff_stops > 0 ? length : least(length, most(0, m->cliff - p->cliff_used));
   p->cliff_used += length;
   return fits / m->write_rate + (length - fits) / m->cliff_rate;
 }
@@ -512,6 +558,12 @@ static void ssd_trim(struct physics *p, const struct command *c) {
   ends(p, c->tag, transferred(p, c->arrival, 0, c->arrival), 0);
 }
 
+/* The flash channel that holds a page, by a hash that spreads neighbours. */
+static int channel_of(const struct physics *p, double place) {
+  uint64_t page = (uint64_t)(place / 4096) * 0x9E3779B97F4A7C15u;
+  return (int)((page >> 32) % (uint64_t)p->model.channels);
+}
+
 static void ssd(struct physics *p, const struct command *c) {
   const struct disk_model *m = &p->model;
   if (c->what == PHYSICS_TRIM) {
@@ -519,14 +571,17 @@ static void ssd(struct physics *p, const struct command *c) {
     return;
   }
   if (c->what == PHYSICS_FLUSH) {
-    ends(p, c->tag, most(c->arrival, p->medium_free) + m->write_latency, p->medium_free > c->arrival);
+    double takes = m->flush > 0 && p->unsafe ? m->flush : m->write_latency;
+    ends(p, c->tag, most(c->arrival, p->medium_free) + takes, p->medium_free > c->arrival);
+    p->unsafe = 0;
     return;
   }
-  int best = 0;
-  for (int at = 1; at < (int)m->channels; at++)
+  int best = m->by_address > 0 ? channel_of(p, c->offset) : 0;
+  for (int at = 1; at < (int)m->channels && m->by_address <= 0; at++)
     if (p->channel_free[at] < p->channel_free[best]) best = at;
   double start = most(c->arrival, p->channel_free[best]);
   double latency = c->what == PHYSICS_READ ? m->read_latency : m->write_latency;
+  if (c->fua && m->flush > 0) latency = most(latency, m->flush);
   p->channel_free[best] = start + latency;
   double begun = most(start + latency, p->medium_free);
   int held_up = start > c->arrival || begun > start + latency;
@@ -536,9 +591,11 @@ static void ssd(struct physics *p, const struct command *c) {
     double idle = begun - p->medium_free, length = c->length;
     double copying = p->flash ? ssd_copying(p, c, &length) : 0;
     p->medium_free = begun + copying + ssd_written(p, idle, length);
+    p->unsafe = 1;
   }
   p->done.busy += p->medium_free - most(start, least(begun, p->medium_free));
-  ends(p, c->tag, transferred(p, p->medium_free, c->length, c->arrival), held_up);
+  double overhead = c->what == PHYSICS_WRITE && m->write_overhead > 0 ? m->write_overhead : m->overhead;
+  ends(p, c->tag, sent(p, overhead, p->medium_free, c->length, c->arrival), held_up);
 }
 
 /* ---- volume: a rate limit with burst credits ---- */
@@ -610,9 +667,9 @@ void physics_shares(struct physics *p, double (*shared)(void *, double, double, 
 /* In the order of the struct, up to its zones. */
 static const char *const names[] = {
   "kind", "size", "overhead", "interface", "revolution", "seek_track", "seek_full", "phase", "read_ahead", "segments",
-  "write_cache", "write_extents", "window", "band", "landing", "read_latency", "write_latency",
-  "channels", "read_rate", "write_rate", "cliff", "cliff_rate", "spare", "page", "block", "iops", "burst_iops", "burst_credits", "io_size",
-  "bandwidth", "latency",
+  "write_cache", "write_extents", "write_window", "window", "in_order", "band", "landing", "read_latency", "write_latency",
+  "channels", "read_rate", "write_rate", "cliff", "cliff_rate", "cliff_stops", "flush", "by_address", "write_overhead",
+  "spare", "page", "block", "iops", "burst_iops", "burst_credits", "io_size", "bandwidth", "latency",
 };
 enum { NAMES = sizeof names / sizeof names[0] };
 const int physics_numbers = NAMES;
@@ -636,7 +693,7 @@ static void count(struct physics *p, int what, double length) {
 }
 
 void physics_submit(struct physics *p, double now, int what, uint64_t offset, uint64_t length, int fua, uint64_t tag) {
-  struct command c = {what, fua, 0, tag, (double)offset, (double)length, now};
+  struct command c = {what, fua, 0, 0, tag, (double)offset, (double)length, now};
   count(p, what, c.length);
   switch ((int)p->model.kind) {
     case PHYSICS_HDD:

@@ -34,7 +34,9 @@ struct disk_model {
   double segments;
   double write_cache;  /* bytes; 0: writes wait for the medium */
   double write_extents; /* the most separate places in it */
+  double write_window; /* how many of the oldest of these places it considers for the next; 0: all */
   double window;       /* how many of the oldest commands it considers for the next */
+  double in_order;     /* how many commands the controller has handed on, which are served in that order; 0: none */
   double band;         /* shingled: bytes that can only be written sequentially; 0: not shingled */
   double landing;      /* shingled: bytes of the media cache, where non-sequential writes land first */
 
@@ -46,6 +48,10 @@ struct disk_model {
   double write_rate;
   double cliff;          /* bytes that can be written at write_rate before it falls */
   double cliff_rate;     /* bytes per second after that; it recovers at this rate while idle */
+  double cliff_stops;    /* 1: when they are full, writes wait until all of them are empty */
+  double flush;          /* seconds until written data is safe; 0: it is at once */
+  double by_address;     /* 1: the place decides on the channel; 0: the first free one takes the command */
+  double write_overhead; /* per write, on the interface; 0: the same as `overhead` */
   double spare;          /* flash beyond the size, as a share of it; 0: it does not age */
   double page;           /* bytes that are written together */
   double block;          /* bytes that are erased together */

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from matrix_runner.answers.ranking import recommend_settings
 from matrix_runner.base.errors import BadInput
+from matrix_runner.pages.recommended import recommendation_table
 from matrix_runner.records.record import CellRow
 from matrix_runner.work.metrics import KNOWN
 from tests.answers.world import cells, measured_as, run
@@ -32,6 +33,16 @@ def test_the_best_what_is_like_it_and_the_price_of_the_rest() -> None:
     assert last is not None
     assert last.ratio == pytest.approx(0.8, rel=0.02)
     assert found.workloads == ("oltp",)
+
+
+def test_a_figure_far_from_the_best_is_not_called_as_good() -> None:
+    levels = {"a": 100.0, "b": 99.0, "c": 53.0}
+    field = cells(layout=[*levels])
+    found = recommend_settings(list(run(field, lambda axes: levels[axes["layout"]], noise=0.5, rounds=2)), READ)
+    assert [one.candidate for one in found.settings] == [True, True, True]
+    rows = recommendation_table(found, {one.id: one for one in field}, None).rows
+    remarks = {dict(one.places)["layout"]: row[-1] for one, row in zip(found.settings, rows, strict=True)}
+    assert remarks["c"] == "cannot tell"
 
 
 @pytest.mark.parametrize(("lost", "candidate"), [(0.0, False), (0.1, False), (0.3, True)])

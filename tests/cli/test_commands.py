@@ -14,10 +14,9 @@ import jsonschema
 import pytest
 from ruamel.yaml import YAML
 
-from matrix_runner.cli.plan import volume
 from matrix_runner.cli.schema import schema_text
 from matrix_runner.decide.costs import SYNTHETIC
-from matrix_runner.pages.terminal_text import duration
+from matrix_runner.pages.terminal_text import duration, volume
 from matrix_runner.records.run_folder import run_folders
 from tests.support import forked
 from tests.support.command import Call, Matrix

@@ -176,6 +176,22 @@ def test_help_shows_topics_pages_and_commands(call: Call) -> None:
     assert "no topic or command is called 'nonsense'" in call("help", "nonsense").err
 
 
+@pytest.mark.parametrize(
+    ("word", "shown"),
+    [
+        ("chunk", "the word is in `matrix help language`, "),
+        ("host-limited", "`matrix help glossary`"),
+        ("langauge", "did you mean language?"),
+        ("zzz", "`matrix help` lists the topics"),
+    ],
+)
+def test_help_on_another_word_names_the_few_pages_on_it(word: str, shown: str, call: Call) -> None:
+    said = call("help", word)
+    assert said.status == 2
+    assert shown in said.err
+    assert len(said.err) < 200
+
+
 def test_the_version_names_what_measures(call: Call) -> None:
     lines = call("--version").out.splitlines()
     assert {line.split()[0] for line in lines} >= {"matrix", "kernel", "fio"}

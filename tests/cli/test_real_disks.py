@@ -15,6 +15,7 @@ from matrix_runner.hosts.agent.connection import connection_to
 from matrix_runner.hosts.disk_ledger import LeaseRecord, write_record
 from matrix_runner.machines import requirements
 from tests.support.command import Said
+from tests.support.terminal import Terminal
 
 Call = Callable[..., Said]
 
@@ -66,6 +67,17 @@ def test_the_disks_of_a_host_are_listed_with_refusals(call: Call, shelf: Path, m
     assert "wwn-0x5000c500a1" in said.out
     assert "mounted: sdb is mounted at /srv" in said.out
     assert "serial [bold]odd[/bold]" in said.out
+    assert " 1MiB " in said.out
+
+
+def test_a_size_that_is_not_round_is_readable_and_exact(
+    call: Call, shelf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (shelf / "answer").write_text(ANSWER.replace("sda\tsize\t2048", "sda\tsize\t7814037168"))
+    with Terminal(["matrix", "disks", "--host", "shelf"], columns=110, cwd=shelf) as terminal:
+        assert terminal.wait() == 0
+        assert "4 TB" in terminal.transcript
+        assert "4000787030016B" in terminal.transcript
 
 
 def test_the_list_of_disks_as_json(call: Call, shelf: Path) -> None:

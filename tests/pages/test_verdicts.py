@@ -29,7 +29,7 @@ def test_explanations_have_figures_and_the_remaining_effort() -> None:
     assert explain_verdict(HOLDS).endswith("wanted at least 1.50\u00d7; 5 trials of 2 cells")
     assert "more trials of each cell" in explain_verdict(OPEN)
     assert explain_verdict(NEVER) == "no cell has layout=far"
-    assert "unknown: too few trials" in explain_verdict(claimed("one", 2.0, rounds=1))
+    assert "; more trials (with so few, their number is unknown)" in explain_verdict(claimed("one", 2.0, rounds=1))
 
 
 def test_of_several_runs_it_is_runs_that_are_counted_and_wanted() -> None:

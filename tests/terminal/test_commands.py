@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TextIO, cast
 from unittest.mock import Mock
@@ -90,6 +91,28 @@ def test_a_slow_command_shows_what_it_does(monkeypatch: pytest.MonkeyPatch, tmp_
         first, *rest = terminal.transcript.splitlines()
     assert first == "checking the matrix and estimating its run …"
     assert "trials" in "".join(rest)
+
+
+@pytest.mark.parametrize("command", ["recommend", "summary", "results latest --no-such-option"])
+def test_a_usage_error_comes_without_a_note_about_work(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load_slowly(name: str) -> Any:
+        for thread in threading.enumerate():
+            if isinstance(thread, threading.Timer):
+                thread.join()
+        monkeypatch.setattr(screen, "_PATIENCE", 3600.0)
+        return import_module(name)
+
+    monkeypatch.setattr(screen, "_PATIENCE", 0.0)
+    monkeypatch.setattr("matrix_runner.cli.importlib.import_module", load_slowly)
+    with Terminal(["matrix", *command.split()], columns=60) as terminal:
+        assert terminal.wait() == 2
+        assert "…" not in terminal.transcript
+
+
+def test_tables_of_sentences_are_folded_in_a_pipe() -> None:
+    printed = forked.run(["disks", "models"], cwd=ROOT).stdout
+    assert "st3320620as" in printed
+    assert too_long(printed.splitlines(), screen.WIDTH) == []
 
 
 def test_a_quick_command_shows_only_its_output(monkeypatch: pytest.MonkeyPatch) -> None:

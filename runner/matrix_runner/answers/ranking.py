@@ -38,6 +38,11 @@ class Setting:
     candidate: bool  # it may be the true best
     host_limited: int = 0  # trials that are host-limited
 
+    @property
+    def is_near(self) -> bool:
+        """Return whether its figure itself, not only its interval, is about that of the best."""
+        return self.ratio is not None and abs(self.ratio.ratio - 1) <= EQUAL
+
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
@@ -59,7 +64,7 @@ class Recommendation:
     @property
     def chosen(self) -> Setting:
         """Return the best, or of those that cannot be told from it, the default or the smallest within 5 %."""
-        near = [one for one in self.level if one.ratio and abs(one.ratio.ratio - 1) <= EQUAL]
+        near = [one for one in self.level if one.is_near]
         won = dict(self.best.places)
         plain = (one for one in near if dict(one.places).keys() == won.keys() and _plainness(one, won) is not None)
         return min((self.best, *plain), key=lambda one: _plainness(one, won) or ())

@@ -123,9 +123,10 @@ class _LazyGroup(click.Group):
         if args and args[0] not in _COMMANDS.keys() | _HIDDEN and not args[0].startswith("-"):
             near = get_close_matches(args[0], _COMMANDS, n=1)
             ctx.fail(f"no command '{args[0]}'" + (f"; did you mean {near[0]}?" if near else ""))
+        found = super().resolve_command(ctx, args)  # loads the module; a wrong option has to be refused without a note
         if args and args[0] in _ACTIVITIES and not (ctx.resilient_parsing or {"-h", "--help", "--quiet"} & {*args}):
             slow_start.begin(_ACTIVITIES[args[0]])
-        return super().resolve_command(ctx, args)
+        return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import click
 
 from matrix_runner.base.errors import BadInput, Exit
-from matrix_runner.base.quantities import parse_size
-from matrix_runner.cli.screen import echo, echo_whole, json_text, print_sheet
+from matrix_runner.base.quantities import format_size, parse_size
+from matrix_runner.cli.screen import WIDTH, echo, echo_whole, json_text, print_sheet
 from matrix_runner.hosts import HOSTS_FILE
 from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.pages.table import Sheet
-from matrix_runner.pages.terminal_text import spaced
+from matrix_runner.pages.terminal_text import spaced, volume
 from matrix_runner.records.record import format_loss
 
 if TYPE_CHECKING:
@@ -73,7 +73,13 @@ def _row(one: ListedDisk) -> tuple[str, ...]:
     why = "\n".join(f"{refused.reason}: {refused.evidence}" for refused in one.refusals)
     names = [one.declared] if one.declared else list(one.names)
     usable = "yes" if one.usable else why
-    return one.path or "not there", "\n".join(names) or "none", f"{one.size}B", "\n".join(filter(None, what)), usable
+    return one.path or "not there", "\n".join(names) or "none", _size(one.size), "\n".join(filter(None, what)), usable
+
+
+def _size(size: int) -> str:
+    """Return the exact size, which `hosts.yaml` declares, below a readable one if it is not round."""
+    round_ = format_size(size)
+    return round_ if len(round_) < len("1000GiB") else f"{volume(size)}\n{size}B"
 
 
 _EPILOG = """\b
@@ -121,7 +127,7 @@ def models() -> None:
     from matrix_runner.space.load import disk_model
 
     rows = [(name, model.kind, model.source or "") for name, model in ((name, disk_model(name)) for name in names())]
-    print_sheet(Sheet(("model", "kind", "source of its figures"), rows), sys.stdout)
+    print_sheet(Sheet(("model", "kind", "source of its figures"), rows), sys.stdout, WIDTH)
 
 
 @command.command("check", epilog=_CHECK_EPILOG)

@@ -1,13 +1,20 @@
 """`matrix help`: the topics are the pages of docs/."""
 
 import os
+import re
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 
 import click
 
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.files import shipped
+from matrix_runner.base.findings import few
 from matrix_runner.cli.screen import echo, echo_whole
+from matrix_runner.language.suggestions import hint
+
+_MOST = 3  # pages
 
 _EPILOG = """\b
 Examples:
@@ -36,7 +43,19 @@ def command(context: click.Context, topic: str | None) -> None:
     elif found := group.get_command(root, topic):
         echo_whole(found.get_help(found.context_class(found, info_name=topic, parent=root)))
     else:
-        raise BadInput(f"no topic or command is called {topic!r}", resolution=f"topics are {', '.join(pages)}")
+        raise BadInput(f"no topic or command is called {topic!r}", resolution=_nearest(topic, pages))
+
+
+def _nearest(word: str, pages: Mapping[str, Path]) -> str:
+    """Name the pages that explain a word, in headings and first columns, or have it most often; else a similar name."""
+    anywhere = re.compile(rf"\b{re.escape(word)}\b", re.IGNORECASE)
+    defined = re.compile(rf"^(#+ .*|\| `?){anywhere.pattern}", re.IGNORECASE | re.MULTILINE)
+    texts = {name: path.read_text(encoding="utf-8") for name, path in pages.items()}
+    counts = {name: (len(defined.findall(text)), len(anywhere.findall(text))) for name, text in texts.items()}
+    found = sorted((name for name in pages if counts[name][1]), key=counts.__getitem__, reverse=True)[:_MOST]
+    if found:
+        return f"the word is in {few(f'`matrix help {name}`' for name in found)}"
+    return hint(word, [*pages]).removeprefix("; ") or "`matrix help` lists the topics"
 
 
 def _show(text: str) -> None:

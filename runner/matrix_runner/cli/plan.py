@@ -17,7 +17,7 @@ from matrix_runner.decide.concurrency import Jobs, choose_level
 from matrix_runner.decide.estimate import QUIET, Estimate, Load, Pace, Slots, estimate
 from matrix_runner.machines import machine
 from matrix_runner.machines.base import MachineOptions
-from matrix_runner.pages.terminal_text import duration, percent
+from matrix_runner.pages.terminal_text import duration, percent, volume
 from matrix_runner.session.run_request import check_kernel
 from matrix_runner.session.selected_matrix import Checks, SelectedMatrix, load_selected
 from matrix_runner.space.select import refuse_many
@@ -172,13 +172,6 @@ def _runs(plan: RunPlan, count: int) -> str:
 
 def _span(least: str, most: str) -> str:
     return least if least == most else f"{least} to {most}"
-
-
-def volume(count: int) -> str:
-    for unit, size in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if count >= size:
-            return f"{count / size:.3g} {unit}"
-    return f"{count} bytes"
 
 
 def _print_json(plan: RunPlan) -> None:

@@ -178,9 +178,10 @@ def sheet_text(sheet: Sheet, stream: TextIO, columns: int) -> str:
     return captured.get()
 
 
-def print_sheet(sheet: Sheet, stream: TextIO) -> None:
+def print_sheet(sheet: Sheet, stream: TextIO, pipe: int = 0) -> None:
+    """Print a table. `pipe`: its width without a terminal; 0 for that of its content, which needs no folding."""
     slow_start.end()
-    click.echo(sheet_text(sheet, stream, columns_of(stream)), nl=False, file=stream)
+    click.echo(sheet_text(sheet, stream, columns_of(stream) or pipe), nl=False, file=stream)
 
 
 def _wrap_line(line: str, columns: int) -> list[str]:

@@ -55,7 +55,7 @@ def _remark(setting: Setting, found: Recommendation) -> str:
     if setting is found.best:
         return f"{'highest' if found.level else 'best'}{host_limited}"
     if setting.candidate:
-        return f"may be as good{host_limited}"
+        return f"{'may be as good' if setting.is_near else 'cannot tell'}{host_limited}"
     cost = "" if setting.ratio is None else f"costs {percent(abs(1 - setting.ratio.ratio))}"
     return f"{cost}{host_limited}"
 

@@ -102,6 +102,13 @@ def about(seconds: float) -> str:
     return f"about {text.removesuffix(' 00 s')}"
 
 
+def volume(count: int) -> str:
+    for unit, size in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count} bytes"
+
+
 #: Styles repeat what words state. Dim, yellow, white and bright colours are hard to read on some backgrounds.
 GOOD, BAD, DOUBT = "green", "bold red", "magenta"
 

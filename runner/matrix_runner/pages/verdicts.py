@@ -67,6 +67,9 @@ def explain_verdict(judgement: Judgement) -> str:
     return "; ".join(filter(None, parts))
 
 
+_TOO_FEW = "more trials (with so few, their number is unknown)"
+
+
 def remaining_effort(judgement: Judgement) -> str:
     if judgement.verdict is not Verdict.INCONCLUSIVE:
         return judgement.why
@@ -76,7 +79,7 @@ def remaining_effort(judgement: Judgement) -> str:
         if any(one.value is None for one in judgement.results):
             return "missing figures"
         least = min((one.n for one in judgement.results), default=0)
-        return "unknown: too few trials" if least < 2 else "unlikely: the value is close to the limit"
+        return _TOO_FEW if least < 2 else "more trials hardly help, because the value is close to the limit"
     fewer = ""
     if deciding.host_limited:
         fewer = ", fewer with `slow:`" if judgement.more > 1 else ", or none with `slow:`"

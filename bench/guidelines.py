@@ -21,7 +21,7 @@ import numpy as np
 
 from matrix_runner.answers.samples import Measured, Verdict
 from matrix_runner.answers.verdicts import SHARE, judge_guidelines, looks
-from matrix_runner.language.guidelines import Guideline
+from matrix_runner.language.guidelines import Guideline, RatioOf
 from matrix_runner.records.record import CellRow
 from matrix_runner.statistics.stopping import Rule, StopReason
 
@@ -58,7 +58,9 @@ class Case:
     @property
     def noise(self) -> Truth:
         """Nothing differs from anything; where that would refute the claim, it is as near to it as can be."""
-        return self.edge if self.shape in {"ratio", "scaling", "bound", "sum"} else lambda _: 1.0
+        claim = self.claim.claimed
+        alike = isinstance(claim, RatioOf) and claim.limits[0] <= 1 <= claim.limits[1]
+        return self.edge if self.shape in {"ratio", "scaling", "bound", "sum"} and not alike else lambda _: 1.0
 
 
 def claim(**shape: Any) -> Guideline:
@@ -96,7 +98,7 @@ WHOLE = {"metric": "read.bw", "whole": {"lvm.stripes": 3}}
 
 CASES = (
     Case(
-        claim(compare={**SIDES, "to": {"layout": "raid0"}, "within": "10%"}),
+        claim(ratio={**SIDES, "to": {"layout": "raid0"}, "within": "10%"}),
         FIELD, of_layout(1.1), of_layout(1.5), of_layout(1.0),
     ),
     Case(
@@ -104,7 +106,7 @@ CASES = (
         FIELD, of_layout(1.3), of_layout(1.0), of_layout(1.8),
     ),
     Case(
-        claim(effect={**SIDES, "over": {"layout": "raid0"}, "at_least": 1.0}),
+        claim(ratio={**SIDES, "to": {"layout": "raid0"}, "mean": True, "at_least": 1.0}),
         FIELD, of_layout(1.0), of_layout(0.7), of_layout(1.4),
     ),
     Case(

@@ -63,6 +63,10 @@ def table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> str:
 @cache
 def _schema() -> Schema:
     found: Schema = json.loads(schema_text())
+    for part in found["$defs"].values():
+        former = [key for key, value in part.get("properties", {}).items() if value.get("deprecated")]
+        for key in former:
+            del part["properties"][key]
     return found
 
 

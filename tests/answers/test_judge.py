@@ -21,7 +21,7 @@ FIELD = cells(layout=["raid0", "far"], md_chunk=CHUNKS, workload=["seq", "rnd"])
 STRIPES = cells(lvm_stripes=["1", "2", "3", "4"], workload=["read"])
 
 
-def of_layout(shape: str = "compare", **more: Any) -> Guideline:
+def of_layout(shape: str = "ratio", **more: Any) -> Guideline:
     return guideline(**{shape: {"metric": "read.bw", "of": {"layout": "far"}, "to": {"layout": "raid0"}, **more}})
 
 
@@ -50,7 +50,7 @@ CASES: dict[str, tuple[Guideline, list[CellRow], Any, Any]] = {
         STRIPES, striped(0.97), striped(0.5),
     ),
     "effect": (
-        guideline(effect={"metric": "read.bw", "of": {"layout": "far"}, "over": {"layout": "raid0"}, "at_least": "1.3x"}),
+        guideline(ratio={"mean": True, "metric": "read.bw", "of": {"layout": "far"}, "to": {"layout": "raid0"}, "at_least": "1.3x"}),
         FIELD, lambda axes: 150.0 if axes["layout"] == "far" else 100.0, lambda _: 100.0,
     ),
     "bound": (
@@ -344,7 +344,10 @@ MIRRORS = [
             {f"layout=f2 against {other}" for other in ("raid1", "n2", "o2")},
         ),
         ({"best": {"along": "layout", "is": "f2"}}, {f"layout=f2 against {other}" for other in ("raid1", "n2", "o2")}),
-        ({"effect": {"of": {"layout": "f2"}, "over": {"layout": ["raid1", "n2", "o2"]}, "at_least": 1.5}}, None),
+        (
+            {"ratio": {"of": {"layout": "f2"}, "to": {"layout": ["raid1", "n2", "o2"]}, "mean": True, "at_least": 1.5}},
+            None,
+        ),
     ],
 )
 def test_no_layout_that_was_named_is_left_out_as_it_is_of_another_level(
@@ -381,13 +384,35 @@ def test_cells_that_are_there_without_the_figure_are_told_from_none() -> None:
     assert "two" in verdict(nowhere, found).why
 
 
-@pytest.mark.parametrize(
-    ("shape", "other", "bound"),
-    [("compare", "to", {"within": "10%"}), ("ratio", "to", {"at_least": 1.1}), ("effect", "over", {"at_least": 1.1})],
-)
-def test_nothing_is_compared_with_itself(shape: str, other: str, bound: dict[str, Any]) -> None:
+@pytest.mark.parametrize("bound", [{"within": "10%"}, {"at_least": 1.1}, {"at_least": 1.1, "mean": True}])
+def test_nothing_is_compared_with_itself(bound: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="both sides select the same cells"):
-        guideline(**{shape: {"metric": "read.bw", "of": {"layout": "far"}, other: {"layout": "far"}, **bound}})
+        guideline(ratio={"metric": "read.bw", "of": {"layout": "far"}, "to": {"layout": "far"}, **bound})
+
+
+def test_a_margin_and_a_bound_are_two_claims() -> None:
+    with pytest.raises(ValueError, match="`within` is a claim of its own"):
+        of_layout(within="10%", at_least=1.1)
+
+
+@pytest.mark.parametrize(
+    ("former", "now"),
+    [
+        (
+            {"compare": {"of": {"layout": "far"}, "to": {"layout": "raid0"}, "within": "10%"}},
+            {"of": {"layout": "far"}, "to": {"layout": "raid0"}, "within": "10%"},
+        ),
+        (
+            {"effect": {"of": {"layout": "far"}, "over": {"layout": "raid0"}, "at_least": 1.3}},
+            {"of": {"layout": "far"}, "to": {"layout": "raid0"}, "at_least": 1.3, "mean": True},
+        ),
+    ],
+)
+def test_former_names_of_a_ratio_are_the_same_claim(former: dict[str, dict[str, Any]], now: dict[str, Any]) -> None:
+    ((shape, words),) = former.items()
+    old, new = guideline(**{shape: {"metric": "read.bw", **words}}), guideline(ratio={"metric": "read.bw", **now})
+    assert old.claimed == new.claimed
+    assert verdict(old, run(FIELD, chunky)).results == verdict(new, run(FIELD, chunky)).results
 
 
 def test_cells_that_differ_in_their_work_as_well_are_no_pair() -> None:
@@ -540,7 +565,9 @@ CHUNKED = [cells(layout=["raid0", "far"], md_chunk=[chunk]) for chunk in ("64KiB
 
 
 def effect(**bounds: str) -> Guideline:
-    return guideline(effect={"metric": "read.bw", "of": {"layout": "far"}, "over": {"layout": "raid0"}, **bounds})
+    return guideline(
+        ratio={"mean": True, "metric": "read.bw", "of": {"layout": "far"}, "to": {"layout": "raid0"}, **bounds}
+    )
 
 
 def parts(first: float, second: float, *, noise: float = 0.01, seed: int = 1) -> list[Measured]:

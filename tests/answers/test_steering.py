@@ -23,7 +23,7 @@ FIELD = cells(layout=["raid0", "far", "single"])
 
 def compare(other: str, within: str = "10%", name: str = "one") -> Guideline:
     claim = {"metric": "read.bw", "of": {"layout": other}, "to": {"layout": "raid0"}, "within": within}
-    return guideline(compare=claim).model_copy(update={"id": name})
+    return guideline(ratio=claim).model_copy(update={"id": name})
 
 
 def trial(cell: CellRow, round_number: int, bw: float, **notes: str) -> Trial:

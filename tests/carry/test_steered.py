@@ -28,7 +28,7 @@ layouts: {raid0: [md: {level: 0}], disk: [disk], mirror: [md: {level: 1}]}
 workloads: {work: {rw: [read, write], bs: 4KiB, runtime: 1s}}
 repeat: 3
 guidelines:
-  - {id: open, compare: {metric: read.bw, of: {layout: raid0}, to: {layout: disk}, within: 2%}}
+  - {id: open, ratio: {metric: read.bw, of: {layout: raid0}, to: {layout: disk}, within: 2%}}
   - {id: clear, ratio: {metric: write.bw, of: {layout: mirror}, to: {layout: disk}, at_least: 3x}}
 """
 CLEAR = MATRIX.replace("within: 2%", "within: 60%")

@@ -21,7 +21,7 @@ workloads:
   oltp: {rw: randread, bs: 4KiB, runtime: 1s, find: {max: iops, while: "read.p99 < 50ms"}}
 repeat: 3
 guidelines:
-  - {id: alike, compare: {metric: found.iops, of: {chunk: 64KiB}, to: {chunk: 128KiB}, within: 20%}}
+  - {id: alike, ratio: {metric: found.iops, of: {chunk: 64KiB}, to: {chunk: 128KiB}, within: 20%}}
 """
 
 

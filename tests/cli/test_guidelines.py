@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 OWN = """\
 guidelines:
-  - {id: alike, claim: chunks hardly matter, compare: {metric: read.bw, of: {chunk: 16KiB}, to: {chunk: 64KiB}, within: 50%}}
+  - {id: alike, claim: chunks hardly matter, ratio: {metric: read.bw, of: {chunk: 16KiB}, to: {chunk: 64KiB}, within: 50%}}
   - {id: quick, claim: it is quick, bound: {metric: read.bw, at_least: 900MB/s}}
   - shared.yaml
 """

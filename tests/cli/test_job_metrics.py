@@ -32,7 +32,7 @@ workloads:
 guidelines:
   - {id: quick, bound: {metric: reader.read.lat_p99, where: {workload: both}, at_most: 1h}}
   - id: alike
-    compare: {metric: writer.total.bw, of: {chunk: 16KiB}, to: {chunk: 64KiB}, within: 50%}
+    ratio: {metric: writer.total.bw, of: {chunk: 16KiB}, to: {chunk: 64KiB}, within: 50%}
 """
 
 

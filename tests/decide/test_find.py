@@ -164,7 +164,7 @@ def test_a_budget_ends_it_and_a_larger_one_continues_it(bench: Bench) -> None:
 
 SIDES = "metric: write.bw, of: {layout: raid0}, to: {layout: disk}"
 CLEAR = f"{MATRIX}guidelines: [{{id: open, ratio: {{{SIDES}, at_least: 0.3}}}}]\n"
-OPEN = f"{MATRIX}guidelines: [{{id: open, compare: {{{SIDES}, within: 10%}}}}]\n"
+OPEN = f"{MATRIX}guidelines: [{{id: open, ratio: {{{SIDES}, within: 10%}}}}]\n"
 
 
 @pytest.mark.parametrize(("bench", "trials"), [(CLEAR, 3), (OPEN, 13)], indirect=["bench"])

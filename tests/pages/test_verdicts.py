@@ -66,7 +66,9 @@ def test_the_host_is_named_if_more_trials_are_no_use() -> None:
 
 
 PAIRS = cells(layout=["raid0", "far"], md_chunk=["64KiB", "1MiB"])
-EFFECT = guideline(effect={"metric": "read.bw", "of": {"layout": "far"}, "over": {"layout": "raid0"}, "at_least": 1.5})
+EFFECT = guideline(
+    ratio={"mean": True, "metric": "read.bw", "of": {"layout": "far"}, "to": {"layout": "raid0"}, "at_least": 1.5}
+)
 
 
 @pytest.mark.parametrize(

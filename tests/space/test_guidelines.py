@@ -17,14 +17,14 @@ from matrix_runner.work.metrics import OF_DIRECTION
 from tests.support.matrices import SWEEP
 
 ROOT = Path(__file__).parents[2]
-#: One of each shape.
+#: One of each shape, and the other forms of a ratio.
 SOUND = """\
-- {id: compare, compare: {metric: read.bw, of: {layout: far, md.layout: f2}, to: {layout: striped}, within: 10%}}
+- {id: alike, ratio: {metric: read.bw, of: {layout: far, md.layout: f2}, to: {layout: striped}, within: 10%}}
 - {id: ratio, ratio: {metric: read.lat_p99, of: {layout: parity}, to: {layout: single}, at_most: 2x}}
 - {id: best, best: {metric: write.iops, along: chunk, where: {layout: parity, workload: oltp}, is: 64KiB, tolerance: 5%}}
 - {id: monotone, monotone: {metric: read.bw, along: md.chunk, where: {layout: striped}, direction: rises}}
 - {id: scaling, scaling: {metric: read.bw, along: workload.bs, at_least: 0.1 per step}}
-- {id: effect, effect: {metric: write.bw, of: {stripe_cache_size: 16384}, over: {stripe_cache_size: 256}, at_least: 1.3x}}
+- {id: mean, ratio: {metric: write.bw, of: {stripe_cache_size: 16384}, to: {stripe_cache_size: 256}, mean: true, at_least: 1.3x}}
 - {id: bound, bound: {metric: total.iops, where: {layout: [far, parity]}, at_least: 240 IOPS}}
 - {id: sum, sum: {metric: total.bw, whole: {layout: striped}, parts: [{layout: single}], times: 4, within: 10%}}
 - {id: profile, profile: {metric: read.bw, along: md.chunk, where: {layout: striped}, follows: [1, 2, 2.5], within: 20%}}
@@ -43,7 +43,10 @@ def told(text: str) -> list[str]:
 
 def test_every_shape_can_be_written_and_is_what_it_says() -> None:
     found = parse("m.yaml", matrix(SOUND)).space.matrix.guidelines
-    assert {(one.id, one.shape) for one in found} == {(shape, shape) for shape in SHAPES}
+    assert {(one.id, one.shape) for one in found} == {(shape, shape) for shape in SHAPES} | {
+        ("alike", "ratio"),
+        ("mean", "ratio"),
+    }
     by_id = {one.id: one for one in found}
     assert by_id["bound"].bound is not None
     assert by_id["bound"].bound.at_least == Amount(240, "1/s")
@@ -84,9 +87,9 @@ def test_figures_are_named_in_one_place() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("metric: read.bw, of", "metric: raed.bw, of", "17:35: 'raed.bw': there is no such metric; did you mean read.bw or rebuild.bw?"),
-        ("layout: striped}, within", "layout: stripd}, within", "17:91: no cell has layout=stripd; did you mean striped?"),
-        ("md.layout: f2", "md.layuot: f2", "17:62: unknown axis 'md.layuot'; did you mean layout or md.layout?"),
+        ("metric: read.bw, of", "metric: raed.bw, of", "17:31: 'raed.bw': there is no such metric; did you mean read.bw or rebuild.bw?"),
+        ("layout: striped}, within", "layout: stripd}, within", "17:87: no cell has layout=stripd; did you mean striped?"),
+        ("md.layout: f2", "md.layuot: f2", "17:58: unknown axis 'md.layuot'; did you mean layout or md.layout?"),
         ("along: chunk", "along: chnk", "unknown axis 'chnk'; did you mean md.chunk?"),
         ("is: 64KiB", "is: 32KiB", "no cell has md.chunk=32KiB; did you mean 256KiB or 512KiB?"),
         ("is: 64KiB", "is: 64k", "no cell has md.chunk=64k; did you mean 64KiB"),
@@ -99,8 +102,8 @@ def test_figures_are_named_in_one_place() -> None:
         ("within: 10%", "within: 10", "'10': not a percentage; write it like 5%"),
         ("ratio: {", "rato: {", "unknown key 'rato'; did you mean ratio?"),
         ("direction: rises", "direction: rise", "'rise' is not one of rises or falls; did you mean rises?"),
-        ("{layout: far, md.layout: f2}", "{layout: far, level: 0}", "17:44: no cell matches all of these values"),
-        ("id: ratio,", "id: compare,", "several guidelines are called compare"),
+        ("{layout: far, md.layout: f2}", "{layout: far, level: 0}", "17:40: no cell matches all of these values"),
+        ("id: ratio,", "id: alike,", "several guidelines are called alike"),
         ("of: {layout: parity}", "of: {}", "this map is empty; write at least one item"),
         ("follows: [1, 2, 2.5]", "follows: [1]", "a shape has a number for each value of the axis"),
     ],
@@ -125,7 +128,7 @@ def shared(tmp_path: Path, item: str, content: str = SOUND) -> Path:
 
 
 def test_a_file_of_guidelines_stands_for_all_of_them_and_a_part_of_it_for_one(tmp_path: Path) -> None:
-    assert len(load(shared(tmp_path, "advice.yaml")).space.matrix.guidelines) == len(SHAPES)
+    assert len(load(shared(tmp_path, "advice.yaml")).space.matrix.guidelines) == SOUND.count("\n")
     (one,) = load(shared(tmp_path, "advice.yaml#sum")).space.matrix.guidelines
     assert one.shape == "sum"
 
@@ -196,6 +199,26 @@ def test_a_former_name_works_with_a_note() -> None:
     (bound,) = (one.claimed for one in found.matrix.guidelines)
     assert bound.metric == "rebuild.bw"
     assert [note for note in found.notes if "former name" in note] == [f"former.yaml:{_CALLED}"]
+
+
+@pytest.mark.parametrize(
+    ("claim", "note"),
+    [
+        ("compare: {SIDES, to: {chunk: 64KiB}, within: 10%}", "`compare` is now called `ratio`;"),
+        (
+            "effect: {SIDES, over: {chunk: 64KiB}, at_least: 1.1x}",
+            "`effect` is now called `ratio`, with `mean: true`, and its `over` is called `to`;",
+        ),
+    ],
+)
+def test_a_former_kind_of_claim_works_with_a_note(claim: str, note: str) -> None:
+    text = FORMER.replace("level: 5", "level: 5, chunk: [64KiB, 128KiB]")
+    text = text.replace("{sync_action: rebuild}", "{rw: read, bs: 1MiB}")
+    text = text.replace("bound: {metric: sync.bw, at_least: 1MB/s}", claim)
+    found = parse("former.yaml", text.replace("SIDES", "metric: read.bw, of: {chunk: 128KiB}")).space
+    (called,) = [one for one in found.notes if "former name" in one]
+    assert called.startswith("former.yaml:6:")
+    assert note in called
 
 
 def test_a_matrix_with_errors_has_the_notes_on_former_names_too() -> None:

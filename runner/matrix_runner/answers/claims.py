@@ -22,8 +22,6 @@ from matrix_runner.language.guidelines import (
     Best,
     Bound,
     Claim,
-    Compare,
-    Effect,
     Monotone,
     Profile,
     RatioOf,
@@ -71,7 +69,7 @@ class ClaimCases:
     """The cases of a claim. The claim holds if it holds in each of them."""
 
     cases: tuple[Case, ...]
-    #: For an effect: the same case for each context. These do not affect the verdict.
+    #: For a mean: the same case for each context. These do not affect the verdict.
     contexts: tuple[Case, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -116,19 +114,9 @@ def cases_of(claim: Claim, scope: ClaimScope) -> ClaimCases:  # noqa: ARG001
 
 
 @cases_of.register
-def _(claim: Compare, scope: ClaimScope) -> ClaimCases:
-    return _of_pairs(claim, claim.of, claim.to, scope, 1 / (1 + claim.within), 1 + claim.within)
-
-
-@cases_of.register
 def _(claim: RatioOf, scope: ClaimScope) -> ClaimCases:
-    return _of_pairs(claim, claim.of, claim.to, scope, claim.at_least or 0.0, claim.at_most or inf)
-
-
-@cases_of.register
-def _(claim: Effect, scope: ClaimScope) -> ClaimCases:
-    each = _of_pairs(claim, claim.of, claim.over, scope, claim.at_least or 0.0, claim.at_most or inf)
-    return ClaimCases((mean_case(each.cases),), each.cases, each.notes)
+    each = _of_pairs(claim, scope)
+    return ClaimCases((mean_case(each.cases),), each.cases, each.notes) if claim.mean else each
 
 
 def mean_case(contexts: Sequence[Case]) -> Case:
@@ -221,14 +209,15 @@ def _(claim: Profile, scope: ClaimScope) -> ClaimCases:
     return _some(found, f"{claim.along} has a single value")
 
 
-def _of_pairs(claim: Claim, of: Condition, to: Condition, scope: ClaimScope, low: float, high: float) -> ClaimCases:
-    scope.chosen(claim.where, of), scope.chosen(claim.where, to)
-    sides = [scope.rule(claim.where, one) for one in (of, to)]
+def _of_pairs(claim: RatioOf, scope: ClaimScope) -> ClaimCases:
+    scope.chosen(claim.where, claim.of), scope.chosen(claim.where, claim.to)
+    sides = [scope.rule(claim.where, one) for one in (claim.of, claim.to)]
     among, named = [matching_cells(scope.cells, rule) for rule in sides], _compared(sides)
     found = match_compared(among, named)
     labels = _labels([{**context.places, **_against(context, named)} for context in found.contexts])
     cases = [
-        Case(label, _ratio(*context.cells), low, high) for context, label in zip(found.contexts, labels, strict=True)
+        Case(label, _ratio(*context.cells), *claim.limits)
+        for context, label in zip(found.contexts, labels, strict=True)
     ]
     return _some(cases, "the cells of both sides differ in other axes, too", _notes(among, found))
 

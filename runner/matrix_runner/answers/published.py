@@ -76,15 +76,16 @@ def _claim(table: Table, row: Row, name: str) -> Guideline | None:
     if base is None or row.unmeasured or base.unmeasured:
         return None
     ratio = table.ratio(row, base)
-    effect = {
+    claim = {
         "metric": table.metric,
         "where": table.where,
         "of": row.where,
-        "over": base.where,
+        "to": base.where,
+        "mean": True,
         "at_least": _ANY if ratio is None else f"{ratio / (1 + MARGIN):.12f}",
         **({} if ratio is None else {"at_most": f"{ratio * (1 + MARGIN):.12f}"}),
     }
-    return Guideline.model_validate({"id": name, "effect": effect})
+    return Guideline.model_validate({"id": name, "ratio": claim})
 
 
 def _held(

@@ -114,7 +114,7 @@ class Claim(Model):
 
     @model_validator(mode="after")
     def _differ(self) -> Self:
-        sides = [getattr(self, side) for side in ("of", "to", "over") if hasattr(self, side)]
+        sides = [getattr(self, side) for side in ("of", "to") if hasattr(self, side)]
         if len(sides) == 2 and sides[0] == sides[1]:
             raise ValueError("both sides select the same cells; change one of them")
         return self
@@ -139,26 +139,27 @@ def _check_bounds(least: float | None, most: float | None) -> None:
         raise ValueError(f"`at_least` ({least:g}) is more than `at_most` ({most:g})")
 
 
-class Compare(Claim):
-    """`of` equals `to`, within a margin."""
-
-    of: SomeCells
-    to: SomeCells
-    within: Margin
-
-
 class RatioOf(_Bounded):
-    """`of` divided by `to` lies between bounds."""
+    """`of` divided by `to`: for each pair of cells that differ in nothing else, or the mean of all pairs."""
 
     of: SomeCells
     to: SomeCells
+    within: Margin | None = Field(None, description="in place of bounds: the ratio is 1, within this margin")
+    mean: bool = Field(False, description="whether only the mean of all pairs counts, not each of them")
 
+    @model_validator(mode="after")
+    def _some(self) -> Self:
+        if self.within is None:
+            _check_bounds(self.at_least, self.at_most)
+        elif self.at_least is not None or self.at_most is not None:
+            raise ValueError("`within` is a claim of its own; leave it or `at_least` and `at_most` out")
+        return self
 
-class Effect(_Bounded):
-    """The figure of some cells, divided by that of others; a mean over all axes that are not named."""
-
-    of: SomeCells
-    over: SomeCells
+    @property
+    def limits(self) -> tuple[float, float]:
+        if self.within is not None:
+            return 1 / (1 + self.within), 1 + self.within
+        return self.at_least or 0.0, self.at_most or inf
 
 
 class Best(Claim):
@@ -246,6 +247,14 @@ class Profile(Claim):
     within: Margin
 
 
+#: Former names of `ratio`, which work until version 1.0, and what to write.
+FORMER_SHAPES = {
+    "compare": "`compare` is now called `ratio`",
+    "effect": "`effect` is now called `ratio`, with `mean: true`, and its `over` is called `to`",
+}
+_Former = Annotated[RatioOf | None, Field(json_schema_extra={"deprecated": True})]
+
+
 class Guideline(Model):
     """A tuning guideline: its source, and a claim that can be measured."""
 
@@ -253,15 +262,23 @@ class Guideline(Model):
     claim: str = Field("", description="in words")
     source: str = Field("", description="who recommends it")
     confidence: Annotated[Percent, Field(gt=0.5, lt=1)] = 0.95
-    compare: Compare | None = None
     ratio: RatioOf | None = None
     best: Best | None = None
     monotone: Monotone | None = None
     scaling: Scaling | None = None
-    effect: Effect | None = None
     bound: Bound | None = None
     sum: SumOf | None = None
     profile: Profile | None = None
+    compare: _Former = None
+    effect: _Former = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _modern(cls, written: Any) -> Any:
+        claim = written.get("effect") if isinstance(written, dict) else None
+        if not isinstance(claim, dict):
+            return written
+        return {**written, "effect": {"mean": True, **{"to" if key == "over" else key: claim[key] for key in claim}}}
 
     @model_validator(mode="after")
     def _one(self) -> Self:
@@ -272,7 +289,7 @@ class Guideline(Model):
 
     @property
     def _shapes(self) -> list[str]:
-        return [name for name in SHAPES if getattr(self, name) is not None]
+        return [name for name in (*SHAPES, *FORMER_SHAPES) if getattr(self, name) is not None]
 
     @property
     def shape(self) -> str:
@@ -287,7 +304,7 @@ class Guideline(Model):
 SHAPES: dict[str, type[Claim]] = {
     name: shape
     for name, field in Guideline.model_fields.items()
-    if (shape := model_in(field.annotation)) and issubclass(shape, Claim)
+    if name not in FORMER_SHAPES and (shape := model_in(field.annotation)) and issubclass(shape, Claim)
 }
 
 

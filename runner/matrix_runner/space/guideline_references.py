@@ -87,7 +87,7 @@ def _values(axis: str, model: type[Model], declared: Mapping[str, tuple[object, 
             yield from ((f"{axis}.{name}", text) for text in texts(constructed(model, {name: value}), [name]).values())
 
 
-_SIDES = ("where", "of", "to", "over", "whole")  # fields of claims that select cells
+_SIDES = ("where", "of", "to", "whole")  # fields of claims that select cells
 
 
 def conditions_of(claim: Claim) -> Iterator[tuple[Path, Condition]]:

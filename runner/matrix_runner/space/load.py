@@ -15,6 +15,7 @@ import orjson
 from matrix_runner.base.errors import BadInput, UnfitFile
 from matrix_runner.base.files import RECORDED, WRITTEN, read_input
 from matrix_runner.base.findings import Flaw, Note, Place
+from matrix_runner.language.guidelines import FORMER_SHAPES
 from matrix_runner.language.matrix import Matrix
 from matrix_runner.language.messages import MOST_SHOWN
 from matrix_runner.language.yaml_source import Source, UnreadableError, format_error
@@ -224,10 +225,12 @@ def former_names(source: Source) -> Iterator[str]:
     for at, guideline in enumerate(guidelines if isinstance(guidelines, list) else ()):
         for shape, claim in guideline.items() if isinstance(guideline, dict) else ():
             used = claim.get("metric") if isinstance(claim, dict) else None
-            if isinstance(used, str) and (name := FORMER.get(used)):
-                place = source.place(("guidelines", at, shape, "metric"))
-                where = f"{place.file}:{place.line}:{place.column}"
-                yield f"{where}: `{used}` is now called `{name}`; the former name works until version 1.0"
+            metric, kind = FORMER.get(str(used)), FORMER_SHAPES.get(shape)
+            for path, what in (((), kind), (("metric",), metric and f"`{used}` is now called `{metric}`")):
+                if what:
+                    place = source.place(("guidelines", at, shape, *path))
+                    where = f"{place.file}:{place.line}:{place.column}"
+                    yield f"{where}: {what}; the former name works until version 1.0"
 
 
 def _wrong_rules(matrix: Matrix, known: Known) -> Iterator[Flaw]:

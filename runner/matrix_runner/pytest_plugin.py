@@ -247,9 +247,12 @@ def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> R
     if not here.brings_disks:
         raise BadInput(f"tests need a machine that makes its own disks, and {place} does not")
     folder = create(results, order.manifest(), name)
-    with folder.locked(), Journal.open(folder.journal, synthetic=folder.manifest.synthetic) as journal:
-        with open_files(folder, writing=True) as files:
-            exposure = exposure_of(space.matrix, here)
-            context = RunContext(here, journal, files, folder.path, lambda _: None, boot_id(), exposure=exposure)
-            asyncio.run(LocalRun(Scheduler(plan), context).run())
+    with (
+        folder.locked(),
+        Journal.open(folder.journal, synthetic=folder.manifest.synthetic) as journal,
+        open_files(folder, writing=True) as files,
+    ):
+        exposure = exposure_of(space.matrix, here)
+        context = RunContext(here, journal, files, folder.path, lambda _: None, boot_id(), exposure=exposure)
+        asyncio.run(LocalRun(Scheduler(plan), context).run())
     return folder.update_manifest(finished=True)

@@ -82,6 +82,7 @@ def test_one_flipped_bit_gives_the_same_answer_or_a_refusal(whole: Path, tmp_pat
             if (found.out, found.status) != (whole_answer.out, whole_answer.status):
                 assert found.status in {2, 3}, (at, bit, command, found)
                 assert "is left out" in found.err or "store.db" in found.err, (at, bit, command, found)
-        assert {*found.out.splitlines()} <= {*whole_answer.out.splitlines()}, (at, bit, found)
-        refused += found.status != 0
+            if command == RESULTS:
+                assert {*found.out.splitlines()} <= {*whole_answer.out.splitlines()}, (at, bit, found)
+                refused += found.status != 0
     assert refused > TIMES / 20

@@ -9,12 +9,7 @@ from matrix_runner.base.model import NAME
 from matrix_runner.layers import LAYERS
 from matrix_runner.layers.fs import LEAST
 
-_LAYER_NAMES = {
-    **dict.fromkeys(("mdadm", "mdraid", "raid"), "md: {level: 5}"),
-    **dict.fromkeys(("lv", "vg", "pv", "lvm2"), "lvm"),
-    **dict.fromkeys(("luks", "dmcrypt", "dm-crypt", "cryptsetup"), "crypt"),
-    **dict.fromkeys(("filesystem", "mkfs", "mount"), "fs: {type: ext4}"),
-}
+_LAYER_NAMES = {name: meant for layer in LAYERS.values() for name, meant in layer.also_called.items()}
 _RAID = re.compile(r"raid[ _-]?(0|1|4|5|6|10)", re.IGNORECASE)
 _NAME_RULE = "a name has letters from a to z, digits and . _ + -, and begins with a letter"
 #: The patterns of the models in words.

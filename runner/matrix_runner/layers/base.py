@@ -41,6 +41,7 @@ class Layer(Model):
 
     kind: ClassVar[str]
     noun: ClassVar[str]  # what a message calls the devices on top of it
+    also_called: ClassVar[Mapping[str, str]] = {}  # usual names of the same, and what to write instead
     keeps_zeros: ClassVar[bool] = True  # if the devices below read as zeros, the devices on top do, too
     #: It makes block devices, so `tune` maps settings to its name. False if it passes devices on or makes files.
     tunable: ClassVar[bool] = True

@@ -38,6 +38,7 @@ class Crypt(Layer):
     kind: ClassVar[str] = "crypt"
     for_each: ClassVar[bool] = True
     noun: ClassVar[str] = "encrypted devices"
+    also_called: ClassVar[Mapping[str, str]] = dict.fromkeys(("luks", "dmcrypt", "dm-crypt", "cryptsetup"), "crypt")
     maps: ClassVar[bool] = True
     programs: ClassVar[tuple[str, ...]] = ("cryptsetup", "dmsetup")
     modules: ClassVar[tuple[str, ...]] = ("dm_mod", "dm_crypt")  # the kernel loads ciphers on demand

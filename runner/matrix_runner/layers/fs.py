@@ -72,6 +72,7 @@ class Fs(Layer):
 
     kind: ClassVar[str] = "fs"
     noun: ClassVar[str] = "file systems"
+    also_called: ClassVar[Mapping[str, str]] = dict.fromkeys(("filesystem", "mkfs", "mount"), "fs: {type: ext4}")
     type: Literal["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs"]
     block_size: Size | None = Field(None, description="size of a block; 4KiB if not given")
     options: Annotated[str, BeforeValidator(_options), WithJsonSchema({"type": "string"})] = Field(

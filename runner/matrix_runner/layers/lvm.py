@@ -40,6 +40,7 @@ class Lvm(Array):
 
     kind: ClassVar[str] = "lvm"
     noun: ClassVar[str] = "volumes"
+    also_called: ClassVar[Mapping[str, str]] = dict.fromkeys(("lv", "vg", "pv", "lvm2"), "lvm")
     programs: ClassVar[tuple[str, ...]] = ("lvm", "dmsetup")
     maps: ClassVar[bool] = True
     type: Type | None = Field(

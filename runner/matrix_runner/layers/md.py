@@ -131,6 +131,7 @@ class Md(Array):
 
     kind: ClassVar[str] = "md"
     noun: ClassVar[str] = "arrays"
+    also_called: ClassVar[Mapping[str, str]] = dict.fromkeys(("mdadm", "mdraid", "raid"), "md: {level: 5}")
     programs: ClassVar[tuple[str, ...]] = ("mdadm",)
     level: Level
     chunk: Size | None = Field(

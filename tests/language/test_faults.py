@@ -65,7 +65,7 @@ def test_rules_find_every_spelling_of_layouts_and_of_faults() -> None:
     assert select(space(f"{twice}exclude: [{{faults: [dies, gone]}}]\n")).count() == every // 2
 
 
-def test_sets_that_come_to_the_same_are_measured_once_which_is_told() -> None:
+def test_equal_sets_are_measured_once_with_a_note() -> None:
     dies = "[{disk: 2, kind: dies}]"
     found = space(f"{MODELLED}faults: {{none: [], dies: {dies}, gone: {dies}, lost: {dies}, nothing: []}}\n")
     assert [note for note in found.notes if note.startswith("faults")] == [
@@ -99,14 +99,14 @@ def test_an_array_whose_disks_fail_is_built_for_each_trial() -> None:
         ("{'a b': []}", "begins with a letter"),
     ],
 )
-def test_what_cannot_go_wrong_is_told_in_its_place(faults: str, said: str) -> None:
+def test_impossible_faults_are_refused_with_their_place(faults: str, said: str) -> None:
     with pytest.raises(BadMatrix) as told:
         space(f"{MODELLED}faults: {faults}\n")
     assert said in told.value.details
     assert f"sweep.yaml:{len(MODELLED.splitlines()) + 1}:" in told.value.details
 
 
-def test_nothing_can_go_wrong_with_a_plain_file() -> None:
+def test_plain_files_cannot_have_faults() -> None:
     with pytest.raises(BadMatrix, match="1 error") as told:
         space(SMALL + "faults: [{disk: 0, kind: dies}]\n")
     assert "disk 0 has no model, so it cannot have faults" in told.value.details

@@ -36,7 +36,7 @@ def refused(text: str) -> str:
     return str(caught.value.details)
 
 
-def test_what_is_written_is_what_is_compared() -> None:
+def test_declared_disks_have_the_values_of_hosts_yaml() -> None:
     shelf = parse_lab("hosts.yaml", LAB).hosts["shelf"]
     assert shelf.reach == "ssh:shelf"
     assert shelf.claims[0] == DeclaredDisk(
@@ -64,11 +64,11 @@ def test_what_is_written_is_what_is_compared() -> None:
         ("desk:", "de sk:", "a name has letters"),
     ],
 )
-def test_errors_are_told_with_their_place(old: str, new: str, said: str) -> None:
+def test_errors_have_their_place(old: str, new: str, said: str) -> None:
     assert said in refused(LAB.replace(old, new))
 
 
-def test_every_error_is_told_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     said = refused(LAB.replace("size: 2TB", "size: 2").replace("kind: nvme", "knd: nvme"))
     assert "hosts.yaml:8:53" in said
     assert "hosts.yaml:11:" in said
@@ -94,7 +94,7 @@ def test_the_first_host_that_has_the_disks_is_taken() -> None:
     assert [disk.serial for disk in matched(lab, needs(count=3), "nightly-7").disks] == ["ZC11A", "ZC11B", "ZC11C"]
 
 
-def test_where_no_host_has_them_each_says_why() -> None:
+def test_without_a_matching_host_each_host_has_a_reason() -> None:
     with pytest.raises(BadInput) as caught:
         matched(parse_lab("hosts.yaml", LAB), needs(count=3, kind="hdd", tag=["sas"], size="3TB"), "any")
     assert (
@@ -109,7 +109,7 @@ def test_where_no_host_has_them_each_says_why() -> None:
     ]
 
 
-def test_a_matrix_says_what_it_needs_and_its_cells_stay_the_same() -> None:
+def test_a_matrix_declares_its_needs_without_changing_cells() -> None:
     with_needs = space(f"{SMALL}needs: {{disks: {{count: 4, kind: hdd, tag: sas}}}}\n")
     assert with_needs.matrix.needs is not None
     assert with_needs.matrix.needs.disks.tag == ("sas",)

@@ -48,14 +48,14 @@ def test_work_that_ends_by_itself_may_last() -> None:
         ("[1s, 2s]", "neither a time"),
     ],
 )
-def test_what_the_sampler_cannot_do_is_told_in_its_place(monitor: str, said: str) -> None:
+def test_impossible_monitors_are_refused_with_their_place(monitor: str, said: str) -> None:
     with pytest.raises(BadInput) as error:
         parse("m.yaml", MATRIX.replace("MONITOR", monitor).replace("RUNTIME", "1s"))
     assert "m.yaml:4:1" in error.value.details
     assert said in error.value.details
 
 
-def test_how_it_is_looked_at_is_no_part_of_what_a_cell_is() -> None:
+def test_monitors_do_not_change_the_id_of_a_cell() -> None:
     ids = {
         next(iter(space(MATRIX.replace("MONITOR", how).replace("RUNTIME", "1s")).cells())).id for how in ("off", "1s")
     }

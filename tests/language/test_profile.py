@@ -38,7 +38,7 @@ def test_positions_are_gone_over_once() -> None:
     assert f"window={11 * 2**20}" in files["profile.sh"]  # a hundredth of the disk in whole requests, rounded up
 
 
-def test_at_each_place_so_much_and_no_more() -> None:
+def test_each_place_is_measured_for_its_share() -> None:
     text, _ = rendered("rw: read, bs: 1MiB, profile: position, each: 4MiB")
     places = 2**30 // (11 * 2**20)
     assert f"zonesize={4 * 2**20}\nzonerange={11 * 2**20}\nio_size={places * 4 * 2**20}\n" in text
@@ -51,7 +51,7 @@ def test_time_is_averaged_over_a_second_or_a_tenth(runtime: str | None, millisec
     assert f"stretch={milliseconds}" in files["profile.sh"]
 
 
-def test_without_it_nothing_is_logged() -> None:
+def test_without_a_profile_nothing_is_logged() -> None:
     text, files = rendered("rw: read")
     assert "log" not in text
     assert "profile.sh" not in files
@@ -98,7 +98,7 @@ def test_without_it_nothing_is_logged() -> None:
         ),
     ],
 )
-def test_what_has_no_course_is_told(work: str, layout: str, said: str) -> None:
+def test_workloads_without_a_course_are_refused(work: str, layout: str, said: str) -> None:
     with pytest.raises(BadInput) as error:
         parse("m.yaml", matrix(work, layout))
     assert said in error.value.details
@@ -106,7 +106,7 @@ def test_what_has_no_course_is_told(work: str, layout: str, said: str) -> None:
 
 @pytest.mark.parametrize("span", [4096, 2**20, 2**30, 10**12, 99 * 4096, 101 * 4096])
 @pytest.mark.parametrize("each", [None, "8KiB", "64KiB"])
-def test_no_more_places_than_there_are_to_be_and_none_beyond_the_end(span: int, each: str | None) -> None:
+def test_places_are_limited_and_within_the_device(span: int, each: str | None) -> None:
     work = FioWorkload.model_validate({"rw": "read", "bs": "4KiB", "profile": "position", "each": each})
     window = work.window(span)
     assert window % 4096 == 0

@@ -81,19 +81,19 @@ def test_reasons_are_a_rows_own_or_those_of_all_that_they_fit() -> None:
         ({"where": {"layout": "a"}, "valeu": 3}, "valeu"),
     ],
 )
-def test_what_says_nothing_is_refused(row: dict[str, Any], said: str) -> None:
+def test_rows_without_meaning_are_refused(row: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError, match=said):
         table(row)
 
 
-def test_tables_are_told_apart_by_their_ids() -> None:
+def test_tables_need_different_ids() -> None:
     one = {"id": "one", "metric": "read.bw", "unit": "s", "rows": [{"where": {"a": 1}, "value": 1}]}
     with pytest.raises(ValidationError, match="several tables are called one"):
         Published.model_validate({"source": "somebody", "tables": [one, one]})
 
 
 @given(st.lists(st.floats(1e-3, 1e9), min_size=2, max_size=8, unique=True), st.sampled_from(["MB/s", "s"]))
-def test_whatever_is_published_ratios_multiply_back_to_it(values: list[float], unit: str) -> None:
+def test_published_ratios_multiply_back_to_the_figures(values: list[float], unit: str) -> None:
     rows = [{"where": {"stripes": at}, "value": value} for at, value in enumerate(values)]
     found = table(*rows, unit=unit, base={"stripes": 0})
     first, *others = ratios(found)

@@ -28,7 +28,7 @@ from matrix_runner.language.matrix import Repeat
         ({"until": None, "min": 4}, (4, 4)),
     ],
 )
-def test_what_is_left_open_is_filled_in(written: Any, bounds: tuple[int, int]) -> None:
+def test_missing_keys_get_defaults(written: Any, bounds: tuple[int, int]) -> None:
     repeat = Repeat.model_validate(written)
     assert (repeat.min, repeat.max) == bounds
 
@@ -41,9 +41,7 @@ maps = st.fixed_dictionaries({}, optional={"min": bound, "max": bound}) | st.dic
 
 
 @given(maps, st.sampled_from([None, "5%"]))
-def test_whatever_is_written_the_bounds_mean_something_or_are_refused(
-    bounds: dict[str, Any], until: str | None
-) -> None:
+def test_bounds_of_repeat_are_useful_or_refused(bounds: dict[str, Any], until: str | None) -> None:
     written = {**bounds, "until": until}
     try:
         repeat = Repeat.model_validate(written)

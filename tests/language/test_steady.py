@@ -38,7 +38,7 @@ def test_it_is_fios_own_steadystate(steady: str, option: str, milliseconds: int)
     assert "runtime=120000ms" in lines
 
 
-def test_without_it_nothing_ends_early() -> None:
+def test_without_steady_no_trial_ends_early() -> None:
     assert not any("steady" in line for line in rendered("runtime: 2m"))
 
 
@@ -50,7 +50,7 @@ def test_its_parts_are_axes() -> None:
     assert len({cell.id for cell in cells}) == len({cell.name for cell in cells}) == 4
 
 
-def test_what_is_not_said_is_what_it_would_be_anyway() -> None:
+def test_default_values_equal_missing_keys() -> None:
     (short,), (long,) = (
         list(space(MATRIX.replace("WORK", f"runtime: 2m, steady: {{{steady}}}")).cells())
         for steady in ("within: 5%", "within: 5%, of: iops, over: 10s, slope: true")
@@ -69,7 +69,7 @@ def test_what_is_not_said_is_what_it_would_be_anyway() -> None:
         ("profile: position, rw: write, steady: {within: 5%}", "ends after one pass over the device"),
     ],
 )
-def test_what_could_never_be_steady_is_refused(work: str, said: str) -> None:
+def test_impossible_steady_states_are_refused(work: str, said: str) -> None:
     text = MATRIX.replace("rw: randwrite, WORK" if "rw:" in work else "WORK", work)
     with pytest.raises(BadInput) as caught:
         parse("m.yaml", text)

@@ -21,7 +21,7 @@ def test_few_short_names_are_listed_whole() -> None:
 @pytest.mark.parametrize(
     ("word", "known"), [("irq_affinity", ["rq_affinity", "nomerges"]), ("zfs", ["md", "fs"]), ("zfs", ["ext4", "xfs"])]
 )
-def test_a_name_of_its_own_is_no_slip(word: str, known: list[str]) -> None:
+def test_an_own_name_is_not_a_spelling_mistake(word: str, known: list[str]) -> None:
     assert did_you_mean(word, known) == f"known are {', '.join(known)}"
 
 

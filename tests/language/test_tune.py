@@ -105,7 +105,7 @@ def test_a_path_that_is_taken_goes_down_only(path: str) -> None:
         ("uevent", "not a tunable"),
     ],
 )  # fmt: skip
-def test_a_path_that_is_not_taken_says_why_and_where(path: str, said: str) -> None:
+def test_a_refused_path_has_its_reason_and_place(path: str, said: str) -> None:
     (found,) = flaws(f'{{sysfs: {{"{path}": [0, 1]}}}}')
     assert found.startswith("8:")
     assert said in found
@@ -171,7 +171,7 @@ def test_the_script_turns_what_is_inside(tmp_path: Path, path: str) -> None:
 @example("near/knob")
 @example("../sdb/plain")
 @example("/etc/hostname")
-def test_the_script_touches_nothing_outside_wherever_links_lead(path: str) -> None:
+def test_the_script_writes_only_below_the_folder_of_the_device(path: str) -> None:
     """Even of paths that would never get so far."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
@@ -250,7 +250,7 @@ def test_the_plain_name_means_the_plain_one() -> None:
         ("{iosched: {Read: 1}}", "an option has small letters"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_said_before_anything_starts(tune: str, said: str) -> None:
+def test_impossible_combinations_are_refused_before_the_start(tune: str, said: str) -> None:
     (found,) = flaws(tune)
     assert said in found
     assert found.startswith("8:")
@@ -282,7 +282,7 @@ def test_a_knob_of_one_scheduler_is_no_axis_under_another() -> None:
         ("vm.dirty_ratio", (OneDisk(),), "virtio", ""),
     ],
 )
-def test_where_a_tunable_means_nothing(tunable: str, stack: Any, bus: Any, said: str) -> None:
+def test_tunables_without_effect_are_found(tunable: str, stack: Any, bus: Any, said: str) -> None:
     found = meaningless(tunable, stack, (Disk(GIB, bus),))
     assert found.startswith(said)
     assert bool(found) == bool(said)
@@ -313,7 +313,7 @@ VOLUMES, ARRAY = Lvm.model_construct(), Md.model_construct(level=0)
         (["readahead", "lvm.readahead"], (VOLUMES, ARRAY, VOLUMES), True),
     ],
 )
-def test_a_partition_of_a_mapping_has_a_readahead_of_its_own(names: list[str], stack: Any, clashing: bool) -> None:
+def test_a_partition_of_a_mapping_has_its_readahead(names: list[str], stack: Any, clashing: bool) -> None:
     assert bool(list(clashes(names, stack))) == clashing
 
 
@@ -331,5 +331,5 @@ VALUES = st.fixed_dictionaries(
 
 
 @given(VALUES)
-def test_what_is_flat_and_what_is_nested_are_the_same(values: dict[str, Any]) -> None:
+def test_flat_and_nested_keys_are_equal(values: dict[str, Any]) -> None:
     assert written(constructed(Tune, values)) == values

@@ -34,7 +34,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("text", "told"), MISTAKES.items(), ids=MISTAKES)
-def test_a_mistake_is_told_where_it_was_made(text: str, told: str) -> None:
+def test_a_mistake_is_reported_at_its_place(text: str, told: str) -> None:
     with pytest.raises(UnreadableError) as caught:
         compose("m.yaml", text)
     place = caught.value.place

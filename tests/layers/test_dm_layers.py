@@ -55,13 +55,13 @@ def problems(layer: Layer, size: int = GIB) -> list[str]:
         (Precondition, {"how": "until-steady", "window": "1h"}, GIB, "window: longer than `limit`"),
     ],
 )
-def test_what_would_be_refused(kind: type[Layer], fields: dict[str, object], size: int, wanted: str) -> None:
+def test_impossible_layers_are_refused(kind: type[Layer], fields: dict[str, object], size: int, wanted: str) -> None:
     (found,) = problems(kind.model_validate(fields), size)
     assert found.startswith(wanted)
 
 
 @pytest.mark.parametrize("layer", [Crypt(), Integrity(), Precondition(how="until-steady"), Precondition()])
-def test_what_is_left_open_is_possible_and_filled_in(layer: Layer) -> None:
+def test_missing_keys_get_possible_defaults(layer: Layer) -> None:
     below = Below((Shape(GIB),))
     settled = layer.resolve(below)
     assert problems(layer) == problems(settled) == []
@@ -75,7 +75,7 @@ def test_two_spellings_are_one_cell() -> None:
     assert len(space(matrix(*same)).stacks) == 1
 
 
-def test_words_of_the_wrong_kind_are_told_with_their_place() -> None:
+def test_values_of_the_wrong_kind_are_reported_with_their_place() -> None:
     told = said("[disk, crypt: {sector_size: 3KiB}]", "[disk, crypt: {cipher: 'aes; reboot'}]")
     assert "write 512B, 1KiB, 2KiB or 4KiB" in told
     assert "aes; reboot" in told
@@ -84,7 +84,7 @@ def test_words_of_the_wrong_kind_are_told_with_their_place() -> None:
     assert "how: fill does not wait for a steady state" in said("[disk, precondition: {how: fill, window: 10s}]")
 
 
-def test_nothing_is_preconditioned_on_a_file_system_or_taken_for_clean_on_noise() -> None:
+def test_file_systems_exclude_precondition_and_noise_excludes_assume_clean() -> None:
     for below in ("crypt", "precondition: {how: fill}"):
         told = said(f"[disks, {below}, md: {{level: 1, sync: assume-clean}}]")
         assert f"assume-clean needs members that read as zeros, not {below.partition(':')[0]}" in told
@@ -92,7 +92,7 @@ def test_nothing_is_preconditioned_on_a_file_system_or_taken_for_clean_on_noise(
     assert len(space(matrix("[disks, precondition, md: {level: 1, sync: assume-clean}]")).stacks) == 1
 
 
-def test_none_is_the_same_cell_as_no_such_layer() -> None:
+def test_a_layer_none_is_the_same_cell_as_a_missing_layer() -> None:
     found = space(matrix("[disks, md: {level: 1}]", "[disks, precondition: {how: [none, fill]}, md: {level: 1}]"))
     assert [array.label for array in found.stacks] == ["l0", "l1/how=fill"]
     assert len(space(matrix("[precondition: {how: [none, fill]}]")).stacks) == 2
@@ -123,7 +123,7 @@ def test_tags_take_what_they_take_and_little_more(size: int, algorithm: Any, sec
     assert top.size >= size - tags - spare
 
 
-def test_what_is_written_is_in_the_estimate_and_in_the_deadline() -> None:
+def test_writes_of_layers_are_in_estimate_and_deadline() -> None:
     found = space(
         matrix(
             "[disks, md: {level: 0}]",

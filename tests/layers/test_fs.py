@@ -36,7 +36,7 @@ def test_alignment_follows_the_stripes_below() -> None:
     assert layer_of("{type: btrfs}").align == "auto", "which it does not know"
 
 
-def test_it_is_filtered_by_what_was_written_and_told_apart_by_what_it_comes_to() -> None:
+def test_filters_use_written_values_and_ids_use_resolved_values() -> None:
     found = of("{type: ext4, align: [auto, off, 64KiB x 3]}")
     assert [array.label for array in found.stacks] == ["l/align=auto", "l/align=off"]
     assert dict(found.stacks[0].layers.also[0])["fs.align"] == "64KiB x 3"
@@ -66,7 +66,7 @@ def test_spelling_does_not_make_another_file_system() -> None:
         ("{type: ext3, journal: none}", "'journal' has no effect: only ext4"),
     ],
 )
-def test_what_cannot_be_is_said(fs: str, said: str) -> None:
+def test_impossible_file_systems_are_refused(fs: str, said: str) -> None:
     with pytest.raises(BadInput) as error:
         of(fs)
     assert said in str(error.value.details)
@@ -79,7 +79,7 @@ def test_several_devices_are_for_btrfs_alone(kind: str) -> None:
     assert f"{kind} uses one device, but 4 disks are declared: put md or lvm between" in str(error.value.details)
 
 
-def test_nothing_but_work_stands_on_a_file_system() -> None:
+def test_a_file_system_is_the_last_layer() -> None:
     with pytest.raises(BadInput) as error:
         space(TEXT.replace("%s]", "%s, md: {level: 1}]") % "{type: ext4}")
     assert "md cannot be built on a file system" in str(error.value.details)

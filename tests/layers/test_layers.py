@@ -68,7 +68,7 @@ def problems(count: int = 4, **fields: Any) -> list[str]:
         (4, {"level": 0, "chunk": GIB}, "chunk: larger than a quarter of a disk (1GiB)"),
     ],
 )
-def test_what_the_kernel_would_refuse(count: int, fields: dict[str, object], said: str) -> None:
+def test_arrays_refused_by_the_kernel_are_impossible(count: int, fields: dict[str, object], said: str) -> None:
     (found,) = problems(count, **fields)
     assert found.startswith(said)
 
@@ -87,7 +87,7 @@ def test_capacity(level: Any, layout: str | None, disks: int) -> None:
     assert disks * GIB * 0.99 < top.size < disks * GIB
 
 
-def test_what_is_left_open_is_filled_in() -> None:
+def test_missing_keys_get_defaults() -> None:
     settled = Md.model_construct(level=10, spare=1).resolve(disks(5))
     assert (settled.chunk, settled.devices, settled.layout) == (512 * 1024, 4, "n2")
     assert Md.model_construct(level=1).resolve(disks(4)).chunk is None
@@ -131,7 +131,7 @@ def test_tunables_have_meaning_only_where_there_is_something_to_tune() -> None:
         ({"level": 5, "size": 20500 << 10, "chunk": 64 << 10}, 122880),
     ],
 )
-def test_what_an_array_holds_is_known_to_the_sector(fields: dict[str, Any], size: int) -> None:
+def test_the_size_of_an_array_is_exact_to_the_sector(fields: dict[str, Any], size: int) -> None:
     array = Md.model_construct(**fields)
     (top,) = array.devices_above(Below((Shape(64 << 20),) * array.active(4)))
     assert top.size == size * 512
@@ -167,7 +167,7 @@ def real_room(size: int, metadata: str, chunk: int) -> int:
     return (sectors - -(-(24 + space + headroom) // 2048) * 2048) * 512
 
 
-def test_what_is_picked_keeps_its_name() -> None:
+def test_devices_that_pick_selects_keep_their_noun() -> None:
     below = Below((Shape(GIB),) * 2, "partitions")
     assert Pick.model_construct(number=1).noun_above(below) == "partitions"
     (found,) = Partition.model_construct(count=2).problems(below)
@@ -175,7 +175,7 @@ def test_what_is_picked_keeps_its_name() -> None:
     assert not list(Partition.model_construct(count=2).problems(Below((Shape(GIB),), "volumes")))
 
 
-def test_what_is_preconditioned_keeps_its_name() -> None:
+def test_preconditioned_devices_keep_their_noun() -> None:
     below = Below((Shape(GIB),) * 2, "partitions")
     assert Precondition.model_construct(how="fill").noun_above(below) == "partitions"
 

@@ -72,7 +72,7 @@ def settled(count: int = 4, **fields: Any) -> Lvm:
         ({"volumes": 4, "size": GIB}, "size: there is room for 1020MiB each"),
     ],
 )  # fmt: skip
-def test_what_lvm_would_refuse(fields: dict[str, Any], said: str) -> None:
+def test_volumes_refused_by_lvm_are_impossible(fields: dict[str, Any], said: str) -> None:
     (found,) = problems(5 if fields.get("devices") == 5 and "type" in fields else 4, **fields)
     assert found.startswith(said)
 
@@ -108,7 +108,7 @@ def test_the_striping_study_needs_as_many_disks_as_stripes() -> None:
         ({"type": "cache", "stripes": 2}, {"devices": 3, "fast": 1, "cache_mode": "writethrough"}),
     ],
 )
-def test_what_is_left_open_is_filled_in(fields: dict[str, Any], wanted: dict[str, Any]) -> None:
+def test_missing_keys_get_defaults(fields: dict[str, Any], wanted: dict[str, Any]) -> None:
     found = settled(**fields)
     assert {name: getattr(found, name) for name in wanted} == wanted
     assert found.resolve(disks(4)) == found
@@ -126,7 +126,7 @@ def test_two_spellings_of_one_order_are_one_cell() -> None:
     ["stripe_size: 64KiB", "mirrors: 2", "sync: wait", "chunk: 64KiB", "fast: 1", "cache_mode: writeback",
      "type: raid1, stripe_size: 64KiB", "type: raid1, stripes: 2", "type: mirror, stripe_size: 64KiB"],
 )  # fmt: skip
-def test_what_means_nothing_is_said(text: str) -> None:
+def test_keys_without_effect_are_refused(text: str) -> None:
     with pytest.raises(BadInput) as caught:
         space(MATRIX % text)
     assert "has no effect" in caught.value.details
@@ -139,9 +139,7 @@ TYPES = ["linear", "striped", "mirror", "raid0", "raid1", "raid4", "raid5", "rai
     st.sampled_from(TYPES), st.integers(1, 8), st.sampled_from([128 * 1024, MIB, 4 * MIB, 384 * 1024]),
     st.sampled_from(["100%", "50%", 33 * 10**6]), st.integers(1, 9),
 )  # fmt: skip
-def test_what_comes_out_is_whole_extents_and_no_more_than_there_is(
-    kind: Any, count: int, extent: int, size: Any, volumes: int
-) -> None:
+def test_sizes_are_whole_extents_within_the_group(kind: Any, count: int, extent: int, size: Any, volumes: int) -> None:
     layer = Lvm.model_construct(type=kind, extent_size=extent, size=size, volumes=volumes)
     below = disks(count)
     if list(layer.problems(below)):
@@ -254,7 +252,7 @@ def test_concatenating_unequal_devices_keeps_their_order() -> None:
     assert [command[-1] for command in found.commands[1:]] == ["/dev/a", "/dev/b"]
 
 
-def test_a_linear_volume_is_linear_whatever_the_stripes_of_another() -> None:
+def test_a_linear_volume_ignores_the_stripes_of_others() -> None:
     found = space(MATRIX % "type: [linear, striped], stripes: 2")
     layers = [array.layers.value[0] for array in found.stacks]
     assert [(layer.type, layer.stripes, layer.devices) for layer in layers if isinstance(layer, Lvm)] == [

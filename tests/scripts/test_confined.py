@@ -101,7 +101,7 @@ def test_a_device_of_somebody_else_stays(devices: tuple[str, str], tmp_path: Pat
     assert (tmp_path / "other").read_bytes().startswith(TEXT.encode())
 
 
-def test_a_process_without_the_right_to_mount_runs_fio_as_it_is(devices: tuple[str, str], tmp_path: Path) -> None:
+def test_without_mount_rights_fio_runs_unconfined(devices: tuple[str, str], tmp_path: Path) -> None:
     dropped = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
     cell = next(iter(space(MATRIX).cells()))
     measure = cell_scripts(cell, stack_scripts(cell.stack, [devices[0]], zeroed=False).stack).measure

@@ -90,7 +90,7 @@ def test_a_name_with_a_colon_stays_one_device_of_fio(rendered: dict[str, dict[st
     assert r"s\:0'" in rendered["written/how=fill,discard=false"]["set-up.sh"]
 
 
-def test_nothing_is_tuned_without_a_declaration(rendered: dict[str, dict[str, str]]) -> None:
+def test_without_a_declaration_there_is_no_tuning(rendered: dict[str, dict[str, str]]) -> None:
     for name, fio, discards in (
         ("how=none,discard=false", 0, 0),
         ("how=none,discard=true", 0, 1),
@@ -102,7 +102,7 @@ def test_nothing_is_tuned_without_a_declaration(rendered: dict[str, dict[str, st
         assert text.count('  blkdiscard "$device"') == discards
 
 
-def test_what_was_written_on_is_resynced() -> None:
+def test_arrays_on_written_devices_are_resynced() -> None:
     """An array on noise is not clean; one on wiped dm-integrity is."""
     found = space(ALL)
 

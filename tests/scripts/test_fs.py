@@ -99,7 +99,7 @@ def test_caches_are_emptied_by_mounting_anew_and_only_for_buffered_work() -> Non
 
 
 @pytest.mark.parametrize("fs", ["type: btrfs", "type: f2fs", "type: ext3, options: 'noatime,data=journal'"])
-def test_what_takes_direct_work_through_memory_is_mounted_anew_for_it(fs: str) -> None:
+def test_file_systems_that_buffer_direct_work_are_remounted(fs: str) -> None:
     text = TEXT.replace('type: [ext2, ext3, ext4, xfs, f2fs, btrfs], options: "noatime,commit=30"', fs)
     cell = next(cell for cell in space(text).cells() if cell.name == "nas/many/rw=read,direct=true")
     assert "umount" in rendered(cell)["2-tune.sh"]
@@ -120,7 +120,7 @@ def test_files_that_a_trial_moves_about_are_no_other_trials_files() -> None:
         assert gone not in reads
 
 
-def test_files_that_writing_makes_are_not_laid_out_and_none_are_left_from_before() -> None:
+def test_files_made_by_writing_are_removed_and_not_laid_out() -> None:
     text = TEXT.replace("files: 600", "new: true, files: 600")
     cells = {cell.name: cell for cell in space(text).cells()}
     made, over = (
@@ -174,7 +174,7 @@ def test_an_option_is_known_in_the_kernels_own_spelling(declared: str, kernel: s
         ("type: btrfs, options: nodiscard", True, False),
     ],
 )
-def test_nothing_is_discarded_unless_it_was_asked_for(text: str, mounted: bool, keeps: bool) -> None:
+def test_discards_happen_only_if_declared(text: str, mounted: bool, keeps: bool) -> None:
     view = _view(text)
     assert ("nodiscard" in view.mount[3].split(",")) is mounted
     assert view.keeps_deleted is keeps
@@ -198,14 +198,14 @@ def test_discard_by_default_is_switched_off_and_checked(kind: str, told: bool) -
         ("rw,lazytime,nodiscard,discard_unit=block", "off"),
     ],
 )
-def test_a_discard_that_nobody_asked_for_is_seen_in_what_the_kernel_shows(has: str, got: str) -> None:
+def test_an_undeclared_discard_is_seen_in_the_mount_options(has: str, got: str) -> None:
     script = _files("nas/type=f2fs/many/rw=read,direct=true")["3-verify.sh"]
     part = script[script.index("got=off\n") : script.index("told fs.discard")] + 'printf %s "$got"'
     said = subprocess.run(["bash", "-c", part], env={"has": has}, capture_output=True, text=True)
     assert said.stdout == got
 
 
-def test_mkfs_is_told_everything_that_it_would_find_out_by_itself() -> None:
+def test_mkfs_gets_all_values_explicitly() -> None:
     for kind, words in (("xfs", ["-d", "noalign"]), ("ext4", ["stride=0,stripe_width=0"])):
         text = TEXT.replace("type: [ext2, ext3, ext4, xfs, f2fs, btrfs]", f"type: {kind}, align: off")
         script = rendered(next(cell for cell in space(text).cells() if cell.name.startswith("nas")))["1-set-up.sh"]

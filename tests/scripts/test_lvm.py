@@ -44,7 +44,7 @@ def test_every_script_is_clean() -> None:
 
 
 @pytest.mark.parametrize(("table", "wanted"), TABLES.items())
-def test_what_the_device_mapper_prints_is_read(table: str, wanted: str, tmp_path: Path) -> None:
+def test_output_of_the_device_mapper_is_parsed(table: str, wanted: str, tmp_path: Path) -> None:
     (tmp_path / "dmsetup").write_text(f"#!/bin/sh\ncat <<'E'\nv: {table}\nE\n")
     (tmp_path / "dmsetup").chmod(0o755)
     functions = (SHIPPED / "lvm/read-volumes.sh").read_text().partition("#}\n")[2]

@@ -116,7 +116,7 @@ def bonnie(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Seen]:
         return Bonnie(found).phases()
 
 
-def test_who_reads_beside_is_left_out(disk: Disk, tmp_path: Path) -> None:
+def test_reads_of_other_processes_are_left_out(disk: Disk, tmp_path: Path) -> None:
     go, gone = tmp_path / "go", tmp_path / "gone"
     for fifo in (go, gone):
         os.mkfifo(fifo)

@@ -110,7 +110,7 @@ def _ended(folder: Path, layout: str, meanwhile: str, faults: str = "none") -> t
 
 
 @pytest.mark.parametrize("layout", ["whole", "lost"])
-def test_an_array_to_which_nothing_happened_is_measured(tmp_path: Path, layout: str) -> None:
+def test_an_unchanged_array_is_measured(tmp_path: Path, layout: str) -> None:
     assert _ended(tmp_path, layout, ":") == (0, "")
 
 

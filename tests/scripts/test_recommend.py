@@ -86,7 +86,7 @@ def test_recommended_scripts_contain_no_test_options(folder: Path) -> None:
         assert used <= set(re.findall(r"^(disk\d\d)=", text, re.MULTILINE))
 
 
-def test_what_is_on_a_disk_keeps_everything_from_being_done(tmp_path: Path) -> None:
+def test_data_on_a_disk_stops_the_script(tmp_path: Path) -> None:
     """With tools that only write down what they are told, and a disk that is none."""
     script = tmp_path / "paste.sh"
     script.write_text(recommended_script(cells()["mirror"]))
@@ -95,7 +95,7 @@ def test_what_is_on_a_disk_keeps_everything_from_being_done(tmp_path: Path) -> N
     assert done.stderr == "/dev/disk/by-id/NAME-1 is no disk\n"
 
 
-def test_rules_name_devices_by_what_stays_theirs() -> None:
+def test_rules_name_devices_by_stable_ids() -> None:
     text = recommended_script(cells()["mirror"])
     assert """SYMLINK=="'"${disk01#/dev/}"'", ATTR{queue/scheduler}="mq-deadline", """ in text
     assert "'w /sys/kernel/mm/transparent_hugepage/enabled - - - - never'" in text
@@ -121,7 +121,7 @@ def test_a_rule_switches_the_cache_before_it_sets_what_that_resets() -> None:
         assert "RUN" not in rule
 
 
-def test_a_program_that_cannot_tell_what_is_on_a_disk_stops_everything(tmp_path: Path) -> None:
+def test_a_failed_check_of_a_disk_stops_the_script(tmp_path: Path) -> None:
     """Nothing on it and no answer are not the same. /dev/null stands for a disk, as nothing opens it."""
     tools = tmp_path / "tools"
     tools.mkdir()
@@ -214,7 +214,7 @@ def test_a_profile_lies_where_this_tuned_looks_for_it(tmp_path: Path) -> None:
     ]
 
 
-def test_a_profile_turns_the_governor_of_processors_and_nothing_else_of_them() -> None:
+def test_a_profile_sets_only_the_governor_of_processors() -> None:
     """Where a profile of tuned has a section of them, they are not to sleep as deeply as before: nobody measured that."""
     text = recommended_script(cells()["mirror"])
     assert "'[cpu]'" not in text
@@ -223,12 +223,12 @@ def test_a_profile_turns_the_governor_of_processors_and_nothing_else_of_them() -
 
 
 @pytest.mark.parametrize("tune", ["write_cache: write through", "readahead: default"])
-def test_a_profile_of_nothing_is_none(tune: str) -> None:
+def test_an_empty_profile_is_left_out(tune: str) -> None:
     (cell,) = space(DISKS_ALONE % tune).cells()
     assert "tuned" not in recommended_script(cell).partition("\n(\n")[2]
 
 
-def test_what_is_there_for_others_is_neither_written_over_nor_doubled(tmp_path: Path) -> None:
+def test_existing_settings_are_neither_overwritten_nor_doubled(tmp_path: Path) -> None:
     """/dev/null stands for a disk with nothing on it."""
     tools, etc = tmp_path / "tools", tmp_path / "etc"
     tools.mkdir()

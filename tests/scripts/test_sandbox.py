@@ -54,7 +54,7 @@ def test_a_template_has_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0, 0)
 
 
-def test_validate_parses_templates_and_runs_nothing(matrix: object, call: Call, tmp_path: Path) -> None:
+def test_validate_parses_templates_without_running_them(matrix: object, call: Call, tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     own = tmp_path / "own" / "job.fio"
     own.write_text("{{ 9 ** (9 ** 9) }}{% for _ in range(99999) %}{% for _ in range(99999) %}{% endfor %}{% endfor %}")

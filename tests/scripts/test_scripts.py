@@ -135,7 +135,7 @@ def test_any_text_arrives_in_a_script_as_one_word(texts: list[str]) -> None:
 
 
 @pytest.mark.skipif(not Path("/usr/sbin/wipefs").exists(), reason="wipefs is elsewhere on this host")
-def test_programs_of_root_are_found_whatever_path_a_script_is_given(tmp_path: Path) -> None:
+def test_programs_of_root_are_found_with_each_path(tmp_path: Path) -> None:
     """By cron's and plain su's none of them was: nothing was taken apart, and nobody heard why."""
 
     def found() -> str:
@@ -217,14 +217,14 @@ def test_set_up_rules_the_resync_out_only_on_zeroed_disks() -> None:
     assert "--assume-clean" not in striped
 
 
-def test_every_trial_has_random_offsets_of_its_own_and_keeps_them() -> None:
+def test_every_trial_has_different_repeatable_offsets() -> None:
     seeds = {trial_seed(1, cell.id, round_number) for cell in space().cells() for round_number in (1, 2, 3)}
     assert len(seeds) == space().count() * 3
     assert trial_seed(1, "a", 1) == trial_seed(1, "a", 1) != trial_seed(2, "a", 1)
     assert all(0 <= seed < 2**31 for seed in seeds)
 
 
-def test_read_back_tells_wanted_from_got(tmp_path: Path) -> None:
+def test_read_back_has_wanted_and_actual_values(tmp_path: Path) -> None:
     """The very script, over a sysfs made of plain files."""
     cell = cell_called(PINNED["raid6"])
     script = rendered(cell)["3-verify.sh"]
@@ -283,7 +283,7 @@ def _fake_sysfs(root: Path, script: str) -> str:
 HOLES = "name: holes\ndisks: {count: 1, size: 64MiB}\nlayouts: {one: [disk]}\nworkloads: {work: {rw: [read, write, rw], bs: 64KiB, skip: [0, 192KiB]}}\n"  # fmt: skip
 
 
-def test_holes_between_requests_are_told_to_fio() -> None:
+def test_holes_between_requests_are_in_the_job() -> None:
     jobs = [rendered(cell)["trial-1/job.fio"] for cell in space(HOLES).cells()]
     kinds = [re.findall(r"^rw=(.*)$", job, re.MULTILINE)[0] for job in jobs]
     assert kinds == ["read", "read:196608", "write", "write:196608", "rw", "rw:196608"]

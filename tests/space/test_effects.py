@@ -39,7 +39,7 @@ def notes(
         ("wbt_lat_usec: 5", "wbt_lat_usec has no effect on any workload: it acts on buffered writes only"),
     ],
 )
-def test_what_acts_on_the_page_cache_changes_nothing_for_direct_work(tune: str, said: str) -> None:
+def test_tunables_of_the_page_cache_do_not_affect_direct_work(tune: str, said: str) -> None:
     (note,) = notes(tune)
     assert note.startswith(said)
     assert not [note for note in notes(tune, "direct: false", "direct: false") if "any workload" in note]
@@ -62,7 +62,7 @@ def test_values_that_measure_the_same_are_counted() -> None:
         ("nr_requests: 64", "bs: 4KiB", "md: {level: 5}"),
     ],
 )
-def test_what_may_matter_gets_no_note(tune: str, two: str, layout: str) -> None:
+def test_tunables_with_effect_have_no_note(tune: str, two: str, layout: str) -> None:
     assert not [note for note in notes(tune, "bs: 4KiB", two, layout) if "any workload" in note]
 
 
@@ -83,7 +83,7 @@ def test_a_scheduler_that_is_the_default_is_mentioned(values: str, bus: str, tol
     )
 
 
-def test_the_declared_bus_says_nothing_of_physical_disks() -> None:
+def test_the_declared_bus_does_not_describe_physical_disks() -> None:
     text = TEXT.format(
         tune="scheduler: [default, none]", one="bs: 4KiB", two="bs: 4KiB", layout="md: {level: 5}", bus="nvme"
     )

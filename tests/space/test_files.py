@@ -32,7 +32,7 @@ def cells(text: str) -> dict[str, Cell]:
     return {cell.name: cell for cell in space(text).cells()}
 
 
-def test_keys_about_files_are_no_axis_where_there_are_none() -> None:
+def test_keys_of_files_are_no_axis_without_files() -> None:
     found = space(BOTH)
     assert [cell.name for cell in found.cells()] == ["raw/wiki", "fs/wiki/files=1", "fs/wiki/files=200"]
     assert found.count() == 3
@@ -77,7 +77,7 @@ def test_rules_see_the_axes_of_both() -> None:
         ("file_size: 4MB", "file_size: 4x memories", "not a size"),
     ],
 )
-def test_what_cannot_be_is_said_before_anything_starts(old: str, new: str, said: str) -> None:
+def test_impossible_combinations_are_refused_before_the_start(old: str, new: str, said: str) -> None:
     assert old in BOTH
     with pytest.raises(BadInput) as error:
         space(BOTH.replace(old, new))
@@ -110,7 +110,7 @@ def test_a_size_that_means_the_device_on_one_and_the_files_on_the_other() -> Non
     st.none() | st.sampled_from([40960, 10**6, "1%"]),
     st.integers(1 << 26, 1 << 44),
 )
-def test_files_follow_from_whatever_is_given(
+def test_files_follow_from_the_given_keys(
     jobs: int, files: int | None, size: int | str | None, each: int | str | None, room: int
 ) -> None:
     found = FioWorkload.model_construct(rw="read", numjobs=jobs, files=files, size=size, file_size=each).fileset(room)

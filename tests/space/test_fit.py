@@ -53,7 +53,7 @@ def test_a_matrix_may_leave_out_what_cannot_be() -> None:
         ("{bs: 1000B}", "whole sectors of 512B"),
     ],
 )
-def test_what_is_not_left_out_must_be_possible(rule: str, told: str) -> None:
+def test_cells_that_are_not_excluded_must_be_possible(rule: str, told: str) -> None:
     line = f"  - {rule}\n"
     assert line in MIXED
     with pytest.raises(BadMatrix) as error:
@@ -68,14 +68,14 @@ def test_only_leaves_out_just_as_well() -> None:
     assert {cell.name.partition("/")[0] for cell in select(found).cells()} == {"small", "parity"}
 
 
-def test_a_rule_that_is_wrong_leaves_nothing_out() -> None:
+def test_an_invalid_rule_excludes_no_cell() -> None:
     with pytest.raises(BadMatrix) as error:
         parse("mixed", MIXED.replace("{layout: small, workload: far}", "{layout: smal, workload: far}"))
     assert "does not fit on small" in error.value.details
 
 
 @given(st.data())
-def test_nothing_is_taken_for_left_out_that_is_not(data: st.DataObject) -> None:
+def test_only_excluded_cells_count_as_excluded(data: st.DataObject) -> None:
     """Of a cell of which all is known it is certain; of one of which a part is known, never wrong."""
     found = space()
     values = values_of(found)

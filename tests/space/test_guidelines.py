@@ -41,7 +41,7 @@ def told(text: str) -> list[str]:
     return [f"{place.line}:{place.column}: {message}" for place, message in caught.value.places]
 
 
-def test_every_shape_can_be_written_and_is_what_it_says() -> None:
+def test_every_kind_of_claim_can_be_written() -> None:
     found = parse("m.yaml", matrix(SOUND)).space.matrix.guidelines
     assert {(one.id, one.shape) for one in found} == {(shape, shape) for shape in SHAPES} | {
         ("alike", "ratio"),
@@ -54,7 +54,7 @@ def test_every_shape_can_be_written_and_is_what_it_says() -> None:
     assert by_id["scaling"].scaling.at_least == 0.1
 
 
-def test_from_nothing_up_to_something_is_a_claim() -> None:
+def test_a_range_from_zero_is_a_claim() -> None:
     share = matrix("- {id: one, bound: {metric: cpu.iowait, at_least: 0%, at_most: 5%}}\n")
     (one,) = parse("m.yaml", share).space.matrix.guidelines
     assert one.bound is not None
@@ -62,7 +62,7 @@ def test_from_nothing_up_to_something_is_a_claim() -> None:
 
 
 @pytest.mark.parametrize(("metric", "most"), [("cpu.iowait", "0%"), ("read.lat_p99", "0ms"), ("read.bw", "0MB/s")])
-def test_at_most_nothing_is_refused_where_it_stands(metric: str, most: str) -> None:
+def test_at_most_zero_is_refused_at_its_place(metric: str, most: str) -> None:
     (said,) = told(matrix(f"- {{id: one, bound: {{metric: {metric}, at_most: {most}}}}}\n"))
     line, column, message = said.split(":", 2)
     assert (int(line), int(column)) == (
@@ -108,13 +108,13 @@ def test_figures_are_named_in_one_place() -> None:
         ("follows: [1, 2, 2.5]", "follows: [1]", "a shape has a number for each value of the axis"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_its_place(old: str, new: str, said: str) -> None:
+def test_mistakes_are_reported_with_their_place(old: str, new: str, said: str) -> None:
     text = matrix(SOUND)
     assert old in text
     assert any(said in one for one in told(text.replace(old, new, 1)))
 
 
-def test_everything_is_told_at_once() -> None:
+def test_all_mistakes_are_reported_at_once() -> None:
     malformed = matrix(SOUND).replace("within: 10%}}", "within: 10}}", 1).replace("2.5]", "x]")
     assert len(told(malformed)) == 2
     impossible = matrix(SOUND).replace("is: 64KiB", "is: 32KiB").replace("level: [5, 6]", "level: [5, 6], devices: 9")
@@ -127,7 +127,7 @@ def shared(tmp_path: Path, item: str, content: str = SOUND) -> Path:
     return tmp_path / "m.yaml"
 
 
-def test_a_file_of_guidelines_stands_for_all_of_them_and_a_part_of_it_for_one(tmp_path: Path) -> None:
+def test_a_file_names_all_guidelines_and_its_part_names_one(tmp_path: Path) -> None:
     assert len(load(shared(tmp_path, "advice.yaml")).space.matrix.guidelines) == SOUND.count("\n")
     (one,) = load(shared(tmp_path, "advice.yaml#sum")).space.matrix.guidelines
     assert one.shape == "sum"
@@ -141,7 +141,7 @@ def test_a_file_of_guidelines_stands_for_all_of_them_and_a_part_of_it_for_one(tm
         ("m.yaml", "m.yaml is not a list of guidelines"),
     ],
 )
-def test_a_file_that_is_none_is_told_where_it_is_named(tmp_path: Path, item: str, said: str) -> None:
+def test_an_unusable_file_is_reported_at_its_name(tmp_path: Path, item: str, said: str) -> None:
     with pytest.raises(BadMatrix) as caught:
         load(shared(tmp_path, item))
     ((place, message),) = caught.value.places
@@ -160,7 +160,7 @@ def test_of_a_whole_file_not_all_need_be_about_this_matrix_but_one_that_is_picke
     assert (Path(place.file).name, place.line) == ("advice.yaml", 8)
 
 
-def test_an_axis_that_no_matrix_could_have_is_an_error_wherever_it_stands(tmp_path: Path) -> None:
+def test_an_impossible_axis_is_an_error_everywhere(tmp_path: Path) -> None:
     lacking, wrong = "{rw: read, lvm.stripes: 2}", "{rw: read, lvm.strips: 2}"
     text = "- {id: one, bound: {metric: read.bw, where: WHERE, at_least: 1MB/s}}\n"
     assert load(shared(tmp_path, "advice.yaml", text.replace("WHERE", lacking))).space.notes
@@ -169,14 +169,14 @@ def test_an_axis_that_no_matrix_could_have_is_an_error_wherever_it_stands(tmp_pa
     assert "unknown axis 'lvm.strips'" in caught.value.places[0][1]
 
 
-def test_what_is_shipped_can_be_used() -> None:
+def test_shipped_guidelines_can_be_used() -> None:
     for path in sorted((ROOT / "matrix/guidelines").glob("*.yaml")):
         load_one = parse("matrix/m.yaml", matrix(f"- guidelines/{path.name}\n"), lambda file: (ROOT / file).read_text())
         assert load_one.space.matrix.guidelines
         assert all(one.claim and one.source for one in load_one.space.matrix.guidelines)
 
 
-def test_a_file_of_guidelines_is_no_matrix_and_nothing_is_missing_in_it() -> None:
+def test_a_file_of_guidelines_is_not_checked_as_a_matrix() -> None:
     with pytest.raises(BadInput) as caught:
         parse("advice.yaml", SOUND)
     assert caught.value.brief == "advice.yaml: this file has only guidelines; matrices include it"

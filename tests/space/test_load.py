@@ -25,7 +25,7 @@ from tests.support.mistakes import errors
 BOMB = "k0: &k0 [1]\n" + "".join(f"k{n}: &k{n} [{', '.join([f'*k{n - 1}'] * 9)}]\n" for n in range(1, 10))
 
 
-def test_everything_malformed_comes_first_and_says_what_is_checked_after_it() -> None:
+def test_malformed_parts_come_first_with_a_note_on_later_checks() -> None:
     text = """\
 name: broken
 disks: {count: 3, size: 1GiB}
@@ -322,7 +322,7 @@ _SLIPS = [
 
 
 @pytest.mark.parametrize(("old", "new"), _SLIPS)
-def test_one_slip_makes_nothing_else_wrong(old: str, new: str) -> None:
+def test_one_mistake_causes_no_other_errors(old: str, new: str) -> None:
     """A rule for every value of every axis: none of these is called wrong beside what is malformed."""
     values = values_of(parse("m.yaml", RULED).space)
     rules = [f"{{{json.dumps(axis)}: {json.dumps(value)}}}" for axis, of in values.items() for value in sorted(of)]
@@ -341,7 +341,7 @@ def test_one_slip_makes_nothing_else_wrong(old: str, new: str) -> None:
         ("rwmixread: 70,", "rwmixread: 70, size: 40GiB,"),
     ],
 )
-def test_what_an_impossible_layout_declares_can_be_named(old: str, new: str) -> None:
+def test_axes_of_an_impossible_layout_can_be_named(old: str, new: str) -> None:
     values = values_of(parse("m.yaml", RULED).space)
     rules = [
         f"{{{json.dumps(axis)}: {json.dumps(value)}}}"
@@ -373,7 +373,7 @@ def _places(text: str) -> set[str]:
     return {re.sub(r"(known are|did you mean).*", "", one) for one in said}
 
 
-def test_a_malformed_item_of_a_list_hides_none_of_the_others() -> None:
+def test_a_malformed_item_does_not_hide_the_others() -> None:
     text = SWEEP.replace("count: 4, size: 1GiB", "count: 0, sise: 1GiB")
     text += "exclude: [{layout: nope}, 3, {bs: {}}]\nmachine: {kernel: [debian-12, debian-99, ./nope]}\n"
     assert [one.partition(";")[0] for one in errors(text)] == [
@@ -385,7 +385,7 @@ def test_a_malformed_item_of_a_list_hides_none_of_the_others() -> None:
     ]
 
 
-def test_keys_that_stand_twice_are_told_with_everything_else() -> None:
+def test_duplicate_keys_are_reported_with_other_mistakes() -> None:
     text = SWEEP.replace("repeat: 2", "repeat: 2x\nrepeat: 3\nname: b").replace("bs: [64KiB, 1MiB]", "bs: 4KiB, bs: 8k")
     told = errors(text)
     assert [one.partition(", like")[0] for one in told] == [
@@ -400,12 +400,12 @@ def test_keys_that_stand_twice_are_told_with_everything_else() -> None:
     ("old", "new"),
     [("raid0:", "1:"), ("work:", "rw: 5\n  work:"), ("bs: 4KiB", "fio: {1: 2}, bs: 4KiB"), ("repeat: 2", "true: x")],
 )
-def test_keys_that_are_no_text_hide_nothing(old: str, new: str) -> None:
+def test_keys_that_are_no_text_hide_no_mistake(old: str, new: str) -> None:
     told = errors(SMALL.replace(old, new, 1) + "exclude: [3]\n")
     assert any("'3' is not a map" in one for one in told)
 
 
-def test_what_is_missing_as_it_is_misspelt_is_one_mistake() -> None:
+def test_a_misspelt_required_key_is_one_mistake() -> None:
     text = SMALL.replace("disks:", "disk:").replace("layouts:", "layout:").replace("workloads:", "workload:")
     assert [one.partition(";")[0] for one in errors(text)] == [
         "2:1: unknown key 'disk'",
@@ -439,7 +439,7 @@ def test_a_value_by_itself_is_shown_in_the_map_that_it_belongs_in(right: str, wr
     assert [one.partition(": ")[2] for one in errors(SMALL.replace(right, wrong))] == [said]
 
 
-def test_what_stands_on_something_impossible_is_checked_as_far_as_it_would_be_wrong_anywhere() -> None:
+def test_layers_on_impossible_ones_are_checked_on_their_own() -> None:
     text = SMALL.replace("{level: 5,", "{level: 10, groups: 3,").replace(
         "]}]", "]}, fs: {type: xfs, block_size: 8KiB}]"
     )
@@ -457,7 +457,7 @@ def test_options_that_are_not_for_the_fio_map_are_malformed() -> None:
     assert [one.partition("`")[2].partition("`")[0] for one in told] == ["filename", "filename", "bs"]
 
 
-def test_what_is_not_as_deep_as_it_should_be_is_told_so() -> None:
+def test_wrong_nesting_is_reported() -> None:
     text = SMALL.replace("raid5: [md: {level: 5, chunk: [16KiB, 64KiB]}]", "raid5:\n    - md:\n      level: 5")
     assert "6:7: unknown layer 'level'; it is a key of `md:`: indent it deeper than that" in errors(text)
     text = SMALL.replace("workloads:\n  work: {", "  workloads:\n    work: {")
@@ -472,7 +472,7 @@ def test_values_without_brackets_are_no_keys() -> None:
     assert errors(text) == ["6:45: '4' cannot be a key; write several values of one key in brackets, like [4, …]"]
 
 
-def test_a_condition_on_nothing_is_one_mistake() -> None:
+def test_an_empty_condition_is_one_mistake() -> None:
     told = errors(SMALL + "exclude: [{layout: }, {layout: {a: b}}]\n")
     assert [one.partition(": ")[2] for one in told] == [
         "this value is empty; a value or a list of values is needed",
@@ -481,7 +481,7 @@ def test_a_condition_on_nothing_is_one_mistake() -> None:
 
 
 @pytest.mark.parametrize("file", ['"a\\0b.yaml"', "missing.yaml", "."])
-def test_a_file_that_cannot_be_is_told_with_its_place(file: str) -> None:
+def test_an_impossible_file_is_reported_with_its_place(file: str) -> None:
     text = SMALL.replace(
         "raid5: [", f'raid5: [use: {file[:-1]}#x", ' if file.endswith('"') else f"raid5: [use: {file}#x, "
     )
@@ -489,12 +489,12 @@ def test_a_file_that_cannot_be_is_told_with_its_place(file: str) -> None:
 
 
 @pytest.mark.parametrize("layouts", ["3", "[a]", "{}", "text"])
-def test_layouts_that_are_none_are_told_so(layouts: str) -> None:
+def test_values_that_are_no_layouts_are_reported(layouts: str) -> None:
     with pytest.raises(BadInput):
         parse("m.yaml", f"layouts: {layouts}\n")
 
 
-def test_what_cannot_be_used_hides_nothing_malformed() -> None:
+def test_unusable_files_do_not_hide_malformed_parts() -> None:
     text = """\
 name: broken
 disks: {count: 3, size: 1GiB, model: st33206}
@@ -516,14 +516,14 @@ guidelines: [nor-is-this.yaml]
     ]
 
 
-def test_a_key_without_a_value_is_where_nothing_stands() -> None:
+def test_a_key_without_a_value_is_reported_at_its_place() -> None:
     said = errors("name: broken\ndisks: {count: 2, size: 1GiB}\nlayouts:\nworkloads: {w: {rw: read}}\nrepeat:\n")
     assert said[0] == "3:1: this value is empty; a map is needed"
     assert said[1].startswith("5:1: this value is empty: neither a whole number")
 
 
 @pytest.mark.parametrize("old", ["level: 0", "bus: sata"])
-def test_an_axis_without_a_value_is_where_nothing_stands(old: str) -> None:
+def test_an_axis_without_a_value_is_reported_at_its_place(old: str) -> None:
     said = errors(SWEEP.replace(old, f"{old.partition(':')[0]}: ", 1))
     assert "this value is empty" in said[0]
     assert "None" not in said[0]
@@ -534,7 +534,7 @@ def test_more_memory_lets_a_large_stripe_cache_be() -> None:
     assert parse("m.yaml", text).space.count()
 
 
-def test_that_fio_clears_devices_for_mmap_is_mentioned_where_it_does() -> None:
+def test_clearing_of_devices_for_mmap_is_mentioned() -> None:
     def notes(rw: str, engine: str, layout: str = "disk") -> list[str]:
         work = f"{{rw: {rw}, bs: [4KiB, 8KiB], ioengine: {engine}, direct: false, runtime: 1s}}"
         text = f"name: m\ndisks: {{count: 1, size: 1GiB}}\nlayouts: {{a: [{layout}]}}\nworkloads: {{w: {work}}}\n"
@@ -551,7 +551,7 @@ def test_an_empty_file_is_called_one() -> None:
     assert errors("") == ["1:1: the file is empty; `matrix init` writes a matrix as a start"]
 
 
-def test_several_unknown_layers_of_one_layout_are_all_told() -> None:
+def test_all_unknown_layers_of_a_layout_are_reported() -> None:
     text = SWEEP.replace("[disk]", "[{dsk: {}}, {mdd: {}}]")
     assert [error.partition(";")[0] for error in errors(text)] == [
         "4:14: unknown layer 'dsk'",
@@ -571,7 +571,7 @@ def test_every_mistake_has_its_place_and_its_cure(old: str, new: str, said: str)
     assert len(found) == 1, found
 
 
-def test_axes_that_nothing_uses_are_errors_and_those_that_some_use_are_not() -> None:
+def test_only_unused_axes_are_errors() -> None:
     assert errors(SWEEP.replace("bus: sata", "bus: virtio")) == [
         "11:3: 'ncq_depth' has no effect: disks on virtio have no queue depth to set; use `bus: sata` or `bus: scsi`"
     ]
@@ -601,14 +601,14 @@ def test_an_error_shows_the_line_with_a_mark_under_the_place() -> None:
         ("!!python/object:os.system {}", "could not determine a constructor"),
     ],
 )  # fmt: skip
-def test_what_is_no_yaml_or_hostile_is_refused_in_one_sentence(text: str, said: str) -> None:
+def test_invalid_and_hostile_yaml_is_refused_in_one_sentence(text: str, said: str) -> None:
     with pytest.raises(BadInput, match=r"not valid YAML") as caught:
         parse("m.yaml", text)
     assert said in caught.value.details
 
 
 @pytest.mark.parametrize("text", ["", "42", "- a", "text"])
-def test_what_is_no_map_is_refused(text: str) -> None:
+def test_a_matrix_that_is_no_map_is_refused(text: str) -> None:
     with pytest.raises(BadInput):
         parse("m.yaml", text)
 
@@ -646,7 +646,7 @@ NONSENSE: tuple[object, ...] = (
 
 
 @given(st.lists(st.tuples(st.integers(0), st.sampled_from(NONSENSE)), min_size=1, max_size=4))
-def test_nonsense_in_the_place_of_anything_is_told_and_breaks_nothing(changes: list[tuple[int, object]]) -> None:
+def test_nonsense_in_any_place_is_reported(changes: list[tuple[int, object]]) -> None:
     data = read("m.yaml", RULED).data
     for number, nonsense in changes:
         places = [*_steps(data)]

@@ -43,7 +43,7 @@ def matrix(**parts: Any) -> dict[str, Any]:
 
 
 @given(kernels, options, options)
-def test_every_name_is_a_path_of_its_own_whatever_is_declared(one: list[Any], two: list[Any], three: list[Any]) -> None:
+def test_every_name_is_a_unique_path(one: list[Any], two: list[Any], three: list[Any]) -> None:
     work = {"rw": ["read", "write"], "fio": {"description": two, "zonemode": three}}
     found = declared(matrix(machine={"kernel": one}, workloads={"work": work}))
     if found is None:
@@ -68,7 +68,7 @@ def kernel_labels(*names: str) -> list[str]:
     return list(dict.fromkeys(array.label.partition("/")[0] for array in found.stacks))
 
 
-def test_kernels_are_told_apart_by_a_safe_part_of_the_name() -> None:
+def test_kernels_have_a_safe_unique_part_of_the_name() -> None:
     assert kernel_labels("debian-12", "debian-13") == ["debian-12", "debian-13"]
     assert kernel_labels("..", "~/bz") == ["_", "__bz"]
     assert kernel_labels("./bz", "debian-12")[0] == "_bz"
@@ -127,9 +127,7 @@ def test_the_order_in_which_keys_are_written_changes_no_cell(written: dict[str, 
 
 
 @given(matrices, st.data())
-def test_a_cells_own_axes_find_it_and_nothing_that_differs_on_one_of_them(
-    written: dict[str, Any], data: st.DataObject
-) -> None:
+def test_the_axes_of_a_cell_find_only_it(written: dict[str, Any], data: st.DataObject) -> None:
     found = declared(written)
     if found is None:
         return

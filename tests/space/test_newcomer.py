@@ -159,7 +159,7 @@ def test_every_mistake_of_a_newcomer_has_a_message_to_act_on(snapshot: SnapshotA
         ("repeat: 3", "needs: @", "ssd"),
     ],
 )
-def test_what_a_message_tells_to_write_is_right(right: str, wrong: str, value: str) -> None:
+def test_the_advice_of_messages_is_correct(right: str, wrong: str, value: str) -> None:
     modelled = RIGHT.replace("1GiB}", "1GiB, model: {kind: ideal}}")
     assert right in modelled
     broken = modelled.replace(right, wrong, 1)

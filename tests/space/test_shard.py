@@ -38,12 +38,12 @@ def test_no_part_is_larger_than_another_by_more_than_an_array(of: int) -> None:
     assert max(sizes) - min(sizes) <= largest + ARRAYS, "cells, and one more for building each array"
 
 
-def test_a_part_is_the_same_whoever_asks() -> None:
+def test_a_shard_is_reproducible() -> None:
     once = [cell.id for cell in sharded(select(space()), Shard(2, 3)).cells()]
     assert once == [cell.id for cell in sharded(select(space()), Shard(2, 3)).cells()]
 
 
-def test_more_parts_than_arrays_are_refused_where_nothing_is_left() -> None:
+def test_more_shards_than_arrays_are_refused_if_empty() -> None:
     whole = select(SPACE, ["layout=striped"])
     assert sharded(whole, Shard(3, 9)).count()
     with pytest.raises(BadInput, match="there are 3 stacks, and this shard gets none") as refused:
@@ -51,12 +51,12 @@ def test_more_parts_than_arrays_are_refused_where_nothing_is_left() -> None:
     assert "at most 3 shards" in refused.value.resolution
 
 
-def test_what_other_parts_have_is_not_said_to_be_left_out() -> None:
+def test_cells_of_other_shards_are_not_reported_as_excluded() -> None:
     assert not any("no cell is left" in note for note in sharded(select(SPACE), Shard(1, 9)).notes())
 
 
 @given(st.integers(1, 999), st.integers(1, 999))
-def test_how_it_is_written(number: int, of: int) -> None:
+def test_shards_are_written_as_fractions(number: int, of: int) -> None:
     if number <= of:
         assert Shard.parsed(f"{number}/{of}") == Shard(number, of)
         assert str(Shard(number, of)) == f"{number}/{of}"
@@ -68,6 +68,6 @@ def test_how_it_is_written(number: int, of: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", "2", "0/5", "6/5", "1/0", "-1/5", "1/5\n", " 1/5", "1/5/6", "a/b", "1.0/5", "\u0662/\u0665"]
 )
-def test_what_is_none(text: str) -> None:
+def test_invalid_shards_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a shard"):
         Shard.parsed(text)

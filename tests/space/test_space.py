@@ -22,7 +22,7 @@ workloads:
 """
 
 
-def test_an_axis_belongs_to_what_it_stands_in() -> None:
+def test_an_axis_belongs_to_its_parent() -> None:
     sweep = space()
     per_layout = {"single": 1, "striped": 3, "parity": 4, "far": 3}
     tunes = {"single": 4, "striped": 4, "parity": 8, "far": 4}
@@ -70,13 +70,13 @@ def test_spelling_does_not_change_what_a_cell_is(old: str, new: str) -> None:
         ("repeat: 2", "repeat: 2\nmachine: {kernel: debian-12}"),
     ],
 )
-def test_what_is_run_changes_every_id(old: str, new: str) -> None:
+def test_a_changed_workload_changes_every_id(old: str, new: str) -> None:
     assert old in SMALL
     before = {cell.id for cell in space(SMALL).cells()}
     assert not before & {cell.id for cell in space(SMALL.replace(old, new)).cells()}
 
 
-def test_names_that_come_to_the_same_are_told() -> None:
+def test_equal_names_are_reported() -> None:
     """512 KiB is the chunk that md takes by itself."""
     text = SMALL.replace(
         "raid5: [md: {level: 5, chunk: [16KiB, 64KiB]}]",
@@ -139,7 +139,7 @@ def test_exclude_and_only_in_the_matrix() -> None:
     assert not [name for name in names if name.startswith("far") and "oltp" in name and "ncq_depth=1/" in name]
 
 
-def test_an_axis_twice_in_one_only_is_told_with_how_to_say_either() -> None:
+def test_an_axis_twice_in_one_only_is_reported_with_a_remedy() -> None:
     """The last one would win, and nobody would know."""
     with pytest.raises(BadInput, match="'bs' occurs twice, and a cell has one value on each axis") as caught:
         select(space(), ["bs=4KiB,layout=single,bs = 16KiB|4KiB"])
@@ -246,11 +246,11 @@ def test_an_offset_is_held_against_the_room_with_the_size(work: str, said: str) 
 @pytest.mark.parametrize(
     "work", ["offset: 33%, size: 67%", "offset: 512MiB, size: 50%", "offset: 0.5GiB, numjobs: 64", "size: 100%"]
 )
-def test_what_ends_with_the_device_is_on_it(work: str) -> None:
+def test_jobs_that_end_with_the_device_stay_on_it(work: str) -> None:
     assert space(BEHIND % work).count() == 2
 
 
-def test_layouts_that_rules_leave_out_are_told_and_not_spoken_of_otherwise() -> None:
+def test_excluded_layouts_are_reported_once() -> None:
     felt = SWEEP.replace("rw: read,", "rw: read, direct: false,")  # or readahead would have a note, too
     felt = felt.replace("rw: randrw,", "rw: randrw, direct: false,")
     chosen = select(space(felt + "exclude: [{layout: [single, far]}]\n"))
@@ -263,7 +263,7 @@ def test_layouts_that_rules_leave_out_are_told_and_not_spoken_of_otherwise() -> 
     assert select(space(felt)).notes() == list(space(felt).notes)
 
 
-def test_a_rule_that_no_cell_answers_to_is_told() -> None:
+def test_a_rule_without_cells_is_reported() -> None:
     exclude = "exclude:\n  - {layout: parity, md.chunk: 64KiB}\n  - {layout: single, md.chunk: 64KiB}\n"
     only = "only:\n  - {layout: [single, parity]}\n  - {layout: single, stripe_cache_size: [256, 16384]}\n"
     assert select(space(SWEEP + exclude + only)).notes()[1:3] == [
@@ -272,7 +272,7 @@ def test_a_rule_that_no_cell_answers_to_is_told() -> None:
     ]
 
 
-def test_a_rule_that_says_one_of_two_names_of_a_layout_leaves_it_and_is_told() -> None:
+def test_a_rule_with_one_of_two_layout_names_is_reported() -> None:
     text = SMALL.replace("layouts:\n", "layouts:\n  same: [md: {level: 5, chunk: [16KiB, 64KiB]}]\n")
     assert select(space(f"{text}exclude: [{{layout: same}}]\n")).notes()[:1] == [
         "`exclude: {layout: same}` excludes no cell: the cells have other names as well, and the rule does not match those"
@@ -285,7 +285,7 @@ def test_a_rule_that_only_what_is_impossible_answers_to_does_its_work() -> None:
 
 
 @given(st.data())
-def test_a_rule_is_told_to_be_idle_if_and_only_if_there_are_as_many_cells_without_it(data: st.DataObject) -> None:
+def test_a_rule_is_idle_exactly_if_it_excludes_no_cell(data: st.DataObject) -> None:
     everything = space(SWEEP)
     values = {axis: sorted(texts) for axis, texts in values_of(everything).items()}
     axes = data.draw(st.lists(st.sampled_from(sorted(values)), min_size=1, max_size=3, unique=True))

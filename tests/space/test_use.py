@@ -38,7 +38,7 @@ def test_a_used_layout_is_the_same_as_one_that_is_written_out(tmp_path: Path) ->
     assert used.source.used == {f"{tmp_path}/layouts/raids.yaml": RAIDS}
 
 
-def test_used_layers_stand_among_others_and_may_use_others_themselves(tmp_path: Path) -> None:
+def test_included_layers_mix_with_others_and_may_include(tmp_path: Path) -> None:
     found = load(matrix(tmp_path, "[disks: {count: 2}, use: layouts/raids.yaml#parted, pick: {number: 1}]"))
     (array,) = found.space.stacks
     assert [layer.kind for layer in array.layers.value] == ["disks", "partition", "pick", "pick"]
@@ -60,13 +60,13 @@ def test_used_layers_stand_among_others_and_may_use_others_themselves(tmp_path: 
         ("[use: layouts#x]", "small.yaml:4:16: {}/layouts cannot be read: "),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_it_is_told_where_it_stands(tmp_path: Path, layout: str, said: str) -> None:
+def test_mistakes_of_includes_are_reported_at_their_place(tmp_path: Path, layout: str, said: str) -> None:
     with pytest.raises(BadMatrix) as caught:
         load(matrix(tmp_path, layout))
     assert f"{tmp_path}/{said.format(tmp_path)}" in str(caught.value.details)
 
 
-def test_other_files_unreadable_as_yaml_are_told_with_their_place(tmp_path: Path) -> None:
+def test_other_unreadable_files_are_reported_with_their_place(tmp_path: Path) -> None:
     path = matrix(tmp_path, "[use: layouts/raids.yaml#raid5]")
     (tmp_path / "layouts" / "raids.yaml").write_text("layouts: {a: [md: {level: 0}\n")
     with pytest.raises(BadMatrix, match="1 error") as caught:
@@ -117,7 +117,7 @@ def test_every_shipped_layout_can_be_used(name: str) -> None:
         assert cell_scripts(cell, scripts.stack).measure
 
 
-def test_file_systems_of_the_studies_are_aligned_only_where_the_text_says_so() -> None:
+def test_file_systems_of_studies_are_aligned_only_as_published() -> None:
     made = {
         name: str(layer["fs"]["align"])
         for name, layers in YAML(typ="safe").load(SHIPPED)["layouts"].items()

@@ -150,7 +150,7 @@ def test_time_spent_in_submission_counts() -> None:
     assert parse(dumped(changed)).read == parse(GROUPED).read
 
 
-def test_where_fio_keeps_no_histogram_of_whole_latencies_that_of_completions_is_not_taken_for_it() -> None:
+def test_a_completion_histogram_is_not_taken_for_total_latency() -> None:
     changed = document()
     read = changed["jobs"][0]["read"]
     for key in ("percentile", "bins"):
@@ -161,13 +161,13 @@ def test_where_fio_keeps_no_histogram_of_whole_latencies_that_of_completions_is_
     assert direction.lat_max == read["lat_ns"]["max"]
 
 
-def test_a_percentile_of_merged_jobs_is_not_the_mean_of_theirs() -> None:
+def test_a_percentile_of_merged_jobs_is_not_their_mean() -> None:
     """A fast job with many requests and a slow one with few: the median is the fast one's."""
     whole = read_off([{"100": 99}, {"10000": 1}])
     assert [whole.at(share) for share in (0.5, 0.99, 0.999)] == [100, 100, 10000]
 
 
-def test_a_tail_that_was_hardly_met_is_not_told() -> None:
+def test_a_tail_with_few_requests_is_not_shown() -> None:
     figures = parse(GROUPED)
     assert figures.read is not None
     assert figures.read.ios < needs(99.9)
@@ -190,13 +190,13 @@ def test_merging_loses_no_request(one: dict[int, int], two: dict[int, int]) -> N
         ([1, 0, 0], "iops_slope:5% over 10 s not reached: 9.0%"),
     ],
 )
-def test_a_steady_state_that_was_not_attained_is_told(attained: list[int], said: str) -> None:
+def test_a_missed_steady_state_is_reported(attained: list[int], said: str) -> None:
     told = {"ss": "iops_slope:5%", "duration": 10, "criterion": "9.0%"}
     jobs: list[dict[str, Any]] = [{"steadystate": {**told, "attained": one}} for one in attained]
     assert missed_steady_states([{}, *jobs]) == said
 
 
-def test_a_direction_without_requests_is_none_and_not_zero() -> None:
+def test_a_direction_without_requests_is_missing_and_not_zero() -> None:
     changed = document()
     changed["jobs"][0]["write"] = changed["jobs"][0]["trim"]
     figures = parse(dumped(changed))
@@ -204,7 +204,7 @@ def test_a_direction_without_requests_is_none_and_not_zero() -> None:
     assert figures.read is not None
 
 
-def test_latencies_that_fio_did_not_measure_are_none() -> None:
+def test_unmeasured_latencies_are_missing() -> None:
     """With gtod_reduce fio prints zeros and no histogram."""
     changed = document()
     for latency in ("clat_ns", "lat_ns"):
@@ -247,7 +247,7 @@ def test_trims_are_a_direction_of_their_own() -> None:
         ('{\n"jobs": [{}]\n}', "cannot be used"),
     ],
 )
-def test_what_is_no_result_is_named_with_its_evidence(text: str, brief: str) -> None:
+def test_invalid_output_is_named_with_its_evidence(text: str, brief: str) -> None:
     with pytest.raises(FioFailed, match=brief) as caught:
         parse(text)
     assert text[-50:] in caught.value.evidence
@@ -268,14 +268,14 @@ def test_a_job_that_failed_names_its_error() -> None:
     assert "randrw" in caught.value.evidence
 
 
-def test_an_error_number_nobody_knows_is_still_an_error() -> None:
+def test_an_unknown_error_number_is_an_error() -> None:
     changed = document()
     changed["jobs"][0]["error"] = 99999
     with pytest.raises(FioFailed, match="error 99999"):
         parse(dumped(changed))
 
 
-def test_errors_that_fio_was_told_to_carry_on_after_are_counted() -> None:
+def test_errors_that_fio_continues_after_are_counted() -> None:
     changed = document()
     changed["jobs"][0] |= {"error": 5, "total_err": 3, "first_error": 5}
     assert parse(dumped(changed)).errors == 3

@@ -20,20 +20,20 @@ def test_a_place_apart_is_as_fast_as_from_its_first_answer_to_its_last() -> None
     assert row == {"offset": "12288", "bytes": "4000", "seconds": "1.000", "bw": "4000"}
 
 
-def test_stretches_of_time_are_told_in_bytes_of_either_direction() -> None:
+def test_intervals_of_time_have_bytes_of_each_direction() -> None:
     assert table(table_by_time("2\t0\t10\n10\t1\t1\n2\t1\t20\n", 0.5)) == [
         {"seconds": "1", "read_bw": "10240", "write_bw": "20480"},
         {"seconds": "5", "read_bw": "0", "write_bw": "1024"},
     ]
 
 
-def test_what_nobody_measured_says_so_in_every_row() -> None:
+def test_synthetic_rows_are_marked() -> None:
     rows = table(mark_synthetic(table_by_time("1\t0\t10\n2\t0\t20\n", 1)))
     assert [(row["seconds"], row["synthetic"]) for row in rows] == [("1", "true"), ("2", "true")]
 
 
 @given(st.dictionaries(st.integers(0, 99), st.tuples(st.integers(1, 10**9), st.integers(1, 10**4)), min_size=1))
-def test_nothing_is_lost_and_all_the_time_is_accounted_for(places: dict[int, tuple[int, int]]) -> None:
+def test_all_bytes_and_all_time_are_counted(places: dict[int, tuple[int, int]]) -> None:
     last, told = 0, ""
     for place, (moved, took) in sorted(places.items()):
         told += f"{place}\t{moved}\t{last}\t{last + took}\n"

@@ -167,7 +167,7 @@ def test_the_largest_request_decides_about_time_and_the_smallest_about_their_num
         ("rw: randwrite, iodepth: 2, fio: {verify: md5, random_distribution: 'zipf:1'}", "`serialize_overlap: 1`"),
     ],
 )
-def test_what_cannot_work_is_refused_with_a_remedy(work: str, said: str) -> None:
+def test_impossible_options_are_refused_with_a_remedy(work: str, said: str) -> None:
     assert said in complaint(work)
 
 

@@ -101,7 +101,7 @@ def test_a_variable_cannot_add_an_option(value: str) -> None:
         *("description=while(1)if(0)1*$ncpus", "description=2^999999999*$ncpus", "size=$pagesize*{1}"),
     ],
 )
-def test_what_reaches_other_places_is_refused(line: str) -> None:
+def test_options_that_reach_other_places_are_refused(line: str) -> None:
     file, _ = read(f"[a]\nrw=read\n{line}\n")
     ((_, options),) = effective(file.sections)
     assert [why for one in options.values() if (why := why_refused(one, in_files=False))]

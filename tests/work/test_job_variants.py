@@ -90,7 +90,7 @@ def test_a_job_has_the_room_of_its_own_device(size: str, why: str) -> None:
     assert why in caught.value.details
 
 
-def test_the_job_keeps_its_text_but_for_targets_and_outputs() -> None:
+def test_the_job_keeps_its_text_except_targets_and_outputs() -> None:
     raw, in_files = rendered(load("  db: {job: jobs/db.fio, set: {size: 10m}}\n"))
     theirs = (
         "[global]\nioengine=libaio\ndirect=1\nruntime=2\ntime_based\n[reader]\nrw=randread\nbs=4k\niodepth=8\nsize=10m\n"
@@ -167,7 +167,7 @@ IDS = ["7e8bbce0e70f7ad6", "e30737bc50863fb5"]
         ("  db: {job: 5}\n", "write the path of a job file"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(workloads: str, words: str) -> None:
+def test_mistakes_of_jobs_are_reported_with_their_place(workloads: str, words: str) -> None:
     with pytest.raises(BadInput) as error:
         load(workloads)
     assert words in (error.value.details or "")
@@ -197,7 +197,7 @@ def test_a_refused_option_shows_its_line_of_the_job_file() -> None:
         ("{rw: read}", ""),
     ],
 )
-def test_a_job_verifies_only_data_of_its_own(second: str, said: str) -> None:
+def test_a_job_verifies_only_its_data(second: str, said: str) -> None:
     first = "{rw: write, fio: {verify: crc32c}}"
     text = f"  m: {{jobs: {{a: {first}, b: {second}}}, size: 64MiB}}\n"
     start = START.replace(", fs: [md: {level: 5}, fs: {type: ext4}]", "")

@@ -73,7 +73,7 @@ def test_the_table_and_the_language_know_the_same() -> None:
 
 
 @pytest.mark.parametrize(("name", "phase"), PARTS)
-def test_the_table_speaks_of_fields_and_of_what_may_stand_in_fio(name: str, phase: str) -> None:
+def test_the_table_has_fields_and_options_of_fio(name: str, phase: str) -> None:
     for in_files in (False, True):
         for field in values_of(name, phase, {}, in_files=in_files):
             outer, _, option = field.partition(".")
@@ -105,14 +105,14 @@ def test_rules_see_what_a_preset_is() -> None:
     assert {cell.axes["workload.phase"] for cell in select(without).cells()} == {"read", "seeks"}
 
 
-def test_a_preset_and_the_same_in_so_many_words_are_one_cell() -> None:
+def test_a_preset_and_its_options_are_one_cell() -> None:
     told = "rw: read, bs: 1MiB, ioengine: psync, direct: false, size: 1GiB, fio: {fadvise_hint: 0}"
     assert only("preset: dd-read, size: 1GiB").id == only(told).id
     # Files are laid out before they are written, so writing is writing again.
     assert len(cells("preset: iozone, phase: [write, rewrite]", FS)) == 1
 
 
-def test_what_dd_does() -> None:
+def test_the_preset_dd_matches_dd() -> None:
     read, write = cells("preset: [dd-read, dd-write], size: 1GiB", RAW).values()
     for cell, rw in ((read, "read"), (write, "write")):
         found = options(cell)
@@ -138,7 +138,7 @@ def test_somebody_may_stop_it_earlier() -> None:
     assert (found["time_based"], found["runtime"], found["ramp_time"]) == ("1", "3000ms", "500ms")
 
 
-def test_what_iozone_does() -> None:
+def test_the_preset_iozone_matches_iozone() -> None:
     """`iozone -i 0 -i 1 -i 2 -e -+n -r 8k -s 64m -t 3`, by its documentation."""
     work = "preset: iozone, bs: 8KiB, size: 64MiB, numjobs: 3, phase: [write, read, reread, randread, randwrite]"
     found = {name.partition("=")[2]: options(cell) for name, cell in cells(work, FS).items()}
@@ -162,7 +162,7 @@ def test_what_iozone_does() -> None:
     assert (one["direct"], one["sync"]) == ("1", "sync")
 
 
-def test_what_bonnie_does() -> None:
+def test_the_preset_bonnie_matches_bonnie() -> None:
     found = {name.rpartition("=")[2]: options(cell) for name, cell in cells("preset: bonnie", FS).items()}
     assert {one["bs"] for one in found.values()} == {"8192"}
     assert {one["size"] for one in found.values()} == {str(512 << 20)}  # twice the memory
@@ -177,7 +177,7 @@ def test_what_bonnie_does() -> None:
     assert options(only("preset: bonnie, phase: seeks, numjobs: 3", FS))["number_ios"] == "3004"
 
 
-def test_what_only_files_can_be_is_not_on_devices() -> None:
+def test_presets_for_files_are_refused_on_devices() -> None:
     """fio would clear a device before it writes it through a map."""
     found = space("preset: bonnie")
     assert "raw/it/phase=rewrite" not in {cell.name for cell in found.cells()}
@@ -248,7 +248,7 @@ def test_so_few_requests_are_not_taken_for_the_whole_file() -> None:
         ("preset: bonnie, phase: read, bs: 1q", ["33: '1q': no size unit 'q' is known; did you mean 1KiB?"]),
     ],
 )
-def test_what_would_make_a_lie_of_the_name_is_told_with_its_place(work: str, said: list[str]) -> None:
+def test_keys_that_contradict_a_preset_are_reported_with_their_place(work: str, said: list[str]) -> None:
     assert errors(work) == said
 
 
@@ -295,7 +295,7 @@ _FREE: dict[str, st.SearchStrategy[Any]] = {
     told=st.fixed_dictionaries({}, optional=_FREE),
     in_files=st.booleans(),
 )
-def test_what_somebody_wrote_stays_or_is_refused(part: tuple[str, str], told: dict[str, Any], in_files: bool) -> None:
+def test_user_values_stay_or_are_refused(part: tuple[str, str], told: dict[str, Any], in_files: bool) -> None:
     """And what is not refused is what the program does."""
     found = values_of(*part, told, in_files=in_files)
     assert told.items() <= found.items()
@@ -375,5 +375,5 @@ def test_making_files_is_no_axis_where_files_are_mapped_or_shared() -> None:
         ),
     ],
 )
-def test_what_cannot_be_shared_or_made_new(work: str, layouts: str, said: str) -> None:
+def test_impossible_sharing_of_files_is_refused(work: str, layouts: str, said: str) -> None:
     assert errors(work, layouts) == [said]

@@ -73,7 +73,7 @@ def test_trims_are_noted() -> None:
         ("replay: web.log, find: {max: iops, while: read.p99 < 5ms}", "write `find` in a workload with `rw`"),
     ],
 )
-def test_what_cannot_be_replayed_is_refused(work: str, why: str) -> None:
+def test_traces_that_cannot_be_replayed_are_refused(work: str, why: str) -> None:
     with pytest.raises(BadInput) as refused:
         declared(work, layouts="raw: [disk]", trace=STEADY)
     assert why in refused.value.details
@@ -120,7 +120,7 @@ def test_the_length_of_the_trace_is_the_time_of_a_trial() -> None:
     assert expected(whole.work) == 1.0
 
 
-def test_what_a_replay_writes_is_known() -> None:
+def test_writes_of_a_replay_are_known() -> None:
     (cell,), pace = cells(), Pace(COSTS["native"])
     assert bytes_of(cell, pace) == most_bytes_of(cell, pace) == 33 * 4096
     assert cell.work.write_share == pytest.approx(33 / 101)

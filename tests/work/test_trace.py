@@ -103,7 +103,7 @@ def test_the_record_of_a_run_has_a_short_trace_with_the_digest() -> None:
         (f"{V3}1 f read 0 \u0661\n", 2, "is not a length"),
     ],
 )
-def test_what_is_no_trace_is_refused_with_its_line(text: str, line: int, words: str) -> None:
+def test_invalid_traces_are_refused_with_their_line(text: str, line: int, words: str) -> None:
     with pytest.raises(BadTraceError) as refused:
         parsed(text)
     assert words in refused.value.message
@@ -121,6 +121,6 @@ def test_what_is_no_trace_is_refused_with_its_line(text: str, line: int, words: 
         ([record(0, _READ, 8, 512, action=_COMPLETE)], "has no reads or writes"),
     ],
 )
-def test_what_blktrace_does_not_write_is_refused(records: Sequence[bytes], words: str) -> None:
+def test_values_that_blktrace_never_writes_are_refused(records: Sequence[bytes], words: str) -> None:
     with pytest.raises(BadTraceError, match=words):
         parsed(b"".join(records))

@@ -19,8 +19,7 @@ from matrix_runner.cli.schema import schema_text
 from matrix_runner.layers import LAYERS
 from matrix_runner.machines.qemu.kernel_config import OPTIONS, Option
 from matrix_runner.pages import csv_files
-from matrix_runner.work.fio.keys import WorkloadKeys
-from matrix_runner.work.fio.options import Steady
+from matrix_runner.work.fio.keys import Steady, WorkloadKeys
 from matrix_runner.work.sync.workload import ENDS
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """The jobs of presets beside the programs that they are called after: what of either reaches the disk.
 
-IOzone is not in Debian: what it does is held against its documentation in `tests/work/fio/test_presets.py`.
+IOzone is not in Debian: what it does is held against its documentation in `tests/work/fio/test_variants.py`.
 """
 
 from __future__ import annotations

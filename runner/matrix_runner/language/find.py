@@ -14,7 +14,7 @@ from matrix_runner.base.model import Model
 from matrix_runner.base.quantities import parse_time
 from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.layers import Problem
-from matrix_runner.work.fio.options import SYNCHRONOUS
+from matrix_runner.work.fio.bounds import SYNCHRONOUS
 from matrix_runner.work.metrics import KNOWN, SIDES, Metric
 
 #: The values of `iodepth` that a search tries if the workload lists no values.

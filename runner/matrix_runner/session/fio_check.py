@@ -1,6 +1,6 @@
 """The check of each job by fio itself, before a run: fio refuses unknown options and impossible values.
 
-scripts/cell.py starts fio. Options that fio knows, but no workload may have: work/fio/options.py.
+scripts/cell.py starts fio. Options that fio knows, but no workload may have: work/fio/keys.py.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from matrix_runner.base.findings import Flaw, Path
 from matrix_runner.base.variants import distinct
 from matrix_runner.language.find import written_workload
 from matrix_runner.space.variants import axis_names
-from matrix_runner.work.fio.presets import PRESETS
+from matrix_runner.work.fio.variants import PRESETS
 from matrix_runner.work.jobs.variants import steps
 from matrix_runner.work.pts.specification import TESTS
 

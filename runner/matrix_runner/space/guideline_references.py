@@ -18,7 +18,7 @@ from matrix_runner.space.rules import BadRule, Rule, amiss, axis_named, rule_of
 from matrix_runner.space.select import Selection, values_of
 from matrix_runner.space.variants import Workloads, axis_names
 from matrix_runner.work.fio.keys import WorkloadKeys
-from matrix_runner.work.fio.presets import Program
+from matrix_runner.work.fio.variants import Program
 from matrix_runner.work.metrics import FLUSH
 
 if TYPE_CHECKING:

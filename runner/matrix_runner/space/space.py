@@ -22,7 +22,7 @@ from matrix_runner.work.fio.bounds import TRIMS
 if TYPE_CHECKING:
     from matrix_runner.language.matrix import Matrix
     from matrix_runner.simdisks.disk import Fault
-    from matrix_runner.work.fio.options import FileSet
+    from matrix_runner.work.fio.keys import FileSet
     from matrix_runner.work.workload import Workload
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from matrix_runner.base.axes import axes_of
 from matrix_runner.work.fio import variants as fio
 from matrix_runner.work.fio.keys import WorkloadKeys
-from matrix_runner.work.fio.presets import Program
+from matrix_runner.work.fio.variants import Program
 from matrix_runner.work.jobs import variants as jobs
 from matrix_runner.work.pts import workload as pts
 from matrix_runner.work.replay import workload as replay

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from matrix_runner.work.fio.bounds import option_name, option_text
 
 if TYPE_CHECKING:
-    from matrix_runner.work.fio.options import OpenValue, Steady
+    from matrix_runner.work.fio.keys import OpenValue, Steady
 
 #: The factors from which `slow: auto` chooses.
 FACTORS = (1, 2, 4, 8, 16)

@@ -21,7 +21,7 @@ from matrix_runner.work.fio.output import figures_of, find_json, jobs_of, missed
 if TYPE_CHECKING:
     from matrix_runner.layers import Layer, Problem
     from matrix_runner.layers.geometry import Below
-    from matrix_runner.work.fio.options import FileSet
+    from matrix_runner.work.fio.keys import FileSet
     from matrix_runner.work.fio.output import Figures
 
 NO_MODEL_OF_TRIMS = (

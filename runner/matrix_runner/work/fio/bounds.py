@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from matrix_runner.work.fio.options import SYNCHRONOUS
-
 if TYPE_CHECKING:
     from matrix_runner.base.findings import Place
 
@@ -64,6 +62,8 @@ _SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*([kmgtp]?)i?b?(?:-.*)?", re.IGNO
 _SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "msec": 1e-3, "us": 1e-6, "usec": 1e-6}
 _TIME = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*(d|h|m|s|ms|msec|us|usec)?", re.IGNORECASE | re.ASCII)
 DEFAULT_BS = 4096
+#: Engines with one request at a time. They ignore `iodepth`.
+SYNCHRONOUS = frozenset({"sync", "psync", "vsync", "pvsync", "pvsync2", "splice", "mmap"})
 READS = frozenset({"read", "randread"})
 TRIMS = frozenset({"trim", "randtrim"})
 MIXED = frozenset({"rw", "randrw"})

@@ -8,8 +8,7 @@ from fractions import Fraction
 from matrix_runner.base.quantities import format_size
 from matrix_runner.layers import Problem
 from matrix_runner.work.fio.bounds import MIXED, READS, TRIMS, option_name
-from matrix_runner.work.fio.keys import WorkloadKeys
-from matrix_runner.work.fio.options import refused
+from matrix_runner.work.fio.keys import WorkloadKeys, refused
 
 #: Options that end a workload by its bytes.
 PASSES = frozenset({"io_size", "loops", "verify"})

@@ -12,13 +12,12 @@ from matrix_runner.layers import Problem
 from matrix_runner.work import slow as slow_motion
 from matrix_runner.work.fio import rules as fio_rules
 from matrix_runner.work.fio.bounds import TRIMS, option_name
-from matrix_runner.work.fio.keys import POINTS, WorkloadKeys
-from matrix_runner.work.fio.options import DEFAULT_SIZE, FileSet
+from matrix_runner.work.fio.keys import DEFAULT_SIZE, POINTS, FileSet, WorkloadKeys
 from matrix_runner.work.metrics import FLUSH, sides_of_kind
 from matrix_runner.work.workload import NO_MODEL_OF_TRIMS, Load, Workload
 
 if TYPE_CHECKING:
-    from matrix_runner.work.fio.options import OpenValue
+    from matrix_runner.work.fio.keys import OpenValue
     from matrix_runner.work.workload import Result
 
 DEFAULT_RUNTIME = 10.0

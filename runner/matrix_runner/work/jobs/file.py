@@ -17,8 +17,7 @@ from matrix_runner.work.fio.bounds import (
     relative_name,
     relative_names,
 )
-from matrix_runner.work.fio.keys import NOT_ENGINES, Engine
-from matrix_runner.work.fio.options import OWNED, reason, refused
+from matrix_runner.work.fio.keys import NOT_ENGINES, OWNED, Engine, reason, refused
 
 #: Keywords of `filename_format` in fio's order. A file's number and its job's cannot make another folder of a name.
 _IN_NAMES = ("$jobname", "$jobnum", "$filenum", "$clientuid")

@@ -13,8 +13,7 @@ from matrix_runner.base.model import ChangeSchema, Model
 from matrix_runner.base.variants import Choice, Coords, Variant, choices, texts
 from matrix_runner.layers import Problem
 from matrix_runner.work.fio.bounds import MIXED, Option, file_names, is_elsewhere, option_text
-from matrix_runner.work.fio.keys import WorkloadKeys
-from matrix_runner.work.fio.options import DEFAULT_SIZE, OpenValue
+from matrix_runner.work.fio.keys import DEFAULT_SIZE, OpenValue, WorkloadKeys
 from matrix_runner.work.fio.workload import FioWorkload
 from matrix_runner.work.jobs.file import (
     JobFile,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from matrix_runner.base.quantities import format_size
 from matrix_runner.layers import Problem
-from matrix_runner.work.fio.bounds import TRIMS, JobBound, Values, bound_of, file_names
-from matrix_runner.work.fio.options import SYNCHRONOUS, FileSet
+from matrix_runner.work.fio.bounds import SYNCHRONOUS, TRIMS, JobBound, Values, bound_of, file_names
+from matrix_runner.work.fio.keys import FileSet
 from matrix_runner.work.jobs.file import Sections, effective, is_global, on_target, reported_names, targets_of
 from matrix_runner.work.metrics import FLUSH, sides_of_kind
 from matrix_runner.work.slow import section

@@ -15,8 +15,8 @@ from matrix_runner.decide.estimate import Pace, bytes_of, laid_out
 from matrix_runner.scripts.cell import find_rejected, job, stack_scripts
 from matrix_runner.space.load import BadMatrix, parse
 from matrix_runner.space.select import select
-from matrix_runner.work.fio.options import OWNED
-from matrix_runner.work.fio.presets import PRESETS, Program, problems_of, values_of
+from matrix_runner.work.fio.keys import OWNED
+from matrix_runner.work.fio.variants import PRESETS, Program, problems_of, values_of
 from matrix_runner.work.fio.workload import FioWorkload
 from matrix_runner.work.pts.specification import TESTS
 

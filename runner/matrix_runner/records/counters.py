@@ -182,48 +182,10 @@ class Bus:
     limit: float
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    seconds: float  # run time of fio
-    disks: tuple[Use, ...]
-    processors: Processors | None
-    fio: float  # mean share of a processor that a job of fio used
-    in_flight: int | None  # most requests that the workload keeps in flight; None: the kernel's cache decides
-    buses: tuple[Bus, ...] = ()
-    host_limited: str = ""  # how far the trial was host-limited
-
-
 def evenness(disks: Sequence[Use], spares: int = 0) -> float | None:
     """Return the bytes of the least used disk (without spares) as a part of those of the most used; None: unknown."""
     moved = sorted(disk.moved for disk in disks)[spares:]
     return moved[0] / moved[-1] if len(moved) > 1 and moved[-1] else None
-
-
-def bottleneck(found: Evidence) -> str:
-    """Return the bottleneck with its evidence. The first match wins, from certain limits to possible ones."""
-    # Counters begin slightly before fio and end slightly after.
-    busy = {disk.device: min(1.0, disk.busy / found.seconds) for disk in found.disks} if found.seconds else {}
-    if found.host_limited:
-        return f"host: too slow or too busy, {found.host_limited}"
-    if full := next((bus for bus in found.buses if bus.moved >= FULL * bus.limit), None):
-        return f"bus {full.name}: {full.moved / 1e6:.4g} of {full.limit / 1e6:.4g} MB/s"
-    if busy and min(busy.values()) >= FULL:
-        return f"disks: each busy {_how_long(min(busy.values()), 'at least ')}"
-    if busy and max(busy.values()) >= FULL:
-        full_disks = {name: share for name, share in busy.items() if share >= FULL}
-        rest = max(share for share in busy.values() if share < FULL)
-        least = min(full_disks.values())
-        return f"{_words([*full_disks])}: busy {_how_long(least)}, no other disk for more than {rest:.0%}"
-    if found.fio >= FULL:
-        return f"processor: each of fio's jobs used {min(found.fio, 1):.0%} of one"
-    if found.processors and found.processors.shares["idle"] + found.processors.shares["iowait"] < NO_IDLE:
-        return f"processor: idle for {found.processors.shares['idle']:.0%} of the time"
-    if not busy:
-        return "unclear: there are no counters of its disks"
-    most = f"the busiest disk was so for {max(busy.values()):.0%} of the time"
-    if found.in_flight is not None:
-        return f"queue depth: at most {found.in_flight} under way, and {most}"
-    return f"unclear: {most}"
 
 
 def _how_long(share: float, least: str = "") -> str:
@@ -324,17 +286,31 @@ def shares_of(beside: TrialUse, spares: int) -> dict[str, float]:
 def find_bottleneck(
     beside: TrialUse, figures: Figures, work: Workload, buses: tuple[Bus, ...], host_limited: str
 ) -> str:
-    return bottleneck(
-        Evidence(
-            seconds=beside.seconds,
-            disks=beside.disks,
-            processors=beside.processors,
-            fio=(figures.cpu_usr + figures.cpu_sys) / 100,
-            in_flight=work.in_flight,
-            buses=buses,
-            host_limited=host_limited,
-        )
-    )
+    """Return the bottleneck with its evidence. The first match wins, from certain limits to possible ones."""
+    # Counters begin slightly before fio and end slightly after.
+    busy = {disk.device: min(1.0, disk.busy / beside.seconds) for disk in beside.disks} if beside.seconds else {}
+    of_fio, shares = (figures.cpu_usr + figures.cpu_sys) / 100, beside.processors.shares
+    if host_limited:
+        return f"host: too slow or too busy, {host_limited}"
+    if full := next((bus for bus in buses if bus.moved >= FULL * bus.limit), None):
+        return f"bus {full.name}: {full.moved / 1e6:.4g} of {full.limit / 1e6:.4g} MB/s"
+    if busy and min(busy.values()) >= FULL:
+        return f"disks: each busy {_how_long(min(busy.values()), 'at least ')}"
+    if busy and max(busy.values()) >= FULL:
+        full_disks = {name: share for name, share in busy.items() if share >= FULL}
+        rest = max(share for share in busy.values() if share < FULL)
+        least = min(full_disks.values())
+        return f"{_words([*full_disks])}: busy {_how_long(least)}, no other disk for more than {rest:.0%}"
+    if of_fio >= FULL:  # each job's mean share of a processor
+        return f"processor: each of fio's jobs used {min(of_fio, 1):.0%} of one"
+    if shares["idle"] + shares["iowait"] < NO_IDLE:
+        return f"processor: idle for {shares['idle']:.0%} of the time"
+    if not busy:
+        return "unclear: there are no counters of its disks"
+    most = f"the busiest disk was so for {max(busy.values()):.0%} of the time"
+    if work.in_flight is not None:  # else the kernel's cache decides
+        return f"queue depth: at most {work.in_flight} under way, and {most}"
+    return f"unclear: {most}"
 
 
 def buses(declared: Sequence[Disk], done: Sequence[Report], seconds: float) -> tuple[Bus, ...]:

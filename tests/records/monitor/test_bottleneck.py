@@ -1,12 +1,16 @@
 """What held the work back, from what was counted."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matrix_runner.records.counters import Bus, Evidence, Processors, Use, bottleneck, evenness
+from matrix_runner.records.counters import Bus, Processors, TrialUse, Use, evenness, find_bottleneck
+from matrix_runner.work.fio.output import Figures
+from matrix_runner.work.fio.workload import FioWorkload
+
+WORK = FioWorkload.model_validate({"rw": "read", "bs": "4KiB", "iodepth": 4})
 
 
 def use(number: int, busy: float, moved: int = 0) -> Use:
@@ -17,15 +21,33 @@ def processors(idle: float) -> Processors:
     return Processors(10.0, {"idle": idle, "iowait": 0.0, "user": 1 - idle}, 0, 0)
 
 
-#: Ten seconds in which nothing was anywhere near its limit.
-EASY = Evidence(10.0, (use(0, 2.0), use(1, 3.0)), processors(0.8), 0.2, 4)
+@dataclass(frozen=True)
+class Evidence:
+    """Ten seconds in which nothing was anywhere near its limit."""
+
+    seconds: float = 10.0
+    disks: tuple[Use, ...] = (use(0, 2.0), use(1, 3.0))
+    idle: float = 0.8
+    fio: float = 0.2
+    work: FioWorkload = WORK
+    buses: tuple[Bus, ...] = ()
+    host_limited: str = ""
+
+    def bottleneck(self) -> str:
+        beside = TrialUse(self.disks, processors(self.idle), self.seconds)
+        figures = Figures(None, None, runtime=self.seconds, cpu_usr=100 * self.fio, cpu_sys=0.0, errors=0)
+        return find_bottleneck(beside, figures, self.work, self.buses, self.host_limited)
+
+
+EASY = Evidence()
+BUFFERED = WORK.model_copy(update={"direct": False})
 
 
 @pytest.mark.parametrize(
     ("found", "said"),
     [
         (EASY, "queue depth: at most 4 under way, and the busiest disk was so for 30% of the time"),
-        (replace(EASY, in_flight=None), "unclear: the busiest disk was so for 30% of the time"),
+        (replace(EASY, work=BUFFERED), "unclear: the busiest disk was so for 30% of the time"),
         (replace(EASY, disks=()), "unclear: there are no counters of its disks"),
         (replace(EASY, seconds=0.0), "unclear: there are no counters of its disks"),
         (replace(EASY, disks=(use(0, 9.5), use(1, 9.9))), "disks: each busy for at least 95% of the time"),
@@ -36,17 +58,16 @@ EASY = Evidence(10.0, (use(0, 2.0), use(1, 3.0)), processors(0.8), 0.2, 4)
         (replace(EASY, disks=(use(0, 1.0), use(1, 9.9))), "disk1: busy for 99% of the time, no other disk for more than 10%"),
         (replace(EASY, disks=(use(0, 1.0), use(1, 10.0))), "disk1: busy all the time, no other disk for more than 10%"),
         (replace(EASY, fio=0.97), "processor: each of fio's jobs used 97% of one"),
-        (replace(EASY, processors=processors(0.03)), "processor: idle for 3% of the time"),
-        (replace(EASY, processors=None), "queue depth: at most 4 under way, and the busiest disk was so for 30% of the time"),
+        (replace(EASY, idle=0.03), "processor: idle for 3% of the time"),
         (replace(EASY, buses=(Bus("pci", 130e6, 133e6),)), "bus pci: 130 of 133 MB/s"),
-        (replace(EASY, buses=(Bus("pci", 13e6, 133e6),)), bottleneck(EASY)),
+        (replace(EASY, buses=(Bus("pci", 13e6, 133e6),)), EASY.bottleneck()),
         (replace(EASY, host_limited="12.0%", fio=1.0), "host: too slow or too busy, 12.0%"),
         (replace(EASY, disks=(use(0, 9.9), use(1, 9.9)), fio=1.0), "disks: each busy for at least 99% of the time"),
         (replace(EASY, disks=(use(0, 10.6), use(1, 11.0))), "disks: each busy all the time"),
     ],
 )  # fmt: skip
 def test_the_first_that_surely_limits_is_told(found: Evidence, said: str) -> None:
-    assert bottleneck(found) == said
+    assert found.bottleneck() == said
 
 
 def test_evenness_is_of_those_that_take_part() -> None:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, Self, cast
 
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
@@ -27,38 +27,22 @@ from matrix_runner.records.databases import (
 )
 from matrix_runner.records.journal_reader import JournalReader
 from matrix_runner.records.record import Attempt, CellRow, Outcome, Trial
-from matrix_runner.records.rows import JOB_COLUMNS, TRIAL_COLUMNS, driver_row_of, job_rows_of, readings_row
-from matrix_runner.records.tables import CRC, IN_JOURNAL, JOURNAL
+from matrix_runner.records.rows import driver_row_of, job_rows_of, readings_row
+from matrix_runner.records.tables import CRC, IN_JOURNAL, JOURNAL, data_columns
 
 _NAMES = IN_JOURNAL.metadata.tables.keys()
 _BATCH = 1000
 _BUSY_MS = 30_000
-_BEGUN = ("cell", "round", "attempt", "boot_id", "started", CRC)
+_END = "DELETE FROM begun WHERE cell = :cell AND round = :round"
 
 
-class _Statements(NamedTuple):
-    """The statements of each trial, as texts for the driver. To build one takes longer than to run it."""
-
-    begin: str
-    end: str
-    trial: str
-    job: str
-    readings: str
-    set_up: str
-
-
-@cache
-def _statements() -> _Statements:
-    begun = tables.begun
-    end = sa.delete(begun).where(begun.c.cell == sa.bindparam("cell"), begun.c.round == sa.bindparam("round"))
-    return _Statements(
-        driver_sql(upsert_of("sqlite", begun, _BEGUN[3:]), _BEGUN),
-        driver_sql(end),
-        driver_sql(sa.insert(IN_JOURNAL.trials), (*TRIAL_COLUMNS, CRC)),
-        driver_sql(sa.insert(IN_JOURNAL.jobs), (*JOB_COLUMNS, CRC)),
-        driver_sql(upsert_of("sqlite", IN_JOURNAL.readings, ()), ("digest", "content")),
-        driver_sql(sa.insert(tables.batches), ("round", "stack", "seconds", CRC)),
-    )
+@cache  # to build a statement takes longer than to run it
+def _insert(table: sa.Table) -> str:
+    """Return an insert as a text for the driver. A row with the same key is replaced if the key is not a number."""
+    names = (*data_columns(table), *((CRC,) if CRC in table.c else ()))
+    keys = {column.name for column in table.primary_key}
+    others = tuple(name for name in names if name not in keys)
+    return driver_sql(upsert_of("sqlite", table, others) if keys < {*names} else sa.insert(table), names)
 
 
 class AlreadyRecorded(HarnessBroken):
@@ -121,7 +105,7 @@ class Journal(JournalReader):
         """Record the start of an attempt durably. If it crashes the host, the next run can see that."""
         row = {"cell": cell, "round": round_number, "attempt": attempt, "boot_id": boot_id, "started": started}
         with self._writing():
-            self._driver.execute(_statements().begin, sealed(tables.begun, row))
+            self._driver.execute(_insert(tables.begun), sealed(tables.begun, row))
 
     def withdraw(self, cell: str, round_number: int) -> None:
         """Remove a started attempt that the user interrupted. That is no failure of the cell."""
@@ -143,11 +127,11 @@ class Journal(JournalReader):
         """Return the digest of the readings, which are in the file once the transaction ends."""
         row = driver_row_of(trial)
         if row["readings"] not in self._written:
-            self._driver.execute(_statements().readings, readings_row(trial.readings))
-        self._driver.execute(_statements().trial, row)
+            self._driver.execute(_insert(IN_JOURNAL.readings), readings_row(trial.readings))
+        self._driver.execute(_insert(IN_JOURNAL.trials), row)
         if jobs := job_rows_of(trial):
-            self._driver.executemany(_statements().job, [sealed(IN_JOURNAL.jobs, job) for job in jobs])
-        self._driver.execute(_statements().end, {"cell": trial.cell, "round": trial.round})
+            self._driver.executemany(_insert(IN_JOURNAL.jobs), [sealed(IN_JOURNAL.jobs, job) for job in jobs])
+        self._driver.execute(_END, {"cell": trial.cell, "round": trial.round})
         return str(row["readings"])
 
     def record_many(self, trials: Iterable[Trial]) -> None:
@@ -191,7 +175,7 @@ class Journal(JournalReader):
     def record_set_up(self, round_number: int, stack: str, seconds: float) -> None:
         with self._writing():
             row = {"round": round_number, "stack": stack, "seconds": seconds}
-            self._driver.execute(_statements().set_up, sealed(tables.batches, row))
+            self._driver.execute(_insert(tables.batches), sealed(tables.batches, row))
 
     def record_trouble(self, at: str, what: str) -> None:
         self.add_rows(tables.troubles, [{"at": at, "what": what}])

@@ -175,27 +175,26 @@ class JournalReader(Database):
         return found
 
     def cells(self) -> list[CellRow]:
+        """Return all cells. Raise if a trial belongs to another one."""
+        found = self.cells_of(None)
+        if orphans := self._rows(sa.select(_TRIALS.cell).where(_WITHOUT_CELL).limit(1)):
+            raise self._damage(f"a trial belongs to cell {orphans[0][0]!r:.60}, which is missing")
+        return found
+
+    def cells_of(self, ids: Collection[str] | None) -> list[CellRow]:
         """Read one row after the other: 10⁵ rows need as much memory as their cells."""
         columns = (_CELLS.id, _CELLS.name, sa.cast(_CELLS.axes, sa.Text), _CELLS.position)
         query = sa.select(*columns).order_by(_CELLS.position, _CELLS.id)
         with self._plain() as connection:
-            rows = cast("sqlite3.Cursor", connection.execute(query).cursor)
-            found = [cell_of((id_, name, orjson.loads(axes), position)) for id_, name, axes, position in rows]
-            orphan = connection.scalar(sa.select(_TRIALS.cell).where(_WITHOUT_CELL).limit(1))
-        if orphan is not None:
-            raise self._damage(f"a trial belongs to cell {orphan!r:.60}, which is missing")
-        return found
+            chosen = query if ids is None else query.where(_is_among(_CELLS.id, ids))
+            rows = cast("sqlite3.Cursor", connection.execute(chosen).cursor)
+            return [cell_of((id_, name, orjson.loads(axes), position)) for id_, name, axes, position in rows]
 
     def attempts(self) -> list[Attempt]:
         return [Attempt(**row) for row in self.rows_of(tables.attempts)]
 
     def unended_attempts(self) -> list[UnendedAttempt]:
         return [UnendedAttempt(**row) for row in self.rows_of(tables.begun)]
-
-    def cells_of(self, ids: Collection[str]) -> list[CellRow]:
-        query = sa.select(_CELLS.id, _CELLS.name, _CELLS.axes, _CELLS.position).where(_is_among(_CELLS.id, ids))
-        with self._checked():
-            return [cell_of(row) for row in self._rows(query)]
 
     def troubles(self) -> list[str]:
         return [row["what"] for row in self.rows_of(tables.troubles)]

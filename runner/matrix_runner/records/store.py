@@ -86,11 +86,6 @@ class CellOfRun(NamedTuple):
     cell: CellRow
 
 
-#: Columns of a run that are fields of its manifest.
-_FROM_MANIFEST = (
-    *("matrix", "machine", "synthetic", "fingerprint", "started", "finished", "planned"),
-    *("confidence", "until", "least", "most", "part", "exit"),
-)
 T = TypeVar("T")
 _MEASURED = sa.exists().where(IN_STORE.trials.c.run == tables.runs.c.id, IN_STORE.trials.c.outcome.in_(COUNTED))
 
@@ -383,12 +378,11 @@ def run_row(folder: RunFolder, settled: str) -> dict[str, Any]:
     manifest = folder.manifest
     revision = manifest.revision
     return {
-        **{name: _clean(getattr(manifest, name)) for name in _FROM_MANIFEST},
+        **{name: _clean(getattr(manifest, name, None)) for name in data_columns(tables.runs)},
         "id": manifest.identity,
         "name": _clean(folder.path.name),
         "host": _clean(manifest.host.hostname or ""),
         "revision": f"{revision.commit}{'+' if revision.dirty else ''}" if revision else "",
-        "environment": _clean(manifest.environment),
         "settled": settled,
     }
 

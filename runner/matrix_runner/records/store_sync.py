@@ -10,13 +10,14 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Self
 
 from matrix_runner.base.errors import Damaged, HarnessBroken, MatrixError
+from matrix_runner.base.findings import few
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.run_folder import RunFolder, UnusableManifest, load, run_folders, state_of
 from matrix_runner.records.standing import InUse
 from matrix_runner.records.store import SharedStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from pathlib import Path
 
     from matrix_runner.records.address import Address
@@ -182,7 +183,7 @@ def bring_up_to_date(store: SharedStore, results: Path) -> list[str]:
     settled = store.complete_states()
     waiting = [path for path in run_folders(results) if state_of(path) not in settled]
     if store.fixed:
-        which = _few([path.name for path in waiting])
+        which = few((path.name for path in waiting), 3)
         return [f"{store.address} is read-only; it may lack trials of {which}"] if waiting else []
     failed: dict[str, list[str]] = {}
     for path in waiting:
@@ -198,8 +199,4 @@ def bring_up_to_date(store: SharedStore, results: Path) -> list[str]:
             failed.setdefault(trouble.brief, []).append(path.name)
         except Exception as trouble:  # noqa: BLE001 - one odd run does not hide the others
             failed.setdefault(f"{type(trouble).__name__}: {trouble}", []).append(path.name)
-    return [f"not completely in the store: {_few(names)}: {brief}" for brief, names in failed.items()]
-
-
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return [f"not completely in the store: {few(names, 3)}: {brief}" for brief, names in failed.items()]

@@ -21,6 +21,7 @@ from matrix_runner.records.rows import LONGEST, cell_of, readings_of
 from tests.support.small_disk import small_disk
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 root = os.geteuid() == 0
@@ -209,11 +210,31 @@ _LONG = "x" * (LONGEST + 1)
     ],
 )
 def test_damaged_cells_are_refused(row: tuple[object, ...]) -> None:
+    id_, name, axes, position = row
     with pytest.raises(ValueError, match="cell"):
-        cell_of(row)
+        cell_of((id_, name, orjson.dumps(axes).decode(), position))
 
 
 def test_equal_values_of_cells_are_one_object() -> None:
-    one, other = (cell_of((id_, "name", {"md.chunk": orjson.loads('"64KiB"')}, None)) for id_ in ("c1", "c2"))
+    one, other = (cell_of((id_, "name", '{"md.chunk": "64KiB"}', None)) for id_ in ("c1", "c2"))
     assert one.axes == other.axes == {"md.chunk": "64KiB"}
     assert one.axes["md.chunk"] is other.axes["md.chunk"]
+
+
+@pytest.mark.parametrize("open_journal", [Journal.existing, Journal.open])
+def test_each_reader_refuses_a_log_that_lost_commits(tmp_path: Path, open_journal: Callable[[Path], Journal]) -> None:
+    """SQLite removes a log as its last writer closes; a later reader would then miss commits without a word."""
+    filled(tmp_path / "killed.sqlite")
+    path, log = tmp_path / "journal.sqlite", tmp_path / "journal.sqlite-wal"
+    with Journal.open(tmp_path / "killed.sqlite") as journal:
+        journal.record(trial(8))
+        shutil.copyfile(tmp_path / "killed.sqlite", path)
+        shutil.copyfile(tmp_path / "killed.sqlite-wal", log)
+    content = bytearray(log.read_bytes())
+    content[100] ^= 1
+    log.write_bytes(content)
+    for _ in range(2):
+        with pytest.raises(HarnessBroken, match="is damaged") as caught:
+            open_journal(path)
+        assert "commits that cannot be read" in caught.value.details
+        assert log.read_bytes() == content

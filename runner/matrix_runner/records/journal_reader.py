@@ -188,7 +188,7 @@ class JournalReader(Database):
         with self._plain() as connection:
             chosen = query if ids is None else query.where(_is_among(_CELLS.id, ids))
             rows = cast("sqlite3.Cursor", connection.execute(chosen).cursor)
-            return [cell_of((id_, name, orjson.loads(axes), position)) for id_, name, axes, position in rows]
+            return [cell_of(row) for row in rows]
 
     def attempts(self) -> list[Attempt]:
         return [Attempt(**row) for row in self.rows_of(tables.attempts)]

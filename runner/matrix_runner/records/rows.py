@@ -207,13 +207,15 @@ def with_jobs(trial: Trial, figures: Mapping[str, Figures]) -> Trial:
 
 
 def cell_of(row: Sequence[Any]) -> CellRow:
-    id_, name, axes, position = row
+    """Build a cell from a row with its axes as JSON."""
+    id_, name, text, position = row
     if not (isinstance(id_, str) and isinstance(name, str) and isinstance(position, int | None)):
         raise ValueError(f"a cell is {row!r:.60}")  # noqa: TRY004 - the kind that means damage
     try:  # values repeat in many cells, so each is kept once; anything but text raises TypeError
+        axes = orjson.loads(text)
         kept = dict(zip(axes, map(intern, axes.values()), strict=True))
     except (AttributeError, TypeError):
-        raise ValueError(f"the axes of cell {name!r:.60} are {axes!r:.60}") from None
+        raise ValueError(f"the axes of cell {name!r:.60} are {text!r:.60}") from None
     if max(len(id_), len(name), *map(len, kept), *map(len, kept.values())) > LONGEST:
         raise ValueError(f"cell {name!r:.60} has a name or an axis of more than {LONGEST:,} characters")
     return CellRow(id_, name, kept, position)

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import orjson
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateTable
 
@@ -119,7 +118,7 @@ class _Reader:
         # This raises if the file is unreadable.
         found = self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
         self._names = {bytes(name).decode(errors="replace") for (name,) in found}
-        cells = {cell.id: cell for cell in self._read(IN_JOURNAL.cells, _cell)}
+        cells = {cell.id: cell for cell in self._read(IN_JOURNAL.cells, cell_of)}
         trials: dict[tuple[str, int], Trial] = {}
         known = _Known(self._read(IN_JOURNAL.readings, _checked_readings))
         for trial in self._read(IN_JOURNAL.trials, lambda row: trial_of(row, known)):
@@ -221,8 +220,3 @@ def _checked_readings(row: Sequence[Any]) -> tuple[str, tuple[Reading, ...]]:
     if not isinstance(row[1], str) or digest_of(row[1]) != row[0]:
         raise ValueError("readings have another digest")
     return readings_of(row)
-
-
-def _cell(row: Sequence[Any]) -> CellRow:
-    id_, name, axes, position = row
-    return cell_of((id_, name, orjson.loads(axes), position))

@@ -60,10 +60,6 @@ class Standing:
         shutil.rmtree(self.standing, ignore_errors=True)
 
 
-def _signature() -> str:
-    return f"{os.getpid()} on {socket.gethostname()}"
-
-
 def parse_signature(signature: str) -> tuple[str, str]:
     """Return the process id and the host of the holder of a lock."""
     pid, _, host = signature.partition(" on ")
@@ -84,7 +80,7 @@ def locked(folder: Path) -> Iterator[None]:
                 resolution="wait for it to end, stop it, or start another run with `--fresh`",
             )
         with recorded_file_errors(lock):
-            sign_lock(descriptor, _signature())
+            sign_lock(descriptor, f"{os.getpid()} on {socket.gethostname()}")
             remove_temporaries(folder)
         try:
             yield

@@ -165,7 +165,10 @@ class SharedStore(Database):
 
     def _put(self, connection: sa.Connection, run: str, cells: Sequence[CellRow], trials: Sequence[Trial]) -> None:
         rows: dict[sa.Table, list[dict[str, Any]]] = {table: [] for table in _OF_RUNS}
-        rows[IN_STORE.cells] = [_cell_row(run, cell) for cell in cells]
+        rows[IN_STORE.cells] = [
+            {"run": run, "id": cell.id, "name": cell.name, "axes": dict(cell.axes), "position": cell.position}
+            for cell in cells
+        ]
         readings = dict[str, list[Any]]()
         for trial in trials:
             content = _clean(content_of(trial.readings))
@@ -272,13 +275,10 @@ class SharedStore(Database):
         query = query.where(*_among({table.run: runs, table.id: ids})).order_by(table.run, table.position, table.id)
         self._check(IN_STORE.cells, runs, ids)
         rows = self._plain_rows(query)
-
-        def parse(id_: str, name: str, axes: str, position: int | None) -> CellRow:
-            return cell_of((id_, name, orjson.loads(axes), position))
-
-        read = parse if runs and len(runs) == 1 else cache(parse)  # several runs share cells, which are parsed once
+        # Several runs share cells, which are parsed once.
+        parse = cell_of if runs and len(runs) == 1 else cache(cell_of)
         with self._checked():
-            return [CellOfRun(run, read(id_, name, axes, position)) for run, id_, name, axes, position in rows]
+            return [CellOfRun(run, parse(tuple(row))) for run, *row in rows]
 
     def first_cells(self, run: str, most: int) -> tuple[list[str] | None, int]:
         """Return the first cells of a run with trials, in declared order, and how many there are. None: no order."""
@@ -385,10 +385,6 @@ def run_row(folder: RunFolder, settled: str) -> dict[str, Any]:
         "revision": f"{revision.commit}{'+' if revision.dirty else ''}" if revision else "",
         "settled": settled,
     }
-
-
-def _cell_row(run: str, cell: CellRow) -> dict[str, Any]:
-    return {"run": run, "id": cell.id, "name": cell.name, "axes": dict(cell.axes), "position": cell.position}
 
 
 @contextmanager

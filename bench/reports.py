@@ -29,7 +29,7 @@ import sqlalchemy as sa
 from bench.sides import require_difference
 from matrix_runner.pages.answer import full_answer
 from matrix_runner.pages.html import page
-from matrix_runner.pages.speed import without_gc
+from matrix_runner.pages.run_data import without_gc
 from matrix_runner.pages.write import load_run_data, rendered
 from matrix_runner.records.environment import Host
 from matrix_runner.records.journal import Journal

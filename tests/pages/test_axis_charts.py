@@ -9,7 +9,7 @@ import pytest
 
 from matrix_runner.pages.axis_charts import distribution, free_axes, plots, waiting
 from matrix_runner.pages.effects import effects
-from matrix_runner.pages.heat_maps import heat_map
+from matrix_runner.pages.heat_maps import heat_maps
 from matrix_runner.pages.html import page
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.records.record import HOST_LIMITED, CellRow
@@ -87,7 +87,7 @@ def test_axes_that_only_change_together_make_no_line() -> None:
     ]
     whole = RunData("m", "qemu", False, together, run.trials)
     assert not [*plots(group_of(whole))]
-    assert heat_map(group_of(whole)) is None
+    assert next(heat_maps(group_of(whole)), None) is None
 
 
 def test_latency_against_rate_needs_a_queue_depth() -> None:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from matrix_runner.pages.axis_charts import distribution, plots
-from matrix_runner.pages.colours import COLOURS, Colours, choose_colours
+from matrix_runner.pages.axis_charts import COLOURS, Colours, choose_colours, distribution, plots
 from matrix_runner.pages.explore import _content, explored
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.records.record import CellRow
@@ -37,7 +36,8 @@ def test_both_pages_colour_the_same_axis_in_the_same_order(
     values: dict[str, tuple[str, ...]], axis: str, numbers: dict[str, int]
 ) -> None:
     run = RunData("m", "qemu", False, cells_of(**values), [])
-    assert (run.colours.axis, run.colours.numbers) == (axis, numbers)
+    colours = choose_colours(run.cells)
+    assert (colours.axis, colours.numbers) == (axis, numbers)
     content = _content([explored(run, "run")])[1]
     assert content["colour"] == axis
     assert [one["values"] for one in content["axes"] if one["name"] == axis] == ([[*numbers]] if numbers else [])
@@ -59,7 +59,7 @@ def test_a_layout_keeps_its_colour_while_the_order_of_lines_changes() -> None:
 
     for rate, names in ((by_chunk, ["raid0", "raid5"]), (reversed_, ["raid5", "raid0"])):
         run = run_of(rate, LAYOUTS)
-        group = replace(group_of(run), colours=run.colours)
+        group = replace(group_of(run), colours=choose_colours(run.cells))
         (lines,) = plots(group)
         assert [one.name for one in lines.series] == names
         assert {one.name: one.colour for one in lines.series} == {"raid5": 1, "raid0": 2}
@@ -70,7 +70,7 @@ def test_a_layout_keeps_its_colour_while_the_order_of_lines_changes() -> None:
 
 def test_lines_of_one_layout_have_patterns_of_their_own() -> None:
     run = run_of(by_chunk, {**LAYOUTS, "workload.rw": ("read", "write")})
-    (lines,) = plots(replace(group_of(run), colours=run.colours))
+    (lines,) = plots(replace(group_of(run), colours=choose_colours(run.cells)))
     assert sorted(one.colour for one in lines.series) == [1, 1, 2, 2]
     assert len({one.dash for one in lines.series}) == 4
 

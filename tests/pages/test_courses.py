@@ -27,7 +27,7 @@ ZONES = table_by_position("".join(f"{n * GIB}\t{GIB}\t0\t{(n + 1) * 10_000}\n" f
 
 def of_tables(*tables: str) -> RunData:
     trials = [measured("c1", round_number, direction(1e8, 100)) for round_number, _ in enumerate(tables, start=1)]
-    return RunData("m", "qemu", False, [PLACES], trials, courses={"c1": tables})
+    return RunData("m", "qemu", False, [PLACES], trials, courses={"c1": dict(enumerate(tables))})
 
 
 def test_a_profile_round_trip() -> None:
@@ -120,17 +120,17 @@ def test_it_is_read_from_the_folders_of_trials_that_count(tmp_path: Path) -> Non
         journal.add_cells([PLACES])
         for trial in trials:
             journal.record(trial)
-        assert load_run_data(run, journal, over=True).courses == {"c1": []}
+        assert load_run_data(run, journal, over=True).courses == {"c1": {}}
         kept = run.path / trials[0].folder / "profile.csv"
         kept.parent.mkdir(parents=True)
         kept.write_text(ZONES)
-        assert load_run_data(run, journal, over=True).courses == {"c1": [ZONES]}
+        assert load_run_data(run, journal, over=True).courses == {"c1": {1: ZONES}}
 
 
 def test_more_curves_than_two_are_behind_a_fold() -> None:
     cells = [replace(PLACES, id=f"c{n}", name=f"disk{n}/whole") for n in range(5)]
     trials = [measured(cell.id, 1, direction(1e8, 100)) for cell in cells]
-    root = tree(RunData("m", "qemu", False, cells, trials, courses={cell.id: [ZONES] for cell in cells}))
+    root = tree(RunData("m", "qemu", False, cells, trials, courses={cell.id: {1: ZONES} for cell in cells}))
     (found,) = (one for one in root.iter("section") if one.findtext("h2") == "Rates over device or time")
     assert len(found.findall("figure")) == 2
     assert len(found.findall("details/figure")) == 3
@@ -144,5 +144,5 @@ def test_the_page_shows_at_most_a_dozen_charts_before_folds() -> None:
         for w in range(4)
     ]
     trials = [measured(cell.id, 1, direction(1e8, 100)) for cell in cells]
-    root = tree(RunData("m", "qemu", False, cells, trials, courses={cell.id: [ZONES] for cell in cells}))
+    root = tree(RunData("m", "qemu", False, cells, trials, courses={cell.id: {1: ZONES} for cell in cells}))
     assert len([one for one in root.iter("figure") if not [*one.iterancestors("details")]]) == 12

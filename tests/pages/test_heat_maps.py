@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from matrix_runner.pages.heat_maps import heat_map, heat_maps
+from matrix_runner.pages.heat_maps import heat_maps
 from matrix_runner.records.record import HOST_LIMITED
 from tests.support.charted import CHUNKS, LAYOUTS, TWO, by_chunk, group_of, run_of
 from tests.support.facts import noted
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def test_a_heat_map_has_the_figures_of_two_axes() -> None:
-    made = heat_map(group_of(run_of(by_chunk, LAYOUTS)))
+    made = next(heat_maps(group_of(run_of(by_chunk, LAYOUTS))), None)
     assert made
     assert made.title == "work: bandwidth in MB/s by layout and chunk"
     assert (made.columns, made.most) == (CHUNKS, 1)
@@ -27,10 +27,10 @@ def test_a_heat_map_has_the_figures_of_two_axes() -> None:
 
 def test_a_heat_map_of_more_axes_shows_the_best_of_each_field() -> None:
     run = run_of(by_chunk, {**LAYOUTS, "workload.rw": ("read", "randread")})
-    made = heat_map(group_of(run))
+    made = next(heat_maps(group_of(run)), None)
     assert made
     assert made.most == 2
-    assert heat_map(group_of(run_of(by_chunk, {**LAYOUTS, "layout": ("raid5",)}))) is None
+    assert next(heat_maps(group_of(run_of(by_chunk, {**LAYOUTS, "layout": ("raid5",)}))), None) is None
 
 
 def of_sides(*works: str, host_limited: str = "") -> RunData:
@@ -71,7 +71,7 @@ def test_a_heat_map_marks_host_limited_fields() -> None:
 
 
 def test_a_heat_map_of_small_differences_has_similar_shades() -> None:
-    made = heat_map(group_of(run_of(lambda axes, _: 1e8 + 1e6 * len(axes["md.chunk"]), TWO)))
+    made = next(heat_maps(group_of(run_of(lambda axes, _: 1e8 + 1e6 * len(axes["md.chunk"]), TWO))), None)
     assert made
     assert {shade for _, fields in made.rows for _, shade in fields} <= {8, 9}
 
@@ -79,11 +79,11 @@ def test_a_heat_map_of_small_differences_has_similar_shades() -> None:
 def test_a_heat_map_of_many_values_is_high_rather_than_wide_and_says_that_it_is_cut() -> None:
     depths, chunks = ([str(2**power) for power in range(many)] for many in (14, 5))
     run = run_of(lambda axes, _: 1e6 * int(axes["workload.iodepth"]), {"workload.iodepth": depths, "md.chunk": chunks})
-    made = heat_map(group_of(run))
+    made = next(heat_maps(group_of(run)), None)
     assert made
     assert (made.columns, [label for label, _ in made.rows]) == (tuple(chunks), depths)
     assert (made.corner, made.is_cut) == ("iodepth \\ chunk", False)
     run = run_of(lambda axes, _: 1e6 * int(axes["workload.iodepth"]), {"workload.iodepth": depths, "md.chunk": depths})
-    made = heat_map(group_of(run))
+    made = next(heat_maps(group_of(run)), None)
     assert made
     assert (len(made.columns), len(made.rows), made.is_cut) == (12, 14, True)

@@ -10,9 +10,9 @@ import pytest
 
 from matrix_runner.base.errors import Exit
 from matrix_runner.pages.html import page
-from matrix_runner.pages.marks import HOST_LIMITED, legend, unsettled_mark
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.pages.terminal import outcome
+from matrix_runner.pages.terminal_text import HOST_LIMITED, legend, unsettled_mark
 from matrix_runner.records import record
 from matrix_runner.session.finish import Ending
 from tests.answers.rankings import run

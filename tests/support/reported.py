@@ -95,7 +95,7 @@ def run_data() -> RunData:
         trials,
         over=True,
         judgements=ALL,
-        courses={whole.id: [zones]},
+        courses={whole.id: {1: zones}},
         usage={f"{layout}-64KiB-8": _usage() for layout in LAYOUTS},
         history={cell.id: [Past("2026-03-01", 2e5), Past("2026-03-02", 3e5)] for cell in mixed},
         added=(section("Somebody, 1999", MISSED, [], ""),),

@@ -7,7 +7,6 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from matrix_runner.answers.ranking import Gap, GapKind, RankedStack, Ranking, Standing, gap_of
-from matrix_runner.pages.marks import HOST_LIMITED
 from matrix_runner.pages.ranking_terms import (
     FIRM,
     WITHIN,
@@ -26,7 +25,7 @@ from matrix_runner.pages.ranking_terms import (
     workload_name,
 )
 from matrix_runner.pages.table import escape_markdown
-from matrix_runner.pages.terminal_text import times_alike
+from matrix_runner.pages.terminal_text import HOST_LIMITED, times_alike
 from matrix_runner.records.record import CellRow
 
 MOST_LINES, _SHORT = 12, 9  # lines of the short answer before wrapping; lines of workloads if some are left out
@@ -291,13 +290,12 @@ def _best_stacks(stacks: Iterable[RankedStack], contender: Callable[[CellRow], s
 
 
 def _describe_lead(one: Ranking) -> str:
-    than = [f"{ratio_of(stack)} as fast as {marked_name(stack)}" for stack in _named_rivals(one)]
-    return f"{figure_of(one, one.fastest)}{_winning_stacks(one)}, {join([*than, *_count_others(one)])}"
+    return f"{figure_of(one, one.fastest)}{_winning_stacks(one)}, {_describe_rivals(one, marked_name)}"
 
 
 def _describe_tie(one: Ranking, where: str = "") -> str:
     """Describe the stacks that may be fastest. `where`: the workload, to make it a sentence."""
-    best, rivals = list(_best_stacks(one.leaders, _contender(one)).values()), _named_rivals(one)
+    best = _best_stacks(one.leaders, _contender(one)).values()
     text = join_few([f"{stack_name(stack.cell)} ({figure_of(one, stack)})" for stack in best])
     gap = gap_of([one])
     is_within = gap.kind is GapKind.WITHIN
@@ -305,20 +303,17 @@ def _describe_tie(one: Ranking, where: str = "") -> str:
         text += f" are {WITHIN}{where}" if is_within else f" {_TIED}{where}"
     if gap.kind is not GapKind.HOST and not (where and is_within):
         text += f"; {_describe_gap(gap)}"
-    than = [f"{ratio_of(stack)} as fast as {stack_name(stack.cell)}" for stack in rivals]
-    text += f"; {stack_name(one.fastest.cell)} is {join([*than, *_count_others(one)])}"
-    slowed = [stack for stack in (*one.leaders, *rivals) if stack.lost_share]
+    text += f"; {stack_name(one.fastest.cell)} is {_describe_rivals(one, lambda stack: stack_name(stack.cell))}"
+    slowed = [stack for stack in (*one.leaders, *_rivals(one)[:_NAMED]) if stack.lost_share]
     lost = join_few([f"{stack_name(stack.cell)} {percent(stack.lost_share)}" for stack in slowed]) if slowed else ""
     return text + f". Time lost because the host was too slow: {lost}" * bool(lost) + "." * bool(where)
 
 
-def _named_rivals(one: Ranking) -> list[RankedStack]:
-    return _rivals(one)[:_NAMED]
-
-
-def _count_others(one: Ranking) -> list[str]:
-    more = len(_rivals(one)) - _NAMED
-    return [f"faster than {more} more"] if more > 0 else []
+def _describe_rivals(one: Ranking, name: Callable[[RankedStack], str]) -> str:
+    rivals = _rivals(one)
+    than = [f"{ratio_of(stack)} as fast as {name(stack)}" for stack in rivals[:_NAMED]]
+    more = len(rivals) - _NAMED
+    return join([*than, *([f"faster than {more} more"] if more > 0 else [])])
 
 
 def _winning_stacks(one: Ranking) -> str:
@@ -334,12 +329,7 @@ def _winning_stacks(one: Ranking) -> str:
 
 
 def _describe_gap(gap: Gap) -> str:
-    texts = {
-        GapKind.WITHIN: WITHIN,
-        GapKind.HOST: "this host is too slow to tell",
-        GapKind.TRIALS: "more trials needed",
-    }
-    return texts.get(gap.kind) or f"at most {percent_at_most(gap.most)} apart"
+    return _GAPS.get(gap.kind) or f"at most {percent_at_most(gap.most)} apart"
 
 
 def _single_trials(several: Sequence[Ranking]) -> Group:

@@ -8,10 +8,9 @@ from typing import ClassVar
 
 from matrix_runner.answers.axes import NUMBERED, finite_number, in_order, is_numeric
 from matrix_runner.answers.cell_figures import CellFigures
-from matrix_runner.pages.charts import Tick, interval, log_ticks, spared, ticks
-from matrix_runner.pages.colours import COLOURS, Colours
-from matrix_runner.pages.marks import SOME_HOST_LIMITED, host_limited_mark
-from matrix_runner.pages.terminal_text import figure
+from matrix_runner.base.quantities import parse_size, parse_time
+from matrix_runner.pages.charts import Tick, end_of, interval, log_ticks, spared, ticks
+from matrix_runner.pages.terminal_text import SOME_HOST_LIMITED, figure, host_limited_mark
 from matrix_runner.records.record import CellRow, Trial
 from matrix_runner.statistics.percentile import merge
 from matrix_runner.statistics.stopping import Estimate, Rule, estimate_mean
@@ -28,10 +27,15 @@ _SHARES = (0.001, 0.01, *(number / 20 for number in range(1, 20)), 0.98, 0.99, 0
 class Point:
     x: float
     y: float
-    low: float | None
-    high: float | None
     text: str
+    low: float | None = None
+    high: float | None = None
     host_limited: bool = False
+
+
+def point(at: float, end: float, value: float, top: float, text: str) -> Point:
+    """Return a point without an interval. `end`, `top`: the largest values of both axes."""
+    return Point(round(100 * at / end, 2), round(100 - 100 * value / top, 2), text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,60 @@ class Plot:
     @property
     def note(self) -> str:
         return SOME_HOST_LIMITED if any(one.host_limited for one in self.series) else ""
+
+
+COLOURS = 8  # as many as the page has; explore_views.js has as many
+
+
+@dataclass(frozen=True, slots=True)
+class Colours:
+    """Numbers of colours, from 1, by the values of one axis."""
+
+    axis: str = ""
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    _others: dict[str, int] = field(default_factory=dict)  # lines along the axis, by their names
+
+    def number(self, name: str, cells: Iterable[CellRow]) -> int:
+        """Return the colour of a line. One whose cells differ in the axis keeps the colour that it got first."""
+        values = {cell.axes.get(self.axis, "") for cell in cells}
+        if len(values) == 1 and (known := self.numbers.get(values.pop())):
+            return known
+        return self._others.setdefault(name, len(self._others) % COLOURS + 1)
+
+
+def choose_colours(cells: Sequence[CellRow]) -> Colours:
+    names = dict.fromkeys(name for cell in cells for name in cell.axes)
+    every = {name: [cell.axes.get(name, "") for cell in cells] for name in names}
+    axes = {name: values for name, values in every.items() if len(set(values)) > 1}
+    axis = colour_axis(axes)
+    values = in_size_order(dict.fromkeys(axes.get(axis, ())))
+    return Colours(axis, {value: min(at, COLOURS) for at, value in enumerate(values, start=1)})
+
+
+def colour_axis(axes: Mapping[str, Sequence[str]]) -> str:
+    """Return the axis that colours show, from the values of all cells: the run, the layout or the first one."""
+    return next((name for name in ("run", "layout") if name in axes), next(iter(independent(axes)), ""))
+
+
+def independent(axes: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the axes whose value does not follow from that of an earlier one."""
+    found: list[str] = []
+    for name, values in axes.items():
+        if not any(len(set(zip(axes[by], values, strict=True))) == len(set(axes[by])) for by in found):
+            found.append(name)
+    return found
+
+
+def in_size_order(values: Iterable[str]) -> list[str]:
+    """Sort numbers, sizes and times by size; words keep their order. A missing value is last."""
+    given = sorted(values, key=lambda value: value == "")
+    words = [value for value in given if value]
+    for number in (float, parse_size, parse_time):
+        try:
+            return [*sorted(words, key=number), *given[len(words) :]]
+        except (ValueError, TypeError):
+            continue
+    return given
 
 
 @dataclass(frozen=True)
@@ -185,15 +243,11 @@ def waiting(group: Group, trials: Mapping[str, Sequence[Trial]], rule: Rule) -> 
     shares = {
         one.cell.id: estimate_mean(values, rule, one.stopped)
         for _, one in group.cells
-        if (values := [iowait for trial in trials[one.cell.id] if (iowait := _iowait(trial)) is not None])
+        if (values := [at.facts.iowait for at in trials[one.cell.id] if at.counted and at.facts.iowait is not None])
     }
     if max((one.mean for one in shares.values()), default=0.0) < _WAITING:
         return None
     return _lines(group, ordered[0], "waiting of the processors (iowait)", "share", shares)
-
-
-def _iowait(trial: Trial) -> float | None:
-    return trial.facts.iowait if trial.counted else None
 
 
 def _lines(group: Group, axis: str, what: str, unit: str, values: Mapping[str, Estimate]) -> Plot | None:
@@ -289,15 +343,9 @@ def distribution(group: Group, side: str, trials: Mapping[str, Sequence[Trial]])
         Series(
             label,
             tuple(
-                Point(
-                    place(value),
-                    round(100 - 100 * share, 2),
-                    None,
-                    None,
-                    f"{share * 100:g} %: {figure(value, 'ns')}",
-                    bool(best_of[label].host_limited),
-                )
+                Point(place(value), round(100 - 100 * share, 2), text, host_limited=bool(best_of[label].host_limited))
                 for share, value in curve
+                for text in (f"{share * 100:g} %: {figure(value, 'ns')}",)
             ),
         )
         for label, curve in curves.items()
@@ -319,8 +367,7 @@ def _places(numbers: Sequence[float]) -> Callable[[float], float]:
 
 
 def _up(estimates: Sequence[Estimate], unit: str) -> tuple[float, tuple[Tick, ...]]:
-    largest = max(one.mean for one in estimates)
-    end = max(min(one.bounds[1] or one.mean, 2 * largest) for one in estimates) or 1.0
+    end = end_of(estimates)
     return end, ticks(end, unit, 100)
 
 
@@ -331,4 +378,4 @@ def _point(x: float, estimate: Estimate, unit: str, end: float, where: str, one:
     text += host_limited_mark(one.host_limited)
     if high is None:  # the text has the lower bound
         low = None
-    return Point(x, round(100 - 100 * estimate.mean / end, 2), low, high, text, bool(one.host_limited))
+    return Point(x, round(100 - 100 * estimate.mean / end, 2), text, low, high, bool(one.host_limited))

@@ -85,7 +85,7 @@ def chart(title: str, unit: str, lines: Sequence[Line], *, most: int) -> Chart |
     shown = [line for line in lines[:most] if line[1]]
     if not shown:
         return None
-    end = _end(estimate for _, measured in shown for estimate in measured.values())
+    end = end_of(estimate for _, measured in shown for estimate in measured.values())
     rows, y = [], 0
     for label, measured in shown:
         texts = _wrapped(label)
@@ -103,7 +103,7 @@ def overview(title: str, unit: str, groups: Mapping[str, Sequence[Line]], each: 
         return None
     best = {label: _best(lines, unit) for label, lines in shown.items()}
     largest = max(one.mean for lines in shown.values() for _, measured in lines for one in measured.values())
-    end = max(largest, _end(one for _, measured in best.values() for one in measured.values()))
+    end = max(largest, end_of(one for _, measured in best.values() for one in measured.values()))
     rows, y = [], 0
     for label, lines in shown.items():
         name, measured = best[label]
@@ -153,7 +153,7 @@ def step(end: float) -> float:
     return next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough * 0.999)
 
 
-def _end(estimates: Iterable[Estimate]) -> float:
+def end_of(estimates: Iterable[Estimate]) -> float:
     known = [(one.mean, one.bounds[1] or one.mean) for one in estimates]
     largest = max(mean for mean, _ in known)
     end = max(min(high, _REACH * largest) for _, high in known)

@@ -7,9 +7,8 @@ from math import exp, fsum, isfinite, log
 
 from matrix_runner.pages.axis_charts import Group
 from matrix_runner.pages.charts import Chart, RatioLine, ratio_chart
-from matrix_runner.pages.marks import MARK, SOME_HOST_LIMITED
 from matrix_runner.pages.table import Grid
-from matrix_runner.pages.terminal_text import times, times_between
+from matrix_runner.pages.terminal_text import MARK, SOME_HOST_LIMITED, times, times_between
 from matrix_runner.records.record import Trial
 from matrix_runner.statistics.ratios import Ratio, paired_ratio
 
@@ -59,7 +58,7 @@ def effects(
         (_main(group, axes, cells, confidence), _MOST_MAIN),
         (_pairs(group, axes, cells, confidence), _MOST_PAIRS),
     )
-    shown = [one for several, most in possible for one in islice(filter(_has_interval, several), most)]
+    shown = [one for several, most in possible for one in islice(several, most)]
     rows = [(f"{label}{f' {MARK}' * _includes(limited, axes, of)}", ratio) for label, ratio, of in shown]
     if not rows:
         return None
@@ -88,10 +87,6 @@ def _table(rows: Sequence[tuple[str, Ratio]]) -> Grid:
     return Grid(("effect", "ratio", "interval", "rounds"), texts, (note,), numbers)
 
 
-def _has_interval(row: Row) -> bool:
-    return row[1].n_a >= _LEAST_ROUNDS
-
-
 def _includes(limited: Iterable[Key], axes: Sequence[str], of: Compared) -> bool:
     """Return whether an effect compares one of these cells."""
     return any(all(key[axes.index(axis)] in values for axis, values in of.items()) for key in limited)
@@ -104,7 +99,7 @@ def _main(group: Group, axes: Sequence[str], cells: Cells, confidence: float) ->
         sides = _sides(cells, (at,))
         for value in others[-1:] if axis in ordered else others:  # of too many, only the last of numeric axes
             found = _matched([sides.get((one,), {}) for one in (first, value)])
-            if found and (ratio := paired_ratio(found[0], found[1], confidence)):
+            if found and (ratio := paired_ratio(found[0], found[1], confidence)) and ratio.n_a >= _LEAST_ROUNDS:
                 yield f"{group.names[axis]}: {value} instead of {first}", ratio, {axis: (first, value)}
 
 
@@ -120,7 +115,7 @@ def _pairs(group: Group, axes: Sequence[str], cells: Cells, confidence: float) -
             continue
         none, first, second, both = found
         less, more = ({r: x[r] * y[r] for r in x} for x, y in ((first, second), (none, both)))
-        if ratio := paired_ratio(less, more, confidence):
+        if (ratio := paired_ratio(less, more, confidence)) and ratio.n_a >= _LEAST_ROUNDS:
             changes = (f"{group.names[name]}: {v[-1]} instead of {v[0]}" for name, v in ((one, a), (other, b)))
             yield " × ".join(changes), ratio, {one: (a[0], a[-1]), other: (b[0], b[-1])}
 

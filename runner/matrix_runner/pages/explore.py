@@ -22,9 +22,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from matrix_runner.answers.stored_samples import declared_order
 from matrix_runner.base.text import printable
-from matrix_runner.pages.colours import colour_axis, in_size_order, independent
-from matrix_runner.pages.run_data import RunData
-from matrix_runner.pages.speed import without_gc
+from matrix_runner.pages.axis_charts import colour_axis, in_size_order, independent
+from matrix_runner.pages.run_data import RunData, without_gc
 from matrix_runner.records.names import ARCHIVE
 from matrix_runner.records.record import COUNTED, HOST_LIMITED, UNSETTLED, CellRow, Trial
 from matrix_runner.records.store import RunRow, SharedStore

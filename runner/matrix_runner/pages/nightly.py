@@ -300,7 +300,8 @@ def heat_map_of_squares(rankings: Sequence[Ranking], rows: int) -> Grid | None:
         best = max(levels)
         for stack, level in zip(one.stacks, levels, strict=True) if best > 0 else ():
             name, share = stack_name(stack.cell), level / best
-            fields.setdefault(name, {})[at] = f"{_square(share)} {figure_of(one, stack)}{mark(stack)}"
+            square = next(square for least, square in _SQUARES if share >= least)
+            fields.setdefault(name, {})[at] = f"{square} {figure_of(one, stack)}{mark(stack)}"
             shares.setdefault(name, []).append(share)
     if len(fields) < 2:
         return None
@@ -311,10 +312,6 @@ def heat_map_of_squares(rankings: Sequence[Ranking], rows: int) -> Grid | None:
     return Grid(
         columns, [(name, *(fields[name].get(at, "") for at in range(len(shown)))) for name in order[:rows]], notes
     )
-
-
-def _square(share: float) -> str:
-    return next(square for least, square in _SQUARES if share >= least)
 
 
 def _mean_share(shares: Sequence[float]) -> float:

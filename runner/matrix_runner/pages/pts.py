@@ -7,7 +7,7 @@ from itertools import islice
 from statistics import fmean
 from typing import Self
 
-from matrix_runner.pages.axis_charts import Plot, Point, Series
+from matrix_runner.pages.axis_charts import Plot, Series, point
 from matrix_runner.pages.charts import ticks
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.pages.table import Grid, Sheet, Value, as_sheet
@@ -27,7 +27,7 @@ _SHOWN: Mapping[str, tuple[tuple[str, str, str], ...]] = {  # title, measure and
     "bw": (("Throughput", "bw", "bytes/s"),),
     "lat": (("Average latency", "lat_mean", "ns"), ("Maximum latency", "lat_max", "ns")),
 }
-_UNITS = {"iops": ("iops", "1/s"), "bw": ("bw", "bytes/s"), "lat": ("lat_mean", "ns")}
+_UNITS = {test: (measure, unit) for test, ((_, measure, unit), *_) in _SHOWN.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,25 +155,17 @@ def _steady_table(test: PtsTest, rows: Sequence[RoundRow], tracked: Sequence[str
         if window is None:
             found.append((job, *([""] * (len(columns) - 2)), "too few rounds"))
             continue
-        start, sign = window.average - 2 * window.slope, "+" if window.slope >= 0 else "-"
-        found.append(
-            (
-                job,
-                figure(window.average, unit),
-                figure(window.range, unit),
-                figure(MOST_RANGE * window.average, unit),
-                figure(window.excursion, unit),
-                figure(MOST_SLOPE * window.average, unit),
-                f"{figure(start, unit)} {sign} {figure(abs(window.slope), unit)} each round",
-                "yes" if window.is_steady else "no",
-            )
-        )
+        average = window.average
+        values = (average, window.range, MOST_RANGE * average, window.excursion, MOST_SLOPE * average)
+        start, slope = (figure(one, unit) for one in (average - 2 * window.slope, abs(window.slope)))
+        line = f"{start} {'+' if window.slope >= 0 else '-'} {slope} each round"
+        found.append((job, *(figure(one, unit) for one in values), line, "yes" if window.is_steady else "no"))
     return Grid(columns, found, (), frozenset(columns[1:-2]))
 
 
 def _round_table(rows: Sequence[RoundRow], test: PtsTest, tracked: Sequence[str]) -> Grid:
     measures = ("iops", "lat_mean", "lat_max") if test.is_curve else (_UNITS[test.figure][0],)
-    units = {"iops": "1/s", "bw": "bytes/s", "lat_mean": "ns", "lat_max": "ns"}
+    units = {measure: unit for several in _SHOWN.values() for _, measure, unit in several}
     words = {"iops": "IOPS", "bw": "throughput", "lat_mean": "average latency", "lat_max": "maximum latency"}
     shown = [(job, measure) for job in tracked for measure in measures]
     columns = ("round", *(f"{job}: {words[measure]}" for job, measure in shown))
@@ -203,14 +195,9 @@ def _chart(name: str, test: PtsTest, rows: Sequence[RoundRow], tracked: Sequence
         Series(
             job,
             tuple(
-                Point(
-                    round(100 * row.round / count, 2),
-                    round(100 - 100 * (row.measures[measure] or 0.0) / top, 2),
-                    None,
-                    None,
-                    f"round {row.round}: {figure(row.measures[measure], unit)}",
-                )
+                point(row.round, count, value or 0.0, top, f"round {row.round}: {figure(value, unit)}")
                 for row in rows
+                for value in (row.measures[measure],)
                 if row.job == job
             ),
         )

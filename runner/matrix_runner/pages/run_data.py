@@ -1,7 +1,9 @@
 """The recorded data of one run, with the summary of each cell, from which all reports are made."""
 
+import gc
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -15,7 +17,6 @@ from matrix_runner.answers.ranking import Ranking, columns_of, rank_stacks
 from matrix_runner.answers.samples import Measured, measured_cell
 from matrix_runner.answers.verdicts import SHARE, Judgement
 from matrix_runner.language.find import Find
-from matrix_runner.pages.colours import Colours, choose_colours
 from matrix_runner.pages.concerns import ConcernCounter, Concerns
 from matrix_runner.pages.table import Grid
 from matrix_runner.records.record import (
@@ -28,6 +29,18 @@ from matrix_runner.records.record import (
 from matrix_runner.records.usage import Usage
 from matrix_runner.statistics.changes import Drift, drift
 from matrix_runner.statistics.stopping import Rule
+
+
+@contextmanager
+def without_gc() -> Iterator[None]:
+    """Disable garbage collection. Reports have no reference cycles; a search for them takes a tenth of the time."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 class Past(NamedTuple):
@@ -142,8 +155,8 @@ class RunData:
     steered: bool = False  # open guidelines chose the cells of later trials
     judgements: Sequence[Judgement] = ()
     finds: Mapping[str, Find] = field(default_factory=dict)  # by workload
-    #: By cell: the text of `profile.csv` of each trial.
-    courses: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    #: By cell and round: the text of `profile.csv` of each trial.
+    courses: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     usage: Mapping[str, Usage] = field(default_factory=dict)  # by cell: the use of disks and processors in one trial
     history: Mapping[str, Sequence[Past]] = field(default_factory=dict)  # by cell: its headline in earlier runs
     #: By cell and round: the text of `rounds.csv` of each test of SNIA.
@@ -214,10 +227,6 @@ class RunData:
         for trials in found.values():
             trials.sort(key=lambda trial: trial.round)
         return found
-
-    @cached_property
-    def colours(self) -> Colours:
-        return choose_colours(self.cells)
 
     @property
     def has_jobs(self) -> bool:
@@ -299,11 +308,11 @@ def _values_of_axes(cells: Sequence[CellRow]) -> dict[str, list[str]]:
 def _longest(values: Mapping[str, Sequence[str]]) -> str | None:
     """Return the axis to shorten: the longest one of the first kind that has one."""
     long = [axis for axis, several in values.items() if len(several) > _LEAST_OF_AXIS]
-    return min(long, key=lambda axis: (_kind_of_axis(axis, values[axis]), -len(values[axis])), default=None)
 
+    def order(axis: str) -> tuple[bool, bool, int]:
+        return not is_numeric(axis, values[axis]), not axis.startswith("workload."), -len(values[axis])
 
-def _kind_of_axis(axis: str, values: Sequence[str]) -> tuple[bool, bool]:
-    return not is_numeric(axis, values), not axis.startswith("workload.")
+    return min(long, key=order, default=None)
 
 
 def _every_second(values: Sequence[str]) -> list[str]:

@@ -9,8 +9,10 @@ from math import ceil
 from matrix_runner.answers.cell_figures import CellFigures
 from matrix_runner.base.text import strip_illegal
 from matrix_runner.pages.axis_charts import (
+    Colours,
     Group,
     Plot,
+    choose_colours,
     determines,
     distribution,
     free_axes,
@@ -88,12 +90,12 @@ def sections(
     recorded: RunData, *, rows: int = MOST_ROWS, charts: int = MOST_CHARTS, before: int = BEFORE_FOLD
 ) -> Iterator[Section]:
     """Make the sections, with `before` charts of all of them together before a fold."""
-    groups = _groups(recorded.summaries)
+    groups, colours = _groups(recorded.summaries), choose_colours(recorded.cells)
     shown = max(_LEAST_IN_SECTION, ceil(before / max(1, len(groups))))
     for title, summaries in groups.items():
         if not rows:
             return
-        made = _section(recorded, title, summaries, rows, charts)
+        made = _section(recorded, title, summaries, colours, rows, charts)
         made = replace(made, shown=min(shown, before, len(made.pictures)))
         rows -= len(made.rows)
         charts -= len(made.pictures)
@@ -112,7 +114,9 @@ def _groups(summaries: Sequence[CellFigures]) -> Mapping[str, list[CellFigures]]
     return found
 
 
-def _section(recorded: RunData, title: str, summaries: Sequence[CellFigures], rows: int, room: int) -> Section:
+def _section(
+    recorded: RunData, title: str, summaries: Sequence[CellFigures], colours: Colours, rows: int, room: int
+) -> Section:
     labels, same, differing = _labels([one.cell for one in summaries])
     columns = _columns([sides_of(one.figures) for one in summaries])
     if any(f"{SYNC}_bw" in one.figures for one in summaries):
@@ -130,7 +134,7 @@ def _section(recorded: RunData, title: str, summaries: Sequence[CellFigures], ro
     named = list(zip(labels, summaries, strict=True))
     axes = free_axes([one.cell for one in summaries])
     short = {**_short([*dict.fromkeys((*differing, *axes))]), "layout": "layout"}
-    group = Group(title, tuple(one for one in named if "total_bw" in one[1].figures), short, recorded.colours)
+    group = Group(title, tuple(one for one in named if "total_bw" in one[1].figures), short, colours)
     found = None
     if room > 0 and group.cells:
         found = effects(group, recorded.by_cell, recorded.confidence, steered=recorded.steered)
@@ -231,11 +235,9 @@ def _history(recorded: RunData, summary: CellFigures) -> Sparkline | None:
 def _texts(summary: CellFigures, column: str) -> tuple[tuple[str, str], ...]:
     sides = sides_of(summary.figures)
     if column == SYNC:
-        found = ((unit, summary.figures.get(f"{SYNC}_{name}")) for name, unit in OF_SYNC.items())
-        return tuple((figure(one.mean, unit), interval(one, unit)) if one else _NONE for unit, one in found)
+        return tuple(_text(summary.figures.get(f"{SYNC}_{name}"), unit) for name, unit in OF_SYNC.items())
     if column == _SYNCS:
-        syncs = summary.figures.get(f"{FLUSH}_iops")
-        return (figure(syncs.mean, "1/s"), interval(syncs, "1/s")) if syncs else _NONE, _tail(summary, FLUSH)
+        return _text(summary.figures.get(f"{FLUSH}_iops"), "1/s"), _tail(summary, FLUSH)
     if column == TOTAL:
         return (_rate(summary, TOTAL) if TOTAL in sides else _NONE,)
     if column in SIDES:
@@ -247,8 +249,8 @@ def _texts(summary: CellFigures, column: str) -> tuple[tuple[str, str], ...]:
 
 
 def _rate(summary: CellFigures, side: str) -> tuple[str, str]:
-    found = _rate_of(summary, side)
-    return (figure(found[1].mean, found[0]), interval(found[1], found[0])) if found else _NONE
+    unit, found = _rate_of(summary, side) or ("", None)
+    return _text(found, unit)
 
 
 def _rate_of(summary: CellFigures, side: str) -> tuple[str, Estimate] | None:
@@ -258,8 +260,11 @@ def _rate_of(summary: CellFigures, side: str) -> tuple[str, Estimate] | None:
 
 
 def _tail(summary: CellFigures, side: str) -> tuple[str, str]:
-    tail = summary.figures.get(f"{side}_lat_p99")
-    return (figure(tail.mean, "ns"), interval(tail, "ns")) if tail else _NONE
+    return _text(summary.figures.get(f"{side}_lat_p99"), "ns")
+
+
+def _text(found: Estimate | None, unit: str) -> tuple[str, str]:
+    return (figure(found.mean, unit), interval(found, unit)) if found else _NONE
 
 
 def _charts(named: Sequence[tuple[str, CellFigures]], about: str, axes: Sequence[str]) -> Iterator[Chart | None]:

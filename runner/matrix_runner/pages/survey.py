@@ -24,8 +24,7 @@ from matrix_runner.pages.plain_csv import (
     seconds_of,
     start_of,
 )
-from matrix_runner.pages.run_data import MOST_REASONS, RunData, Survey, Tally
-from matrix_runner.pages.speed import without_gc
+from matrix_runner.pages.run_data import MOST_REASONS, RunData, Survey, Tally, without_gc
 from matrix_runner.pages.table import BOOLS
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import CellRow, Trial

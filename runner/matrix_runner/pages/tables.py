@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from matrix_runner.answers.axes import Axes, common_aliases, names_of, with_aliases
 from matrix_runner.answers.stored_samples import METRICS, USUAL_RATES, Samples, unit_of
 from matrix_runner.base.errors import BadInput
-from matrix_runner.pages.marks import host_limited_mark, legend, unsettled_mark
 from matrix_runner.pages.table import HINT, Grid, Value, estimate_values
-from matrix_runner.pages.terminal_text import doubt, figure, rate
+from matrix_runner.pages.terminal_text import doubt, figure, host_limited_mark, legend, rate, unsettled_mark
 from matrix_runner.records.record import Outcome
 from matrix_runner.work.metrics import SYNC, TOTAL, headline, shown_sides, sides_of
 

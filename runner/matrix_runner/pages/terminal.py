@@ -3,12 +3,21 @@
 from collections.abc import Sequence
 
 from matrix_runner.answers.cell_figures import CellFigures
-from matrix_runner.pages.marks import host_limited_mark, unsettled_mark
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.pages.table import Sheet
-from matrix_runner.pages.terminal_text import BAD, DOUBT, GOOD, digits, doubt, figure, percent, rate
+from matrix_runner.pages.terminal_text import (
+    BAD,
+    DOUBT,
+    GOOD,
+    digits,
+    doubt,
+    figure,
+    host_limited_mark,
+    percent,
+    rate,
+    unsettled_mark,
+)
 from matrix_runner.records.record import COUNTED, WORST, CellRow, Kind, Outcome, Trial
-from matrix_runner.statistics.changes import Drift
 from matrix_runner.statistics.hosts import host_ratios
 from matrix_runner.work.metrics import FLUSH, LARGE, OF_SYNC, SIDES, SYNC, TOTAL, shown_sides, sides_of
 
@@ -20,25 +29,16 @@ _STYLES = {Kind.PASSED: GOOD, Kind.FAILURE: BAD, Kind.ERROR: BAD, Kind.SKIPPED: 
 def table(recorded: RunData, *, rows: int = 50) -> Sheet:
     shown = shown_cells(recorded, rows)
     title = f"{recorded.matrix} on {recorded.machine}"
-    mixed, syncs = _is_mixed(shown), any(f"{SYNC}_bw" in one.figures for one in shown)
-    sides = (*((TOTAL,) if mixed else ()), *shown_sides(one.figures for one in shown))
-    flushes = any(f"{FLUSH}_iops" in one.figures for one in shown)
-    columns = (
-        "cell",
-        *((SYNC,) if syncs else ()),
-        *sides,
-        "±",
-        "p99",
-        *((_SYNC_P99,) if flushes else ()),
-        "trials",
-        "outcome",
-    )
+    syncs = (SYNC,) if any(f"{SYNC}_bw" in one.figures for one in shown) else ()
+    totals = (TOTAL,) if _is_mixed(shown) else ()
+    sides = (*syncs, *totals, *shown_sides(one.figures for one in shown))
+    flushes = (_SYNC_P99,) if any(f"{FLUSH}_iops" in one.figures for one in shown) else ()
+    columns = ("cell", *sides, "±", "p99", *flushes, "trials", "outcome")
     return Sheet(
         columns,
         [
             (
-                *(one.cell.name, *((sync_text(one),) if syncs else ()), *_numbers(one, sides)),
-                *((_tail(one, (FLUSH,)),) if flushes else ()),
+                *(one.cell.name, *_numbers(one, sides), *(_tail(one, (FLUSH,)) for _ in flushes)),
                 *(str(one.measured), outcome(one)),
             )
             for one in shown
@@ -97,7 +97,7 @@ def _stack(cell: CellRow) -> str:
 
 def _numbers(summary: CellFigures, shown: Sequence[str]) -> tuple[str, ...]:
     sides = sides_of(summary.figures)
-    rates = [_rate(summary, side) if side in sides else "" for side in shown]
+    rates = [sync_text(summary) if side == SYNC else _rate(summary, side) if side in sides else "" for side in shown]
     known = summary.figures[name] if (name := summary.headline) else None
     return *rates, doubt(known), _tail(summary, SIDES)
 
@@ -150,7 +150,9 @@ _LEAST_DRIFT = 0.02  # nor a smaller one: the order of random requests alone can
 
 def drift_note(recorded: RunData) -> str:
     drift = recorded.drift
-    if not drift or drift.p > 1 - drift.confidence or _is_small(drift, recorded):
+    if not drift or drift.p > 1 - drift.confidence:
+        return ""
+    if abs(drift.change - 1) < max(_LEAST_DRIFT, _SEEN * _narrowest(recorded)):
         return ""
     bounds = sorted(abs(bound - 1) for bound in (drift.low, drift.high))
     may_stop = recorded.until is not None or recorded.steered
@@ -164,10 +166,6 @@ def drift_note(recorded: RunData) -> str:
         f"from the first round to the last, rates {'rose' if drift.change > 1 else 'fell'} by "
         f"{percent(abs(drift.change - 1))} ({percent(bounds[0])} to {percent(bounds[1])}): {effect}"
     )
-
-
-def _is_small(drift: Drift, recorded: RunData) -> bool:
-    return abs(drift.change - 1) < max(_LEAST_DRIFT, _SEEN * _narrowest(recorded))
 
 
 def host_note(recorded: RunData, *, certain: bool = False) -> str:

@@ -6,10 +6,9 @@ from datetime import date
 
 from matrix_runner.answers.axes import grouped, name_key
 from matrix_runner.answers.stored_samples import Samples, is_compared, more_is_faster, rates_of, unit_of
-from matrix_runner.pages.marks import legend
 from matrix_runner.pages.table import HINT, Grid, Value, estimate_values, ratio_values
 from matrix_runner.pages.tables import warnings
-from matrix_runner.pages.terminal_text import doubt, figure, times, times_within
+from matrix_runner.pages.terminal_text import doubt, figure, legend, times, times_within
 from matrix_runner.records.record import CellRow
 from matrix_runner.statistics.changes import Change, History, read_history
 from matrix_runner.statistics.stopping import Estimate

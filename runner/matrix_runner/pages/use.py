@@ -4,11 +4,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median, median_low
 
-from matrix_runner.pages.axis_charts import MOST_SERIES, Plot, Point, Series
+from matrix_runner.pages.axis_charts import MOST_SERIES, Plot, Series, point
 from matrix_runner.pages.charts import Tick, spared, ticks
-from matrix_runner.pages.marks import MARK, host_limited_mark
 from matrix_runner.pages.run_data import RunData
-from matrix_runner.pages.terminal_text import figure
+from matrix_runner.pages.terminal_text import MARK, figure, host_limited_mark
 from matrix_runner.records.record import CellRow, Trial
 from matrix_runner.records.usage import SAMPLES, STACK, Course, Usage
 from matrix_runner.work.fio.output import Piece, parse_pieces
@@ -50,11 +49,8 @@ def choose_trials(cells: Sequence[CellRow], trials: Sequence[Trial]) -> list[tup
         if room[workload] and len(chosen) < MOST_USES:
             room[workload] -= 1
             chosen.add(cell.id)
-    return [(cell, _median(by_cell[cell.id])) for cell in cells if cell.id in chosen]
-
-
-def _median(trials: Sequence[Trial]) -> Trial:
-    return sorted(trials, key=lambda one: (_rate(one), one.round))[(len(trials) - 1) // 2]
+    ordered = {cell: sorted(by_cell[cell], key=lambda one: (_rate(one), one.round)) for cell in chosen}
+    return [(cell, ordered[cell.id][(len(ordered[cell.id]) - 1) // 2]) for cell in cells if cell.id in chosen]
 
 
 def _rate(trial: Trial) -> float:
@@ -159,13 +155,7 @@ def _plot(title: str, courses: Courses, end: float, top: float, unit: str, file:
     if not (any(courses.values()) and end and top):
         return None
     made = tuple(
-        Series(
-            name,
-            tuple(
-                Point(round(100 * at / end, 2), round(100 - 100 * value / top, 2), None, None, figure(value, unit))
-                for at, value in course
-            ),
-        )
+        Series(name, tuple(point(at, end, value, top, figure(value, unit)) for at, value in course))
         for name, course in courses.items()
     )
     about = f"Lines over time, of one trial. Its {file} has the figures."
@@ -190,7 +180,7 @@ class Curve:
 
 def curves(recorded: RunData) -> Iterator[Curve]:
     for one in recorded.summaries:
-        trials = [[*parse_pieces(table)] for table in recorded.courses.get(one.cell.id, ())]
+        trials = [[*parse_pieces(table)] for table in recorded.courses.get(one.cell.id, {}).values()]
         if made := _curve(one.cell.name, trials, "write" if "read_bw" not in one.figures else "read"):
             yield replace(made, title=f"{made.title}{host_limited_mark(one.host_limited)}")
 

@@ -13,8 +13,7 @@ from matrix_runner.pages.answer import full_answer
 from matrix_runner.pages.csv_files import found_csv, jobs_csv, summary_csv, trials_csv
 from matrix_runner.pages.junit import junit
 from matrix_runner.pages.pts import PRESET, rounds_csv
-from matrix_runner.pages.run_data import RunData, choose_part
-from matrix_runner.pages.speed import without_gc
+from matrix_runner.pages.run_data import RunData, choose_part, without_gc
 from matrix_runner.pages.table import as_csv
 from matrix_runner.pages.use import choose_trials
 from matrix_runner.pages.verdicts import verdict_rows
@@ -64,7 +63,10 @@ def _with_outputs(recorded: RunData, run: RunFolder) -> RunData:
     try:
         with open_files(run) as files:
             outputs = _Outputs(files)
-            courses, rounds = _courses(outputs, cells, trials), _rounds(outputs, cells, trials)
+            profiled = [cell.id for cell in cells if "workload.profile" in cell.axes]
+            courses = _texts(outputs, "profile.csv", profiled, (trial for trial in trials if trial.counted))
+            tested = [cell.id for cell in cells if cell.axes.get(PRESET) in TESTS]
+            rounds = _texts(outputs, ROUNDS, tested, (trial for trial in trials if trial.outcome.counts))
             used = _usage(outputs, cells, trials)
     except MatrixError as error:
         if not run.manifest.archived:
@@ -95,11 +97,12 @@ class _Outputs:
         return text
 
 
-def _courses(files: _Outputs, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {cell.id: [] for cell in cells if "workload.profile" in cell.axes}
+def _texts(files: _Outputs, name: str, cells: Iterable[str], trials: Iterable[Trial]) -> dict[str, dict[int, str]]:
+    """Return a file of these trials of some cells, by cell and round."""
+    found: dict[str, dict[int, str]] = {cell: {} for cell in cells}
     for trial in trials if found else ():
-        if trial.cell in found and trial.counted and (text := files.read(f"{trial.folder}/profile.csv")):
-            found[trial.cell].append(text.decode())
+        if trial.cell in found and (text := files.read(f"{trial.folder}/{name}")):
+            found[trial.cell][trial.round] = text.decode()
     return found
 
 
@@ -115,15 +118,6 @@ def _usage(files: _Outputs, cells: Sequence[CellRow], trials: Sequence[Trial]) -
             runtime = trial.counted.runtime if trial.counted else inf
             used = usage(decoded, trial.readings, trial.facts.slow, runtime)
             found[cell.id] = replace(used, is_host_limited=trial.facts.is_host_limited)
-    return found
-
-
-def _rounds(files: _Outputs, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, dict[int, str]]:
-    found: dict[str, dict[int, str]] = {cell.id: {} for cell in cells if cell.axes.get(PRESET) in TESTS}
-    for trial in trials if found else ():
-        measured = trial.cell in found and trial.outcome.counts
-        if measured and (text := files.read(f"{trial.folder}/{ROUNDS}")):
-            found[trial.cell][trial.round] = text.decode()
     return found
 
 

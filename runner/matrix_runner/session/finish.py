@@ -16,12 +16,12 @@ from matrix_runner.base.errors import Exit, MatrixError
 from matrix_runner.base.files import write_atomically
 from matrix_runner.pages.answer import answer_lines, summarize_rankings
 from matrix_runner.pages.knees import knee_lines
-from matrix_runner.pages.marks import legend
 from matrix_runner.pages.run_data import Past
 from matrix_runner.pages.sections import MOST_ROWS
 from matrix_runner.pages.study import section, summary_line
 from matrix_runner.pages.survey import read_trials, survey
 from matrix_runner.pages.terminal import drift_note, host_note, outcome, precision_note, shown_cells
+from matrix_runner.pages.terminal_text import legend
 from matrix_runner.pages.write import load_run_data, write_reports
 from matrix_runner.records.file_errors import histogram_errors
 from matrix_runner.records.names import ARCHIVE

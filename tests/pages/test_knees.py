@@ -14,7 +14,8 @@ from matrix_runner.answers.samples import Verdict
 from matrix_runner.answers.verdicts import judge_guidelines
 from matrix_runner.language.find import Find
 from matrix_runner.language.guidelines import Guideline
-from matrix_runner.pages.csv_files import FOUND, found_csv, summary_csv
+from matrix_runner.pages.csv_columns import FOUND
+from matrix_runner.pages.csv_files import found_csv, summary_csv
 from matrix_runner.pages.junit import junit
 from matrix_runner.pages.knees import knee_lines, knee_table
 from matrix_runner.pages.run_data import RunData

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.pages import write
-from matrix_runner.pages.csv_files import jobs_csv, summary_csv, trials_csv
-from matrix_runner.pages.plain_csv import figures_of
+from matrix_runner.pages.csv_files import figures_of, jobs_csv, summary_csv, trials_csv
 from matrix_runner.pages.survey import every_summary
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import HOST, HOST_LIMITED, SLOW, UNSETTLED, Outcome, Trial

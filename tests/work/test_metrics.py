@@ -45,7 +45,7 @@ _SCRIPT = """
 import csv, json
 from matrix_runner.answers.stored_samples import COMPARED, METRICS
 from matrix_runner.work.metrics import KNOWN, OF_DIRECTION
-from matrix_runner.pages import csv_files, explore, plain_csv
+from matrix_runner.pages import csv_files, explore
 from matrix_runner.pages.junit import junit
 from matrix_runner.records.rows import row_of
 from matrix_runner.records.tables import IN_JOURNAL, IN_STORE
@@ -69,7 +69,7 @@ print(json.dumps({
     "asked": ["read_lat_p75" in one for one in (METRICS, COMPARED)],
     "tables": ["sync_lat_p75" in one.c for one in (IN_JOURNAL.trials, IN_STORE.trials, IN_STORE.jobs)],
     "row": row_of(run.trials[0])["read_lat_p75"],
-    "large": "read_lat_p75" in plain_csv.COLUMNS,
+    "large": "read_lat_p75" in csv_files.COLUMNS,
     "views": "write_lat_p75" in views_of(runs=False)["v_cells"],
 }))
 """

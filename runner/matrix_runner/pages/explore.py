@@ -11,13 +11,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain, groupby
+from itertools import groupby
 from math import nan
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import orjson
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from matrix_runner.answers.stored_samples import declared_order
@@ -26,6 +27,7 @@ from matrix_runner.pages.axis_charts import colour_axis, in_size_order, independ
 from matrix_runner.pages.run_data import RunData, without_gc
 from matrix_runner.records.names import ARCHIVE
 from matrix_runner.records.record import COUNTED, HOST_LIMITED, UNSETTLED, CellRow, Trial
+from matrix_runner.records.rows import row_of
 from matrix_runner.records.store import RunRow, SharedStore
 from matrix_runner.work.metrics import (
     BESIDE,
@@ -45,14 +47,13 @@ from matrix_runner.work.metrics import (
 #: Latencies of the direction that is slower, for runs with both.
 _WORST = {f"worst_{name}": name for name in ("lat_mean", "lat_p99")}
 _OF_SIDE = {one.name: one.unit for one in OF_A_SIDE if one.better}
-_OF_SYNCS = {name: unit for name, unit in _OF_SIDE.items() if name in OF_FLUSH}
 _OF_TRIAL = {one.name: one.unit for one in sorted(OF_A_TRIAL, key=lambda one: one.better) if one.unit}
 #: The figures of a trial, with their units.
 FIGURES: dict[str, str] = {
     **{f"{TOTAL}_{name}": OF_DIRECTION[name] for name in RATES},
     **{f"{side}_{name}": unit for side in SIDES for name, unit in _OF_SIDE.items()},
     **{f"{SYNC}_{name}": unit for name, unit in OF_SYNC.items()},
-    **{f"{FLUSH}_{name}": unit for name, unit in _OF_SYNCS.items()},
+    **{f"{FLUSH}_{name}": unit for name, unit in _OF_SIDE.items() if name in OF_FLUSH},
     **dict.fromkeys(BESIDE.values(), "share"),
     **_OF_TRIAL,
 }
@@ -60,9 +61,7 @@ FIGURES: dict[str, str] = {
 COLUMNS = ("cell", "round", "outcome", "reason", HOST_LIMITED, UNSETTLED, *FIGURES)
 Row = tuple[Any, ...]
 _HEAD = COLUMNS.index(next(iter(FIGURES)))
-_trial_values_of = attrgetter(*_OF_TRIAL)
-_values_of, _NO_SIDE = attrgetter(*_OF_SIDE), (None,) * len(_OF_SIDE)
-_syncs_of, _NO_SYNCS = attrgetter(*_OF_SYNCS), (None,) * len(_OF_SYNCS)
+_TOTALS = [f"{TOTAL}_{name}" for name in RATES]
 _FOLDER = Path(__file__).parent
 _SCRIPTS = ("explore_data.js", "explore_views.js", "explore_page.js")
 
@@ -87,17 +86,9 @@ def explored(recorded: RunData, run: str) -> Explored:
 
 
 def _row(trial: Trial) -> Row:
-    figures, notes = trial.figures, trial.notes
-    marks = (notes.get(HOST_LIMITED, ""), notes.get(UNSETTLED, ""))
-    head = (trial.cell, trial.round, trial.outcome.value, trial.reason, *marks)
-    if figures is None:
-        return (*head, *(None,) * len(FIGURES))
-    sides = chain.from_iterable(_values_of(one) if (one := figures.sides.get(side)) else _NO_SIDE for side in SIDES)
-    sync = (figures.rebuild.bw, figures.rebuild.seconds) if figures.rebuild else (None, None)
-    syncs = _syncs_of(figures.sync) if figures.sync else _NO_SYNCS
-    totals = (figures.total_bw, figures.total_iops) if figures.sides else (None, None)
-    beside = [getattr(trial.facts, name) for name in BESIDE.values()]
-    return (*head, *totals, *sides, *sync, *syncs, *beside, *_trial_values_of(figures))
+    figures = trial.figures
+    totals = (figures.total_bw, figures.total_iops) if figures and figures.sides else (None, None)
+    return tuple(map((row_of(trial) | dict(zip(_TOTALS, totals, strict=True))).get, COLUMNS))
 
 
 def page(runs: Sequence[Explored], title: str, *, report: bool = False) -> bytes:
@@ -129,7 +120,7 @@ def parts_of_page(runs: Sequence[Explored], title: str, *, report: bool) -> tupl
         )
     )
     before, _, after = text.encode().partition(b"<!--data-->")
-    return before, _script_data(content), after
+    return before, orjson.dumps(content).replace(b"<", b"\\u003c"), after
 
 
 @cache
@@ -149,12 +140,6 @@ def _scripts() -> tuple[str, str]:
 def script_hash(script: str) -> str:
     """Name a script in the security policy of the page, which runs no other."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
-
-
-def _script_data(content: Mapping[str, Any]) -> bytes:
-    import orjson
-
-    return orjson.dumps(content).replace(b"<", b"\\u003c")
 
 
 def _content(runs: Sequence[Explored]) -> tuple[dict[str, str], dict[str, Any]]:
@@ -218,13 +203,9 @@ def _figures(columns: Sequence[Sequence[Any]]) -> Iterator[tuple[str, Sequence[f
             yield name, [nan if value is None else value for value in values]
     if not one_side:
         for name, of in _WORST.items():
-            yield name, list(map(_larger, *(by_name[f"{side}_{of}"] for side in SIDES)))
+            sides = zip(*(by_name[f"{side}_{of}"] for side in SIDES), strict=True)
+            yield name, [max((value for value in values if value is not None), default=nan) for values in sides]
     yield "trial", columns[1]
-
-
-def _larger(*several: float | None) -> float:
-    known = [value for value in several if value is not None]
-    return max(known, default=nan)
 
 
 def _unit(name: str) -> str:

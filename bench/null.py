@@ -14,10 +14,10 @@ import random
 from pathlib import Path
 
 from bench.sides import require_difference
+from matrix_runner.answers.comparison import Speed, compare_sides, noise_floor
+from matrix_runner.answers.pairs import parts
 from matrix_runner.answers.selectors import runs_named
 from matrix_runner.answers.stored_samples import Samples, read_samples
-from matrix_runner.pages.compare import Speed, compare_sides, noise_floor
-from matrix_runner.pages.pairs import parts
 from matrix_runner.records.address import address_of
 from matrix_runner.records.store import SharedStore
 

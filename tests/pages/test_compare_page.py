@@ -9,11 +9,11 @@ from unittest.mock import Mock
 
 import pytest
 
+from matrix_runner.answers.comparison import Comparison, Line, Speed
+from matrix_runner.answers.pairs import Pair, Side
 from matrix_runner.answers.stored_samples import USUAL_RATES, Samples, samples_of
 from matrix_runner.pages import compare_table
-from matrix_runner.pages.compare import Comparison, Line, Speed
 from matrix_runner.pages.compare_table import display_table, page
-from matrix_runner.pages.pairs import Pair, Side
 from matrix_runner.records.record import CellRow
 from matrix_runner.records.store import RunRow
 from matrix_runner.statistics.ratios import Ratio

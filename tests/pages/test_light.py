@@ -9,7 +9,7 @@ ANSWERS = (
     "matrix_runner.cli.compare",
     "matrix_runner.cli.history",
     "matrix_runner.cli.results",
-    "matrix_runner.pages.compare",
+    "matrix_runner.answers.comparison",
     "matrix_runner.pages.tables",
 )
 HEAVY = ("numpy", "pydantic", "scipy")

@@ -11,7 +11,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from matrix_runner.answers.axes import with_aliases
+from matrix_runner.answers.axes import names_of, with_aliases
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.findings import few
 from matrix_runner.language.suggestions import hint
@@ -20,6 +20,7 @@ from matrix_runner.space.rules import BadRule, parse_only, rule_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from matrix_runner.answers.stored_samples import Samples
     from matrix_runner.records.record import CellRow
     from matrix_runner.records.store import RunRow
 
@@ -194,3 +195,31 @@ def cell_named(text: str, cells: Iterable[CellRow]) -> set[str]:
             resolution="`matrix results` lists cells; `--only 'AXIS=VALUE'` chooses by axes",
         )
     return found
+
+
+def full_name(axis: str, found: Iterable[Samples]) -> str:
+    """Return the full name of an axis. A short one (`chunk` for `md.chunk`) is valid if it is unambiguous."""
+    found = list(found)
+    if any(axis in one.cell.axes for one in found):
+        return axis
+    kinds = {tuple(one.cell.axes): one.cell.axes for one in found}  # many cells have the same axes
+    names = names_of(map(with_aliases, kinds.values()))
+    fitting = [axis] if axis in names else [name for name in names if name.endswith(f".{axis}")]
+    if len(fitting) != 1:
+        raise BadInput(
+            f"no selected cell has an axis '{axis}'" if not fitting else f"'{axis}' could be {' or '.join(fitting)}",
+            resolution=f"there are {', '.join(names) or 'none'}",
+        )
+    return fitting[0]
+
+
+def describe_synthetic(runs: Iterable[RunRow]) -> tuple[str, ...]:
+    different = {run.id: run for run in runs}.values()
+    synthetic = sorted({run.machine for run in different if run.synthetic})
+    if not synthetic:
+        return ()
+    origin = f"synthetic, from the {' and '.join(synthetic)} machine: no figure was measured"
+    if all(run.synthetic for run in different):
+        return (f"figures are {origin}",)
+    names = ", ".join(run.name for run in different if run.synthetic)
+    return (f"measured and synthetic figures are mixed: those of {names} are {origin}",)

@@ -1,4 +1,4 @@
-"""`matrix compare`: the work is in pages/compare.py, the choice of the two sides in pages/pairs.py."""
+"""`matrix compare`: the work is in answers/comparison.py, the choice of the two sides in answers/pairs.py."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from matrix_runner.cli.screen import echo
 from matrix_runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
 
 if TYPE_CHECKING:
-    from matrix_runner.pages.compare import Comparison
+    from matrix_runner.answers.comparison import Comparison
 
 _EPILOG = """\b
 Examples:
@@ -139,11 +139,12 @@ class ComparisonRequest:
 
 
 def compare_runs(asked: ComparisonRequest) -> Comparison:
+    from matrix_runner.answers.comparison import compare_sides
+    from matrix_runner.answers.pairs import BY_ID, Side, earlier_groups, parts, runs_of, side_of
     from matrix_runner.answers.selectors import default_runs, explain_passed_over, with_hint
     from matrix_runner.answers.stored_samples import LATENCIES, USUAL_RATES
     from matrix_runner.cli.results import check_jobs
-    from matrix_runner.pages.compare import compare_sides, describe_noise_floor
-    from matrix_runner.pages.pairs import BY_ID, Side, earlier_groups, parts, runs_of, side_of
+    from matrix_runner.pages.compare_table import describe_noise_floor
     from matrix_runner.pages.stored import Reader
 
     kind = {"git": "revision"}.get(asked.by, asked.by)

@@ -139,10 +139,11 @@ def _grid(
     asked: ResultsRequest, found: list[Samples], metrics: Sequence[str], output: Output, unread: tuple[int, int]
 ) -> Grid:
     """Return the table. `unread`: cells and runs that are not in `found`."""
+    from matrix_runner.answers.selectors import full_name
     from matrix_runner.pages.legacy_columns import legacy_table
     from matrix_runner.pages.pivot import data_scaling, display_scaling, pivot, plain_pivot
     from matrix_runner.pages.table import more_lines
-    from matrix_runner.pages.tables import cells_grid, display_table, display_trials, full_name, trials_grid
+    from matrix_runner.pages.tables import cells_grid, display_table, display_trials, trials_grid
 
     if asked.by_trial:
         return display_trials(found, metrics, most=asked.rows) if output.is_table else trials_grid(found, metrics)

@@ -5,14 +5,15 @@ from collections.abc import Iterator
 from math import inf
 
 from matrix_runner.answers.axes import grouped
+from matrix_runner.answers.comparison import Comparison, Line, Speed, differences, noise_floor
+from matrix_runner.answers.pairs import Side
 from matrix_runner.answers.stored_samples import more_is_faster, unit_of
 from matrix_runner.base.findings import few
 from matrix_runner.pages.charts import Chart, RatioLine, ratio_chart
-from matrix_runner.pages.compare import Comparison, Line, Speed, differences
-from matrix_runner.pages.pairs import Side
 from matrix_runner.pages.table import HINT, Grid, Value, more_lines, ratio_values
-from matrix_runner.pages.terminal_text import figure, percent, times
+from matrix_runner.pages.terminal_text import figure, percent, times, times_between
 
+_FEW_FIGURES = 40  # with fewer, one or two figures decide the noise floor
 _APART = 0.02  # the largest difference between the ratio of geometric means and that of shown means without a note
 
 
@@ -49,7 +50,7 @@ def display_table(done: Comparison, *, most: int | None, hint: str = HINT) -> Gr
             *(line.name, line.metric),
             *(figure(mean, unit_of(line.metric), min(filter(None, line.means), default=None)) for mean in line.means),
             times(line.ratio.ratio) if line.ratio else "",
-            line.interval,
+            interval_of(line),
             f"{line.speed.value}{' (!)' if line.doubtful else ''}",
         )
         for line in cut
@@ -58,6 +59,23 @@ def display_table(done: Comparison, *, most: int | None, hint: str = HINT) -> Gr
     more = more_lines(len(lines) - len(cut), hint) if len(cut) < len(lines) else ""
     notes = filter(None, (*done.notes, _summary(done), more, *_ratio_notes(done), *_caveats(done)))
     return Grid(columns, rows, tuple(notes), frozenset(columns[2:6]))
+
+
+def interval_of(line: Line) -> str:
+    return times_between(line.ratio.low, line.ratio.high) if line.ratio and line.ratio.low else ""
+
+
+def describe_noise_floor(done: Comparison) -> str:
+    ratios = [line.ratio for line in done.lines if line.ratio]
+    least = noise_floor(ratios)
+    if least is None:
+        return ""
+    few_figures = f"{len(ratios)} figure{'s' if len(ratios) != 1 else ''}"
+    rough = f" (a rough value, from {few_figures})" if len(ratios) < _FEW_FIGURES else ""
+    return (
+        "a run with itself: A is its odd rounds and B its even ones, so what differs is noise. Noise floor: if "
+        f"such a run is repeated completely, 95 % of the figures differ by at most \u00b1{percent(least)}{rough}"
+    )
 
 
 def _ratio_notes(done: Comparison) -> Iterator[str]:

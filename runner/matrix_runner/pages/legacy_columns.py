@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from matrix_runner.answers.axes import grouped, names_of, value_key
+from matrix_runner.answers.selectors import describe_synthetic
 from matrix_runner.answers.stored_samples import Samples
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.quantities import parse_size
 from matrix_runner.pages.table import Grid, Value
-from matrix_runner.pages.tables import distinct_axes, warnings
+from matrix_runner.pages.tables import distinct_axes
 from matrix_runner.pages.terminal_text import doubt_of_share
 
 _KIB = 1024
@@ -42,7 +43,7 @@ def legacy_table(name: str, found: Sequence[Samples], *, people: bool) -> Grid:
         )
     left = len(found) - len(chosen)
     return program.tabulate(chosen, people).with_notes(
-        *warnings(one.run for one in chosen),
+        *describe_synthetic(one.run for one in chosen),
         "" if with_preset else f"no workload is a preset of {name}: these are similar, but not the same",
         f"{left:,} of {len(found):,} cells are not workloads of {name}" if left else "",
     )

@@ -30,10 +30,11 @@ from matrix_runner.answers.axes import (
     varying_axes,
     with_aliases,
 )
+from matrix_runner.answers.selectors import describe_synthetic
 from matrix_runner.answers.stored_samples import BANDWIDTHS, Samples, is_percentile, rates_of, unit_of
 from matrix_runner.base.errors import BadInput
 from matrix_runner.pages.table import Grid, Value, estimate_values, ratio_values
-from matrix_runner.pages.tables import ENDS, warnings
+from matrix_runner.pages.tables import ENDS
 from matrix_runner.pages.terminal_text import digits, doubt, figure, times, times_within
 from matrix_runner.statistics.changes import scaling_exponent
 from matrix_runner.statistics.ratios import Interval, Ratio, paired_ratio
@@ -142,7 +143,7 @@ def line_figures(cells: Slots, metric: str | None) -> list[str]:
 
 def notes_of(table: Table, metric: str | None) -> Iterator[str]:
     among, axis = table.among, table.axis
-    yield from warnings(one.run for one in among)
+    yield from describe_synthetic(one.run for one in among)
     if metric:
         kind = "of the requests of all trials together" if is_percentile(metric) else "mean over trials"
         yield f"{metric}: {kind}, in {unit_of(metric) or 'requests'}"

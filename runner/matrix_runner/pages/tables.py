@@ -6,8 +6,8 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from matrix_runner.answers.axes import Axes, common_aliases, names_of, with_aliases
+from matrix_runner.answers.selectors import describe_synthetic
 from matrix_runner.answers.stored_samples import METRICS, USUAL_RATES, Samples, unit_of
-from matrix_runner.base.errors import BadInput
 from matrix_runner.pages.table import HINT, Grid, Value, estimate_values
 from matrix_runner.pages.terminal_text import doubt, figure, host_limited_mark, legend, rate, unsettled_mark
 from matrix_runner.records.record import Outcome
@@ -39,7 +39,7 @@ def cells_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
         )
         for one in found
     ]
-    return Grid(columns, rows, warnings(one.run for one in found))
+    return Grid(columns, rows, describe_synthetic(one.run for one in found))
 
 
 ENDS = ("", "_low", "_high", "_rel")
@@ -58,7 +58,7 @@ def trials_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
         for one in found
         for trial in one.trials
     ]
-    return Grid(columns, rows, warnings(one.run for one in found))
+    return Grid(columns, rows, describe_synthetic(one.run for one in found))
 
 
 def display_table(
@@ -91,7 +91,7 @@ def display_table(
     rest = (f"{left:,} more cells" if left else "", f"{runs} more runs" if runs else "")
     more = (f"{' and '.join(filter(None, rest))}; {hint}",) if any(rest) else ()
     title = () if several or not found else (f"run {found[0].run.name}",)
-    notes = (*warnings(one.run for one in found), *title, *more, *legend(str(row[-1]) for row in rows))
+    notes = (*describe_synthetic(one.run for one in found), *title, *more, *legend(str(row[-1]) for row in rows))
     return Grid(columns, rows, notes, frozenset({*heads, "trials"}))
 
 
@@ -107,36 +107,8 @@ def display_trials(found: Sequence[Samples], metrics: Sequence[str], *, most: in
             reason = f": {trial.reason}" if trial.reason else ""
             rows.append((*run, one.cell.name, str(trial.round), *figures, f"{trial.outcome}{marks}{reason}"))
     left = (f"{len(rows) - most:,} more trials; {HINT}",) if len(rows) > most else ()
-    notes = (*warnings(one.run for one in found), *left, *legend(str(row[-1]) for row in rows[:most]))
+    notes = (*describe_synthetic(one.run for one in found), *left, *legend(str(row[-1]) for row in rows[:most]))
     return Grid(columns, rows[:most], notes, frozenset({*metrics, "trial"}))
-
-
-def full_name(axis: str, found: Iterable[Samples]) -> str:
-    """Return the full name of an axis. A short one (`chunk` for `md.chunk`) is valid if it is unambiguous."""
-    found = list(found)
-    if any(axis in one.cell.axes for one in found):
-        return axis
-    kinds = {tuple(one.cell.axes): one.cell.axes for one in found}  # many cells have the same axes
-    names = names_of(map(with_aliases, kinds.values()))
-    fitting = [axis] if axis in names else [name for name in names if name.endswith(f".{axis}")]
-    if len(fitting) != 1:
-        raise BadInput(
-            f"no selected cell has an axis '{axis}'" if not fitting else f"'{axis}' could be {' or '.join(fitting)}",
-            resolution=f"there are {', '.join(names) or 'none'}",
-        )
-    return fitting[0]
-
-
-def warnings(runs: Iterable[RunRow]) -> tuple[str, ...]:
-    different = {run.id: run for run in runs}.values()
-    synthetic = sorted({run.machine for run in different if run.synthetic})
-    if not synthetic:
-        return ()
-    origin = f"synthetic, from the {' and '.join(synthetic)} machine: no figure was measured"
-    if all(run.synthetic for run in different):
-        return (f"figures are {origin}",)
-    names = ", ".join(run.name for run in different if run.synthetic)
-    return (f"measured and synthetic figures are mixed: those of {names} are {origin}",)
 
 
 def describe_unfinished(runs: Iterable[RunRow], recorded: Mapping[str, int]) -> tuple[str, ...]:

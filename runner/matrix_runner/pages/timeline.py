@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import date
 
 from matrix_runner.answers.axes import grouped, name_key
+from matrix_runner.answers.selectors import describe_synthetic
 from matrix_runner.answers.stored_samples import Samples, is_compared, more_is_faster, rates_of, unit_of
 from matrix_runner.pages.table import HINT, Grid, Value, estimate_values, ratio_values
-from matrix_runner.pages.tables import warnings
 from matrix_runner.pages.terminal_text import doubt, figure, legend, times, times_within
 from matrix_runner.records.record import CellRow
 from matrix_runner.statistics.changes import Change, History, read_history
@@ -148,7 +148,7 @@ def _series_table(series: Sequence[Series], most: int) -> Grid:
 
 
 def _warnings(series: Sequence[Series]) -> tuple[str, ...]:
-    return warnings(point.samples.run for one in series for point in one.points)
+    return describe_synthetic(point.samples.run for one in series for point in one.points)
 
 
 def _describe_change(change: Change, metric: str) -> str:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from bench.null import halves, main
+from matrix_runner.answers.comparison import noise_floor
 from matrix_runner.answers.stored_samples import read_samples
-from matrix_runner.pages.compare import noise_floor
 from matrix_runner.records.address import address_of
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import CellRow

@@ -30,12 +30,11 @@ from matrix_runner.answers.axes import (
     value_key,
     varying_axes,
 )
-from matrix_runner.answers.selectors import runs_named
+from matrix_runner.answers.selectors import full_name, runs_named
 from matrix_runner.answers.stored_samples import kernels_of
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.findings import few
 from matrix_runner.language.suggestions import few_names
-from matrix_runner.pages.tables import full_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence

@@ -8,6 +8,8 @@ from statistics import fmean
 from typing import NamedTuple, TypeAlias
 
 from matrix_runner.answers.axes import grouped
+from matrix_runner.answers.pairs import Pair, Pairs, Side, pairs_of
+from matrix_runner.answers.selectors import describe_synthetic
 from matrix_runner.answers.stored_samples import (
     LATENCIES,
     Samples,
@@ -18,9 +20,6 @@ from matrix_runner.answers.stored_samples import (
 )
 from matrix_runner.base.errors import BadInput, Exit
 from matrix_runner.base.findings import few
-from matrix_runner.pages.pairs import Pair, Pairs, Side, pairs_of
-from matrix_runner.pages.tables import warnings
-from matrix_runner.pages.terminal_text import percent, times_between
 from matrix_runner.records.names import split_owner
 from matrix_runner.records.record import WORST, Outcome
 from matrix_runner.statistics.mixing import Sides, mixture_shares
@@ -70,10 +69,6 @@ class Line(NamedTuple):
     @property
     def doubtful(self) -> bool:
         return any(host_limited for _, host_limited in self.host_limited)
-
-    @property
-    def interval(self) -> str:
-        return times_between(self.ratio.low, self.ratio.high) if self.ratio and self.ratio.low else ""
 
 
 #: The values of a metric by round, for each of several runs.
@@ -282,7 +277,7 @@ def _apart(a: Side, b: Side) -> tuple[Side, Side, tuple[str, ...]]:
 
 def _precision_notes(a: Side, b: Side, matched: Pairs, ratios: Sequence[Ratio | None]) -> Iterator[str]:
     runs = {run.id: run for run in (*a.runs, *b.runs)}
-    yield from warnings(runs.values())
+    yield from describe_synthetic(runs.values())
     fewest, most = sorted(_most_runs_of_a_cell(matched))
     if fewest == most == 1 and len(runs) > 1 and ratios:
         yield from _single_run_notes([ratio.foreseen for ratio in ratios if ratio])
@@ -390,20 +385,6 @@ def _environment(side: Side) -> dict[str, set[str]]:
 
 
 _SHARE = 0.95  # the share of figures within the noise floor
-_FEW_FIGURES = 40  # with fewer, one or two figures decide the noise floor
-
-
-def describe_noise_floor(done: Comparison) -> str:
-    ratios = [line.ratio for line in done.lines if line.ratio]
-    least = noise_floor(ratios)
-    if least is None:
-        return ""
-    few_figures = f"{len(ratios)} figure{'s' if len(ratios) != 1 else ''}"
-    rough = f" (a rough value, from {few_figures})" if len(ratios) < _FEW_FIGURES else ""
-    return (
-        "a run with itself: A is its odd rounds and B its even ones, so what differs is noise. Noise floor: if "
-        f"such a run is repeated completely, 95 % of the figures differ by at most \u00b1{percent(least)}{rough}"
-    )
 
 
 def noise_floor(ratios: Iterable[Ratio | None]) -> float | None:

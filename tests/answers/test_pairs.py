@@ -17,7 +17,7 @@ from matrix_runner.answers.axes import (
     unite_axes,
     with_aliases,
 )
-from matrix_runner.pages.pairs import tied_axes
+from matrix_runner.answers.pairs import tied_axes
 
 PLACES = 4
 keys = st.tuples(*[st.sampled_from([None, "a", "b", "c"])] * PLACES)

@@ -6,7 +6,7 @@ from functools import cached_property
 from math import log
 from typing import ClassVar
 
-from matrix_runner.answers.axes import NUMBERED, finite_number, in_order, is_numeric
+from matrix_runner.answers.axes import determined_axes, finite_number, in_order, is_numeric, varying_axes
 from matrix_runner.answers.cell_figures import CellFigures
 from matrix_runner.base.quantities import parse_size, parse_time
 from matrix_runner.pages.charts import Tick, end_of, interval, log_ticks, spared, ticks
@@ -91,9 +91,8 @@ class Colours:
 
 
 def choose_colours(cells: Sequence[CellRow]) -> Colours:
-    names = dict.fromkeys(name for cell in cells for name in cell.axes)
-    every = {name: [cell.axes.get(name, "") for cell in cells] for name in names}
-    axes = {name: values for name, values in every.items() if len(set(values)) > 1}
+    names = varying_axes([cell.axes for cell in cells])
+    axes = {name: [cell.axes.get(name, "") for cell in cells] for name in names}
     axis = colour_axis(axes)
     values = in_size_order(dict.fromkeys(axes.get(axis, ())))
     return Colours(axis, {value: min(at, COLOURS) for at, value in enumerate(values, start=1)})
@@ -183,25 +182,15 @@ def free_axes(cells: Sequence[CellRow]) -> list[str]:
 
     A number that differs between all layouts, such as the stripes of `stripe-1` to `stripe-4`, replaces the layout.
     """
-    names = dict.fromkeys(["layout", *(axis for cell in cells for axis in cell.axes if axis != "workload")])
-    differing = [name for name in names if len({cell.axes.get(name) for cell in cells}) > 1]
+    axes = [cell.axes for cell in cells]
+    differing = varying_axes(axes, {"workload"})
     if "layout" not in differing:
         return differing
-    same = [name for name in differing if name != "layout" and determines(cells, "layout", name)]
-    number = next((name for name in same if _is_ordered(cells, name) and determines(cells, name, "layout")), "layout")
-    return [number, *(name for name in differing if name not in {"layout", *same})]
-
-
-def _is_ordered(cells: Sequence[CellRow], name: str) -> bool:
-    return name not in NUMBERED and all(finite_number(cell.axes.get(name, "")) is not None for cell in cells)
-
-
-def determines(cells: Sequence[CellRow], by: str, name: str) -> bool:
-    """Return whether all cells with one value of `by` have one value of the axis `name`."""
-    known: dict[str | None, str | None] = {}
-    return all(
-        known.setdefault(cell.axes.get(by), value) == value for cell in cells for value in (cell.axes.get(name),)
-    )
+    others = [name for name in differing if name != "layout"]
+    same = determined_axes(axes, "layout", others)
+    ordered = (name for name in same if is_numeric(name, (one.get(name, "") for one in axes)))
+    number = next((name for name in ordered if determined_axes(axes, name, ["layout"])), "layout")
+    return [number, *(name for name in others if name not in same)]
 
 
 def plots(group: Group) -> Iterator[Plot]:

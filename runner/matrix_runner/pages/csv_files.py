@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from matrix_runner.answers.axes import names_of
 from matrix_runner.answers.cell_figures import METRICS, CellFigures
 from matrix_runner.base.text import without_formula
 from matrix_runner.pages.csv_columns import (
@@ -69,7 +70,7 @@ class Lines:
     def __init__(self, recorded: RunData, cells: Iterable[CellRow]) -> None:
         self._shared = (recorded.machine, BOOLS[recorded.synthetic])
         self._confidence, self._until, self._rule = recorded.confidence, recorded.until, recorded.rule
-        self._axes = axis_names(cells)
+        self._axes = names_of(cell.axes for cell in cells)
 
     def head(self, columns: Sequence[Column]) -> str:
         return _head(columns, self._axes)
@@ -163,7 +164,7 @@ def summary_csv(recorded: RunData) -> Iterator[str]:
 
 def found_csv(recorded: RunData) -> str:
     """Return a row for each search."""
-    axes = axis_names(cell for one in recorded.knees for cell in one.search.cells)
+    axes = names_of(cell.axes for one in recorded.knees for cell in one.search.cells)
     axes = [axis for axis in axes if any(axis in one.search.axes for one in recorded.knees)]
     rows = [
         [name, recorded.machine, BOOLS[recorded.synthetic], *values, *(one.search.axes.get(axis, "") for axis in axes)]
@@ -171,10 +172,6 @@ def found_csv(recorded: RunData) -> str:
         for name, *values in (knee_values(one).values(),)
     ]
     return "".join((_head(FOUND, axes), *(f"{as_fields(row)}\n" for row in rows))) if rows else ""
-
-
-def axis_names(cells: Iterable[CellRow]) -> list[str]:
-    return list(dict.fromkeys(axis for cell in cells for axis in cell.axes))
 
 
 def _head(columns: Sequence[Column], axes: Iterable[str]) -> str:

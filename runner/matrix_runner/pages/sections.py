@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from math import ceil
 
+from matrix_runner.answers.axes import determined_axes, names_of, varying_axes
 from matrix_runner.answers.cell_figures import CellFigures
 from matrix_runner.base.text import strip_illegal
 from matrix_runner.pages.axis_charts import (
@@ -13,7 +14,6 @@ from matrix_runner.pages.axis_charts import (
     Group,
     Plot,
     choose_colours,
-    determines,
     distribution,
     free_axes,
     plots,
@@ -184,12 +184,13 @@ def _columns(sides: Sequence[Sequence[str]]) -> list[str]:
 
 def _labels(cells: Sequence[CellRow]) -> tuple[list[str], str, list[str]]:
     """Return a label for each cell, what all cells share, and the axes in which they differ."""
-    axes = [name for name in dict.fromkeys(axis for cell in cells for axis in cell.axes) if name != "workload"]
-    differing = [name for name in axes if len({cell.axes.get(name) for cell in cells}) > 1]
-    axes = [name for name in axes if name != "layout" or name in differing]  # else the title has it
-    shared = [name for name in axes if name not in differing]
+    every = [cell.axes for cell in cells]
+    differing = varying_axes(every, {"workload"})
+    shared = [name for name in names_of(every) if name not in {"workload", "layout", *differing}]  # the title has these
+    axes = [name for name in names_of(every) if name in {*differing, *shared}]
     if "layout" in differing:
-        differing = [name for name in differing if name == "layout" or not determines(cells, "layout", name)]
+        along = determined_axes(every, "layout", differing)
+        differing = [name for name in differing if name == "layout" or name not in along]
     short = _short(axes)
     labels = [_format_axes(cell, differing, short) for cell in cells]
     if not all(labels) or len(set(labels)) < len(labels):

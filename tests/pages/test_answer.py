@@ -173,7 +173,7 @@ def test_more_trials_are_advised_only_where_the_host_is_fast_enough() -> None:
     assert "raise `repeat:`" not in slow
     assert "more trials needed" not in slow
     assert "this host is too slow" in slow
-    assert "a larger factor for `slow:` in `disks:`" in slow
+    assert "`slow: 32` in `disks:`" in slow
     assert "`slow: auto`" not in slow, "the run may have it"
     hardly = text(run(truth, rounds=2, noise=0.5, host_limited=dict.fromkeys(truth, 1)), 200)
     assert "raise `repeat:`" in hardly

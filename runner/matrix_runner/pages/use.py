@@ -77,7 +77,8 @@ def uses(recorded: RunData) -> list[Use]:
     by_workload: dict[str, list[tuple[CellRow, Usage]]] = {}
     for cell in recorded.cells:
         found = recorded.usage.get(cell.id)
-        if found and max(map(len, _all_courses(found)), default=0) >= _LEAST_SAMPLES:
+        courses = [*found.rates.values(), *found.processors.values(), *found.latencies.values()] if found else []
+        if found and max(map(len, courses), default=0) >= _LEAST_SAMPLES:
             by_workload.setdefault(cell.workload, []).append((cell, found))
     return [use for several in by_workload.values() for use in _of_workload(several)]
 
@@ -96,11 +97,6 @@ def describe_uses(used: Sequence[Use], recorded: RunData) -> str:
         sentences.append(f"{len(used)} of {count:,} are drawn: {rule}.")
     kinds = {kind for one in used for kind in one.kinds}
     return " ".join([*sentences, *(text for kind, text in _MEANINGS.items() if kind in kinds)])
-
-
-def _all_courses(one: Usage) -> Iterator[Course]:
-    for courses in (one.rates, one.processors, one.latencies):
-        yield from courses.values()
 
 
 def _of_workload(several: Sequence[tuple[CellRow, Usage]]) -> Iterator[Use]:

@@ -1,6 +1,6 @@
 """Writes every report file of a run folder: `junit.xml`, CSV files, the answer and the pages."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -42,7 +42,8 @@ def load_run_data(run: RunFolder, journal: Journal, *, over: bool) -> RunData:
     fields = ("matrix", "machine", "synthetic", "confidence", "until", "least", "most", "steered", "losses", "archived")
     found |= {name: getattr(run.manifest, name) for name in fields}
     found["finds"] = {name: Find.model_validate(find) for name, find in run.manifest.finds.items()}
-    part = choose_part(cells, MOST_SHOWN) if _is_large(cells, found["finds"]) else None
+    needs_all = found["finds"] or any(cell.axes.get(PRESET) in TESTS for cell in cells)  # searches and tests of SNIA
+    part = choose_part(cells, MOST_SHOWN) if len(cells) > MOST_CELLS and not needs_all else None
     if part:
         cells, trials = list(part.cells), journal.trials_of_cells({cell.id for cell in part.cells})
         found |= {"part": part, "most": found["most"] or journal.most_trials_of_a_cell()}
@@ -50,11 +51,6 @@ def load_run_data(run: RunFolder, journal: Journal, *, over: bool) -> RunData:
         trials = list(journal.trials())
     recorded = RunData(**found, cells=cells, trials=trials, attempts=journal.attempts(), over=over)
     return _with_outputs(recorded, run)
-
-
-def _is_large(cells: Sequence[CellRow], finds: Mapping[str, Find]) -> bool:
-    """Searches and tests of SNIA need all their trials."""
-    return len(cells) > MOST_CELLS and not finds and not any(cell.axes.get(PRESET) in TESTS for cell in cells)
 
 
 def _with_outputs(recorded: RunData, run: RunFolder) -> RunData:

@@ -143,6 +143,10 @@ def interval(estimate: Estimate, unit: str) -> str:
     return f"{least} to {most} {of_most}" if of_least == of_most else f"{least} {of_least} to {most} {of_most}"
 
 
+def figure_and_interval(estimate: Estimate | None, unit: str) -> tuple[str, str]:
+    return (figure(estimate.mean, unit), interval(estimate, unit)) if estimate else ("", "")
+
+
 def _wrapped(label: str) -> tuple[str, ...]:
     return tuple(textwrap.wrap(label, _LONGEST, break_on_hyphens=False)) or (label,)
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from matrix_runner.answers.cell_figures import CellFigures
-from matrix_runner.pages.charts import interval
+from matrix_runner.pages.charts import figure_and_interval
 from matrix_runner.pages.table import Grid, Sheet
-from matrix_runner.pages.terminal_text import displayed_rate, doubt, figure
+from matrix_runner.pages.terminal_text import displayed_rate, doubt
 from matrix_runner.statistics.stopping import Estimate
 from matrix_runner.work.metrics import ALL_SIDES
 
@@ -23,6 +23,9 @@ _SHOWN = {
 class _Row(NamedTuple):
     id: tuple[str, str, str]
     figures: Mapping[str, Estimate]  # by the names in `_SHOWN`
+
+    def texts(self, name: str) -> tuple[str, str]:
+        return figure_and_interval(self.figures.get(name), _SHOWN[name][1])
 
     def doubt(self, name: str) -> str:
         return doubt(self.figures.get(name))
@@ -45,7 +48,7 @@ def job_sheet(summaries: Iterable[CellFigures], *, rows: int = 50) -> Sheet | No
 
 
 def _texts(row: _Row) -> tuple[str, ...]:
-    requests, bandwidth, p50, p99 = (_text(row, name) for name in _SHOWN)
+    requests, bandwidth, p50, p99 = (row.texts(name)[0] for name in _SHOWN)
     bw, iops = row.figures.get("bw"), row.figures.get("iops")
     doubt = row.doubt("bw" if displayed_rate(bw, iops) is bw else "iops")
     return (*row.id, requests, bandwidth, doubt, p50, row.doubt("lat_p50"), p99, row.doubt("lat_p99"))
@@ -59,18 +62,8 @@ def job_grid(named: Sequence[tuple[str, CellFigures]], *, rows: int) -> Grid | N
     headings = [heading for title, _ in _SHOWN.values() for heading in (title, f"{title}, interval")]
     left = f"{len(found) - rows:,} more rows are left out; jobs.csv has the trials of all jobs"
     notes = (left,) if len(found) > rows else ()
-    texts = [(*row.id, *(text for name in _SHOWN for text in _with_interval(row, name))) for row in found[:rows]]
+    texts = [(*row.id, *(text for name in _SHOWN for text in row.texts(name))) for row in found[:rows]]
     return Grid((*_ID, *headings), texts, notes, right=frozenset(headings))
-
-
-def _with_interval(row: _Row, name: str) -> tuple[str, str]:
-    found = row.figures.get(name)
-    return _text(row, name), interval(found, _SHOWN[name][1]) if found else ""
-
-
-def _text(row: _Row, name: str) -> str:
-    found = row.figures.get(name)
-    return figure(found.mean, _SHOWN[name][1]) if found else ""
 
 
 def _rows(named: Iterable[tuple[str, CellFigures]]) -> Iterator[_Row]:

@@ -19,7 +19,7 @@ from matrix_runner.pages.axis_charts import (
     plots,
     waiting,
 )
-from matrix_runner.pages.charts import Chart, Line, chart, interval, overview
+from matrix_runner.pages.charts import Chart, Line, chart, figure_and_interval, overview
 from matrix_runner.pages.concerns import held_back_by
 from matrix_runner.pages.effects import Effects, effects
 from matrix_runner.pages.heat_maps import HeatMap, heat_maps
@@ -236,9 +236,9 @@ def _history(recorded: RunData, summary: CellFigures) -> Sparkline | None:
 def _texts(summary: CellFigures, column: str) -> tuple[tuple[str, str], ...]:
     sides = sides_of(summary.figures)
     if column == SYNC:
-        return tuple(_text(summary.figures.get(f"{SYNC}_{name}"), unit) for name, unit in OF_SYNC.items())
+        return tuple(figure_and_interval(summary.figures.get(f"{SYNC}_{name}"), unit) for name, unit in OF_SYNC.items())
     if column == _SYNCS:
-        return _text(summary.figures.get(f"{FLUSH}_iops"), "1/s"), _tail(summary, FLUSH)
+        return figure_and_interval(summary.figures.get(f"{FLUSH}_iops"), "1/s"), _tail(summary, FLUSH)
     if column == TOTAL:
         return (_rate(summary, TOTAL) if TOTAL in sides else _NONE,)
     if column in SIDES:
@@ -251,7 +251,7 @@ def _texts(summary: CellFigures, column: str) -> tuple[tuple[str, str], ...]:
 
 def _rate(summary: CellFigures, side: str) -> tuple[str, str]:
     unit, found = _rate_of(summary, side) or ("", None)
-    return _text(found, unit)
+    return figure_and_interval(found, unit)
 
 
 def _rate_of(summary: CellFigures, side: str) -> tuple[str, Estimate] | None:
@@ -261,11 +261,7 @@ def _rate_of(summary: CellFigures, side: str) -> tuple[str, Estimate] | None:
 
 
 def _tail(summary: CellFigures, side: str) -> tuple[str, str]:
-    return _text(summary.figures.get(f"{side}_lat_p99"), "ns")
-
-
-def _text(found: Estimate | None, unit: str) -> tuple[str, str]:
-    return (figure(found.mean, unit), interval(found, unit)) if found else _NONE
+    return figure_and_interval(summary.figures.get(f"{side}_lat_p99"), "ns")
 
 
 def _charts(named: Sequence[tuple[str, CellFigures]], about: str, axes: Sequence[str]) -> Iterator[Chart | None]:

@@ -11,7 +11,7 @@ from matrix_runner.answers.stored_samples import more_is_faster, unit_of
 from matrix_runner.base.findings import few
 from matrix_runner.pages.charts import Chart, RatioLine, ratio_chart
 from matrix_runner.pages.table import HINT, Grid, Value, more_lines, ratio_values
-from matrix_runner.pages.terminal_text import figure, percent, times, times_between
+from matrix_runner.pages.terminal_text import figure, percent, ratio_texts, times
 
 _FEW_FIGURES = 40  # with fewer, one or two figures decide the noise floor
 _APART = 0.02  # the largest difference between the ratio of geometric means and that of shown means without a note
@@ -49,8 +49,7 @@ def display_table(done: Comparison, *, most: int | None, hint: str = HINT) -> Gr
         (
             *(line.name, line.metric),
             *(figure(mean, unit_of(line.metric), min(filter(None, line.means), default=None)) for mean in line.means),
-            times(line.ratio.ratio) if line.ratio else "",
-            interval_of(line),
+            *ratio_texts(line.ratio),
             f"{line.speed.value}{' (!)' if line.doubtful else ''}",
         )
         for line in cut
@@ -59,10 +58,6 @@ def display_table(done: Comparison, *, most: int | None, hint: str = HINT) -> Gr
     more = more_lines(len(lines) - len(cut), hint) if len(cut) < len(lines) else ""
     notes = filter(None, (*done.notes, _summary(done), more, *_ratio_notes(done), *_caveats(done)))
     return Grid(columns, rows, tuple(notes), frozenset(columns[2:6]))
-
-
-def interval_of(line: Line) -> str:
-    return times_between(line.ratio.low, line.ratio.high) if line.ratio and line.ratio.low else ""
 
 
 def describe_noise_floor(done: Comparison) -> str:

@@ -13,12 +13,11 @@ from matrix_runner.answers.verdicts import Judgement
 from matrix_runner.base.errors import Exit
 from matrix_runner.pages.answer import answer_as_markdown, summarize_rankings
 from matrix_runner.pages.compare_table import display_table as compared_shown
-from matrix_runner.pages.compare_table import interval_of
 from matrix_runner.pages.ranking_terms import figure_of, mark, stack_name, workload_name
 from matrix_runner.pages.stored import as_measured, share_of
 from matrix_runner.pages.table import Grid, as_markdown, escape_markdown
 from matrix_runner.pages.tables import display_table as results_shown
-from matrix_runner.pages.terminal_text import figure, times, times_within
+from matrix_runner.pages.terminal_text import figure, ratio_texts, times_within
 from matrix_runner.pages.verdicts import explain_verdict, verdict_table, verdict_text
 from matrix_runner.records.record import WORST, Outcome
 from matrix_runner.records.store import RunRow
@@ -238,8 +237,7 @@ def _of_slower(night: Night) -> Grid:
         (
             *(line.name, line.metric),
             *(figure(mean, unit_of(line.metric)) for mean in line.means),
-            times(line.ratio.ratio) if line.ratio else "",
-            interval_of(line),
+            *ratio_texts(line.ratio),
             "(!) host-limited" if line.doubtful else "",
         )
         for line in night.slower

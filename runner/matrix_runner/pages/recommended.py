@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from matrix_runner.answers.ranking import Recommendation, Setting
 from matrix_runner.base.findings import few
 from matrix_runner.pages.table import Grid, Value, ratio_values
-from matrix_runner.pages.terminal_text import figure, percent, times, times_between
+from matrix_runner.pages.terminal_text import figure, percent, ratio_texts
 from matrix_runner.records.record import CellRow
 
 
@@ -27,7 +27,7 @@ def recommendation_rows(found: Recommendation, cells: Mapping[str, CellRow]) -> 
 
 def recommendation_table(found: Recommendation, cells: Mapping[str, CellRow], most: int | None) -> Grid:
     rows: list[tuple[Value, ...]] = [
-        (setting_name(one, cells), figure(one.level, found.metric.unit), *_against(one), _remark(one, found))
+        (setting_name(one, cells), figure(one.level, found.metric.unit), *ratio_texts(one.ratio), _remark(one, found))
         for one in found.settings[:most]
     ]
     columns = ("setting", found.metric.name, "of the best", "interval", "")
@@ -39,13 +39,6 @@ def recommendation_table(found: Recommendation, cells: Mapping[str, CellRow], mo
 
 def setting_name(setting: Setting, cells: Mapping[str, CellRow]) -> str:
     return cells[setting.cells[0]].setting
-
-
-def _against(setting: Setting) -> tuple[str, str]:
-    ratio = setting.ratio
-    if ratio is None:
-        return "", ""
-    return times(ratio.ratio), times_between(ratio.low, ratio.high) if ratio.low else ""
 
 
 def _remark(setting: Setting, found: Recommendation) -> str:

@@ -10,6 +10,7 @@ from matrix_runner.work.metrics import is_large
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from matrix_runner.statistics.ratios import Ratio
     from matrix_runner.statistics.stopping import Estimate
 
 _UNITS = {"bytes/s": (1e6, "MB/s"), "1/s": (1.0, "IOPS"), "bytes": (1e6, "MB")}
@@ -52,6 +53,13 @@ def times_between(low: float, high: float) -> str:
 def times_within(ratio: float, low: float, high: float) -> str:
     middle, least, most = times_alike(ratio, low, high)
     return f"{middle} ({least} to {most})"
+
+
+def ratio_texts(ratio: Ratio | None) -> tuple[str, str]:
+    """Format a ratio and its interval; without them, the texts are empty."""
+    if ratio is None:
+        return "", ""
+    return times(ratio.ratio), times_between(ratio.low, ratio.high) if ratio.low else ""
 
 
 def percent(share: float) -> str:

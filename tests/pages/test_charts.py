@@ -7,8 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matrix_runner.pages.charts import Chart, RatioLine, chart, interval, log_ticks, ratio_chart, step, ticks
-from matrix_runner.pages.terminal_text import times_between, times_within
+from matrix_runner.pages.charts import (
+    Chart,
+    RatioLine,
+    chart,
+    figure_and_interval,
+    interval,
+    log_ticks,
+    ratio_chart,
+    step,
+    ticks,
+)
+from matrix_runner.pages.terminal_text import ratio_texts, times_between, times_within
 from matrix_runner.statistics.ratios import Interval, Ratio
 from matrix_runner.statistics.stopping import Estimate
 
@@ -171,3 +181,15 @@ def test_all_dots_and_intervals_lie_within_the_chart(found: list[tuple[float, fl
     assert places == sorted(places)
     assert 0 <= places[0] <= places[-1] <= 96.2
     assert len(places) <= 5
+
+
+def test_a_figure_has_its_interval_beside_it() -> None:
+    assert figure_and_interval(estimate(2e6, 1e6, 3e6), "ns") == ("2.00 ms", "1.00 to 3.00 ms")
+    assert figure_and_interval(None, "ns") == ("", "")
+
+
+def test_a_ratio_has_its_interval_beside_it_if_it_is_known() -> None:
+    known = Ratio(1.5, 1.2, 1.8, 6, 6, 0.95, 0.01)
+    assert ratio_texts(known) == ("1.50\u00d7", "1.20\u00d7 to 1.80\u00d7")
+    assert ratio_texts(known._replace(low=0.0, high=inf)) == ("1.50\u00d7", "")
+    assert ratio_texts(None) == ("", "")

@@ -135,6 +135,16 @@ def test_disks_fit_the_jobs_of_a_file(options: str, disk: str, call: Call, tmp_p
     assert call("validate", "db.yaml").status == 0
 
 
+def test_copies_that_verify_their_own_files_get_file_systems(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "db.fio").write_text("[a]\nrw=randrw\nverify=crc32c\nnumjobs=4\nsize=400m\n")
+    said = call("init", "--from", "db.fio")
+    assert said.status == 0, said.err
+    text = (tmp_path / "db.yaml").read_text()
+    assert "size: 4GiB" in text
+    assert "raw: [disk, fs: {type: ext4}]" in text
+    assert call("validate", "db.yaml").status == 0
+
+
 def test_a_matrix_has_a_disk_for_each_device_of_the_file(call: Call, tmp_path: Path) -> None:
     (tmp_path / "db.fio").write_text("".join(f"[{one}]\nfilename=/dev/sd{one}\nsize=1m\n" for one in "abcde"))
     assert call("init", "--from", "db.fio").status == 0

@@ -203,7 +203,7 @@ MISTAKES = [
     ("rw: read,", "rw: read, ioengine: libaoi,", "'libaoi' is not one of libaio, io_uring, posixaio, sync, psync, vsync, pvsync, pvsync2, splice or mmap; did you mean libaio?"),
     ("rw: read,", "rw: read, ioengine: [libaio, filecreate],", "'filecreate': this engine does no I/O, so its figures would not depend on `rw` and `bs`"),
     ("rw: read,", "rw: read, ioengine: 'null',", "'null': this engine does no I/O"),
-    ("rw: read,", "rw: read, ioengine: net,", "'net': this engine does not use disks or files"),
+    ("rw: read,", "rw: read, ioengine: net,", "'net': this engine does not use the disks or files of a layout"),
     ("rw: read,", "rw: read, ioengine: sg,", "'sg': this engine bypasses all layers and needs SCSI disks"),
     ("rw: read,", "rw: read, ioengine: 'external:/tmp/x.so',", "'external:/tmp/x.so': this engine runs unknown code"),
     ("rw: read, bs: [64KiB, 1MiB], iodepth: 8,", "rw: read, ioengine: mmap,", "mmap always uses the page cache; add `direct: false`"),

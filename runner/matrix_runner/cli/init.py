@@ -91,17 +91,22 @@ def _of_job(name: str, job: Path, path: Path) -> str:
     def text_of(file: str) -> str:
         return read_beside(str(path), file).decode()
 
-    text = matrix_of_job(name, relative, SCHEMA, text_of)
-    try:
-        parse(str(path), text, text_of, ask=lambda space: fio_flaws(space, None))
-    except BadMatrix as error:
-        lines = [  # the matrix is not written, so no message points into it
-            f"{relative}: {message}" if place.file == str(path) else format_error(error.source, place, message)
-            for place, message in error.places[:MOST_SHOWN]
-        ]
-        raise BadInput(
-            f"{job}: no matrix can run this job file as it is",
-            details="\n".join(lines),
-            resolution="nothing was written; change the job file, or write a matrix with other values below `set:`",
-        ) from None
-    return text
+    refusals: list[BadMatrix] = []
+    for in_files in (False, True):  # some jobs, such as copies that verify, need files of their own
+        text = matrix_of_job(name, relative, SCHEMA, text_of, in_files=in_files)
+        try:
+            parse(str(path), text, text_of, ask=lambda space: fio_flaws(space, None))
+        except BadMatrix as error:
+            refusals.append(error)
+        else:
+            return text
+    refused = refusals[0]
+    lines = [  # the matrix is not written, so no message points into it
+        f"{relative}: {message}" if place.file == str(path) else format_error(refused.source, place, message)
+        for place, message in refused.places[:MOST_SHOWN]
+    ]
+    raise BadInput(
+        f"{job}: no matrix can run this job file as it is",
+        details="\n".join(lines),
+        resolution="nothing was written; change the job file, or write a matrix with other values below `set:`",
+    )

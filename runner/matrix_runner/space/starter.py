@@ -13,7 +13,7 @@ from matrix_runner.work.jobs.file import JobReader, devices_named
 from matrix_runner.work.jobs.workload import bounds_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from matrix_runner.work.fio.bounds import JobBound
 
@@ -27,7 +27,7 @@ name: {name}
 disks: {{count: {count}, size: {size}, bus: sata, model: {model}}}    # without `model:`, disks are as fast as the host
 layouts:
   raw: {raw}
-  raid{level}: [md: {{level: {level}, chunk: 64KiB}}]    # {count} disks; an axis: chunk: [64KiB, 512KiB]
+  raid{level}: [md: {{level: {level}, chunk: 64KiB}}{fs}]    # {count} disks; an axis: chunk: [64KiB, 512KiB]
 workloads:
   {workload}:
     job: {path}    # it runs as it is, except that the layouts replace its files and devices
@@ -36,20 +36,24 @@ repeat: 3    # trials of a cell, in seeded random order; more trials make the in
 """
 
 
-def matrix_of_job(name: str, path: str, schema: str, text_of: Callable[[str], str]) -> str:
+def matrix_of_job(name: str, path: str, schema: str, text_of: Callable[[str], str], *, in_files: bool = False) -> str:
     """Return the matrix, valid or not: a job file may have options that no matrix takes."""
     file = JobReader(text_of, os.environ).read(path, Place(path, 1, 1))
     jobs, _ = bounds_of(file.sections)
     devices = len({name for names in devices_named(file.sections) for name in names})
     names = [section.name for section in file.sections if not section.is_global]
     trims = any("trim" in job.kind for job in jobs)
+    fs = ", fs: {type: ext4}" * in_files
     return _TEXT.format(
         schema=schema,
         name=json.dumps(name),
-        size=format_size(size := _size_of_disks(jobs)),
+        size=format_size(size := _size_of_disks(jobs, in_files=in_files)),
+        fs=fs,
         count=max(4, devices),
         where=f"{devices} disks" if devices > 1 else "a single disk",
-        raw=f"[disks: {{count: {devices}}}]    # each device of the file" if devices > 1 else "[disk]    # one disk",
+        raw=f"[disks: {{count: {devices}}}]    # each device of the file"
+        if devices > 1
+        else f"[disk{fs}]    # one disk",
         model="ageing-ssd" if trims else "nas-7200",
         level=10 if trims else 5,  # RAID 5 does not pass trims on
         workload=json.dumps(name),
@@ -58,9 +62,11 @@ def matrix_of_job(name: str, path: str, schema: str, text_of: Callable[[str], st
     )
 
 
-def _size_of_disks(jobs: Iterable[JobBound]) -> int:
-    """Return a size of disks that all jobs fit on if they are not large themselves."""
+def _size_of_disks(jobs: Sequence[JobBound], *, in_files: bool) -> int:
+    """Return a size of disks on which all jobs fit that are not large. Copies of a job have their own files."""
     size, needed = _DISK, max((job.offset for job in jobs if isinstance(job.offset, int)), default=0) + _DISK // 2
+    if in_files:
+        needed += 2 * sum(job.numjobs * job.size for job in jobs if isinstance(job.size, int))
     while size < min(needed, _LARGEST):
         size *= 2
     return size

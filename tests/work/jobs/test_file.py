@@ -154,7 +154,7 @@ def test_files_have_the_names_of_fio() -> None:
         ("ioengine=spdk_bdev", "bypasses the kernel"),
         ("ioengine=page_fault", "without files and disks"),
         ("ioengine=guasi", "does not run on today's Linux"),
-        ("ioengine=rdma", "does not use disks or files"),
+        ("ioengine=rdma", "does not use the disks or files of a layout"),
         ("read_iolog=x", "a trace is a workload of its own; write `replay:` with the path of the trace"),
     ],
 )

@@ -181,15 +181,17 @@ class Steady(Model):
 #: fio's engines that work on devices and on files.
 Engine = Literal["libaio", "io_uring", "posixaio", "sync", "psync", "vsync", "pvsync", "pvsync2", "splice", "mmap"]
 _NO_DATA = "does no I/O, so its figures would not depend on `rw` and `bs`"
-_ELSEWHERE = "does not use disks or files"
+_ELSEWHERE = "does not use the disks or files of a layout"
+_PMEM = "needs persistent memory, which no layout has"
 #: fio's other engines, and why a workload cannot use them.
 NOT_ENGINES = {
     **dict.fromkeys(("filecreate", "filestat", "filedelete", "dircreate", "dirstat", "dirdelete"), _NO_DATA),
-    **dict.fromkeys(("null", "cpp_null", "cpuio", "exec", "falloc", "ftruncate", "e4defrag"), _NO_DATA),
+    **dict.fromkeys(("null", "cpp_null", "cpuio", "falloc", "ftruncate"), _NO_DATA),
     **dict.fromkeys(("net", "netsplice", "rdma", "nbd", "http", "libhdfs", "rados", "rbd", "gfapi"), _ELSEWHERE),
     **dict.fromkeys(("gfapi_async", "libiscsi", "libnfs", "nfs", "mtd", "xnvme", "libblkio"), _ELSEWHERE),
-    **dict.fromkeys(("dev-dax", "libpmem", "libpmem2", "pmemblk", "librpma_apm_client"), _ELSEWHERE),
-    **dict.fromkeys(("librpma_apm_server", "librpma_gpspm_client", "librpma_gpspm_server"), _ELSEWHERE),
+    **dict.fromkeys(("dev-dax", "libpmem", "libpmem2", "pmemblk"), _PMEM),
+    **dict.fromkeys(("librpma_apm_client", "librpma_apm_server"), _ELSEWHERE),
+    **dict.fromkeys(("librpma_gpspm_client", "librpma_gpspm_server"), _ELSEWHERE),
     **dict.fromkeys(("windowsaio", "solarisaio", "guasi", "binject"), "does not run on today's Linux"),
     **dict.fromkeys(("dfs", "ime_psync", "ime_psyncv", "ime_aio"), _ELSEWHERE),
     **dict.fromkeys(("libcufile", "libhipfile"), "moves data to a graphics processor"),
@@ -198,7 +200,8 @@ NOT_ENGINES = {
     "page_fault": "measures page faults of memory, without files and disks",
     "sg": "bypasses all layers and needs SCSI disks",
     "io_uring_cmd": "bypasses all layers and needs NVMe disks",
-    "external": "runs unknown code",
+    **dict.fromkeys(("external", "exec"), "runs unknown code"),
+    "e4defrag": "moves blocks between files of ext4, and measures no reads and writes of `bs`",
 }
 
 

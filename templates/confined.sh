@@ -6,7 +6,7 @@ confined() {
   local key=none value=0
   if [[ -n ${MATRIX_BELL-} ]]; then exec "$@"; fi
   while [[ $key != CapEff: ]]; do read -r key value; done </proc/self/status
-  # Bit 21 is CAP_SYS_ADMIN. Only in a container does root lack it, and a container without it has nothing else to write.
+  # Bit 21 is CAP_SYS_ADMIN. Root lacks it only in a container of the user, which is then the limit.
   if ((!(16#$value >> 21 & 1))); then exec "$@"; fi
 {% raw %}
   exec unshare --mount -- bash -c "$(declare -f enclose); enclose \"\$@\"" confined "${#under_test[@]}" "${under_test[@]}" "$@"

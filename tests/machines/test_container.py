@@ -19,13 +19,14 @@ from matrix_runner.hosts.checks import check_disk
 from matrix_runner.hosts.lease import Lease, lease_disks
 from matrix_runner.machines.base import NO_OPTIONS, MachineOptions, RigLost, RigSpec, Step
 from matrix_runner.machines.container import Container, Owner, disk_node, engines, make_box, sweep
-from matrix_runner.machines.container.argv import OWNER, RUN, probe_command, start_command
+from matrix_runner.machines.container.argv import MEMORY, OWNER, RUN, probe_command, start_command
 from matrix_runner.machines.container.engines import find_engine, find_working, with_workarounds
 from matrix_runner.machines.dry import Dry
 from matrix_runner.records.cell_files import CellFolders
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import Outcome
 from matrix_runner.records.run_folder import create
+from matrix_runner.scripts.jinja import render
 from matrix_runner.simdisks.disk import Disk
 from matrix_runner.space.select import select
 from tests.hosts.loops import SIZE, Bay, bay
@@ -177,6 +178,26 @@ def test_the_other_disks_of_the_host_are_not_there(disks: Bay) -> None:
     assert node[1].endswith("made")
     assert "Operation not permitted" in opened[1]
     assert own == (0, "512")
+
+
+@pytest.mark.parametrize("spec", [ONE, replace(ONE, modules=("ext4",), programs=("mkfs.ext4",))], ids=["raw", "files"])
+def test_fio_writes_nothing_beside_its_trial_and_what_is_under_test(disks: Bay, spec: RigSpec) -> None:
+    """As if the name of a job that leads elsewhere had passed the checks of the matrix."""
+    confined = render("confined.sh", None, title="confined", under_test=disks.disk)
+    fio = "fio --rw=write --bs=4k --size=4k --ioengine=psync --filename_format='$jobname' --name"
+    tunable = f"/sys/class/block/{Path(disks.disk).name}/queue/evil"
+    paths = ("/etc/passwd", "../../../../etc/evil", "/usr/bin/evil", "/dev/evil", f"{MEMORY}/evil", tunable)
+    own, device, *others, left = said_in(
+        disks,
+        spec,
+        f"{confined}\n(confined {fio}=own) && wc -c <own",
+        f"{confined}\n(confined fio --rw=write --bs=4k --size=4k --name=x --filename={disks.disk})",
+        *(f"{confined}\n(confined {fio}={path}) 2>&1" for path in paths),
+        f"head -n 1 /etc/passwd; ls -d /etc/evil /usr/bin/evil /dev/evil {MEMORY}/evil {tunable} 2>/dev/null; true",
+    )
+    assert (own[0], own[1].splitlines()[-1], device[0]) == (0, "4096", 0)
+    assert [status for status, _ in others] == [1] * len(paths)
+    assert left == (0, "root:x:0:0:root:/root:/bin/bash")
 
 
 def test_only_tunables_of_leased_disks_are_set(disks: Bay) -> None:

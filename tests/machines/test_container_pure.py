@@ -63,7 +63,6 @@ RAW = Box(
 )
 SPECS = {
     "raw": RAW.spec,
-    "buffered": replace(RAW.spec, powers=("caches",)),
     "knobs of the host": replace(RAW.spec, powers=("host",)),
     "files": replace(RAW.spec, modules=("ext4",), programs=("mkfs.ext4", "dumpe2fs")),
     "md": replace(RAW.spec, modules=("raid456",), programs=("mdadm",)),
@@ -399,11 +398,11 @@ repeat: 1
     ("tune", "work", "powers"),
     [
         ("readahead: 1MiB", "direct: true", ()),
-        ("scheduler: none", "direct: [true, false]", ("caches",)),
+        ("scheduler: none", "direct: [true, false]", ()),
         ("vm: {dirty_ratio: [default, 5]}", "direct: true", ("host",)),
-        ("cpu_governor: performance", "direct: false", ("caches", "host")),
+        ("cpu_governor: performance", "direct: false", ("host",)),
         ("transparent_hugepages: never", "direct: true", ("host",)),
-        ("write_cache: write through", "direct: true", ("caches",)),
+        ("write_cache: write through", "direct: true", ()),
     ],
 )
 def test_what_work_takes_beyond_its_disks(tune: str, work: str, powers: tuple[str, ...]) -> None:

@@ -304,10 +304,10 @@ def test_what_such_a_machine_cannot_have_is_refused() -> None:
     ]
     assert spec_refusals(RigSpec(tuple(Disk(MIB, "virtio") for _ in range(21))))
     assert not spec_refusals(RigSpec(tuple(Disk(MIB, "scsi") for _ in range(21))))
-    (faulty,) = spec_refusals(replace(SPEC, powers=("caches", "faults")))
+    (faulty,) = spec_refusals(replace(SPEC, powers=("faults",)))
     assert "cannot fail on demand" in faulty.brief
     assert "`faults:`" in faulty.resolution
-    assert not spec_refusals(replace(SPEC, powers=("caches", "host")))
+    assert not spec_refusals(replace(SPEC, powers=("host",)))
 
 
 FAILING = """\

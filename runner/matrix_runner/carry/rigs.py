@@ -51,9 +51,7 @@ def simulated_disk_facts(disk: Disk) -> DiskFacts:
 
 def powers_of(stack: Stack) -> tuple[str, ...]:
     settings = [name for tune in stack.tunes for name in written(tune.value)]
-    own_cache = any(name.rpartition(".")[2] == "write_cache" for name in settings)
     needed = {
-        "caches": own_cache or not all(workload.value.direct for workload in stack.workloads),
         "faults": bool(stack.faults),
         "host": not all(target_kind(name, top="disk") for name in settings),
     }

@@ -31,7 +31,6 @@ from matrix_runner.machines.container.argv import (
     DiskNode,
     Engine,
     enter_command,
-    is_built,
     remove_command,
     start_command,
 )
@@ -232,7 +231,7 @@ class Container(Machine):
 
 def make_box(image_tag: str, disks: tuple[DiskNode, ...], spec: RigSpec, scratch: Path) -> Box:
     # Modules are loaded now, so that their devices have numbers.
-    if is_built(spec) and spec.modules:
+    if spec.modules:
         with suppress(HarnessBroken):  # a host without modprobe keeps the modules it has
             process.run(["modprobe", "--all", "--quiet", "--", *spec.modules], timeout=PATIENCE)
     memory = os.environ.get("MATRIX_MEMORY", MEMORY)

@@ -128,10 +128,6 @@ def remove_command(engine: Engine, name: str) -> list[str]:
     return engine.argv("rm", "--force", name)
 
 
-def is_built(spec: RigSpec) -> bool:
-    return bool(spec.modules or spec.programs)
-
-
 def is_stacked(spec: RigSpec) -> bool:
     return "mdadm" in spec.programs or is_mapped(spec)
 
@@ -142,8 +138,7 @@ def is_mapped(spec: RigSpec) -> bool:
 
 def _capabilities(spec: RigSpec) -> list[str]:
     found = ["DAC_OVERRIDE"]  # nodes may belong to other users than root
-    if is_built(spec) or "caches" in spec.powers:
-        found += ["SYS_ADMIN", "SYS_CHROOT"]  # mount, assemble, drop caches; confine fio
+    found += ["SYS_ADMIN", "SYS_CHROOT"]  # confine fio, which else could write below `MEMORY`; mount, drop caches
     if is_stacked(spec) or "sfdisk" in spec.programs:
         found.append("MKNOD")  # no udev makes the nodes
     if is_mapped(spec):

@@ -65,6 +65,19 @@ def two_states(share: float, apart: float) -> Callable[[Generator, Shape, float]
     return draw
 
 
+def correlated(share: float) -> Callable[[Generator, Shape, float], Table]:
+    """Return draws in which each trial keeps this share of the deviation of the one before."""
+
+    def draw(chance: Generator, shape: Shape, noise: float) -> Table:
+        values = chance.standard_normal(shape)
+        for at in range(1, shape[1]):
+            values[:, at] = share * values[:, at - 1] + np.sqrt(1 - share**2) * values[:, at]
+        scaled: Table = 1 + noise * values
+        return scaled
+
+    return draw
+
+
 @dataclass(frozen=True)
 class Scenario:
     name: str
@@ -82,6 +95,7 @@ SCENARIOS = (
     Scenario("drift of 3 x noise", normal, drift=3),
     Scenario("two states 50:50, 10 sd apart", two_states(0.5, 10)),
     Scenario("two states 80:20, 10 sd apart", two_states(0.2, 10)),
+    *(Scenario(f"correlation {share}", correlated(share)) for share in (0.3, 0.5, 0.8)),
 )
 
 

@@ -142,7 +142,9 @@ class Repeat(Model):
     max: int = Field(
         3, ge=1, le=10000, description=f"largest number of trials of each cell; with `until`, {PATIENCE} if not given"
     )
-    until: Percent | None = Field(None, description="wanted half width of the interval, relative to the mean")
+    until: Percent | None = Field(
+        None, description="wanted half width of the interval, relative to the mean; it assumes independent trials"
+    )
     confidence: Annotated[Percent, Field(gt=0.5, lt=1)] = 0.95
 
     @classmethod

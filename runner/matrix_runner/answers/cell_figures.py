@@ -1,13 +1,12 @@
 """The figures of a cell, summarised over its trials."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from matrix_runner.records.record import (
     CellRow,
@@ -20,6 +19,7 @@ from matrix_runner.records.record import (
 from matrix_runner.statistics.changes import LEAST_VALUES, States, find_two_states
 from matrix_runner.statistics.percentile import estimated_percentiles
 from matrix_runner.statistics.stopping import Estimate, Rule, StopReason, estimate_mean, stop_reason
+from matrix_runner.work.fio.output import Direction, Figures
 from matrix_runner.work.metrics import (
     ALL_SIDES,
     FLUSH,
@@ -32,12 +32,6 @@ from matrix_runner.work.metrics import (
     TOTAL,
     headline,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from matrix_runner.work.fio.output import Direction, Figures
-
 
 _MEASURES = tuple(one.name for one in OF_A_SIDE if one.mean)  # figures that are summarised by their mean over trials
 METRICS: tuple[str, ...] = (

@@ -8,25 +8,18 @@ interval is that of the linear approximation around the means, round by round. I
 noise, intervals of 95 % covered 92 to 96 %.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import log
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from matrix_runner.answers.samples import SEARCH, Measured, figure_of
-from matrix_runner.records.record import CellRow
+from matrix_runner.language.find import Find
+from matrix_runner.records.record import CellRow, Trial
 from matrix_runner.statistics.stopping import Estimate, Rule, estimate_mean, is_precise, stop_reason
-from matrix_runner.work.metrics import FOUND
-
-if TYPE_CHECKING:
-    from matrix_runner.language.find import Find
-    from matrix_runner.records.record import Trial
-    from matrix_runner.work.fio.output import Figures
-    from matrix_runner.work.metrics import Metric
+from matrix_runner.work.fio.output import Figures
+from matrix_runner.work.metrics import FOUND, Metric
 
 
 @dataclass(frozen=True, slots=True)

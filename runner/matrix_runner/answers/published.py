@@ -4,22 +4,16 @@ A published ratio is judged like a claim: the measured ratio must lie within 15 
 does not distinguish count as their geometric mean, as in an `effect`.
 """
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from matrix_runner.answers.claims import Case, ClaimScope, NotTested, Term
 from matrix_runner.answers.evaluate import CaseResult, Level, check_case
 from matrix_runner.answers.samples import Measured, Verdict
 from matrix_runner.answers.verdicts import Judgement, judge_guidelines
 from matrix_runner.language.guidelines import Guideline
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from matrix_runner.language.published import Published, Row, Table
+from matrix_runner.language.published import Published, Row, Table
 
 _ANY = "0.000000001"
 MARGIN = 0.15

@@ -1,28 +1,23 @@
 """Ranking of stacks at each workload, and recommendation of settings, with those that may be as good."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from math import inf, isfinite
 from statistics import fmean, geometric_mean
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from matrix_runner.answers.evaluate import Level
 from matrix_runner.answers.samples import Measured, kind_of
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.quantities import parse_size
+from matrix_runner.records.record import CellRow
 from matrix_runner.statistics.extremes import find_extreme
 from matrix_runner.statistics.ratios import Ratio, paired_ratio
 from matrix_runner.work.fio.bounds import MIXED, parse_fio_size
 from matrix_runner.work.metrics import KNOWN, RATES, SIDES, Metric, is_large, is_paced
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
-    from matrix_runner.records.record import CellRow
 
 Places = tuple[tuple[str, str], ...]
 #: Cells by setting (a stack with its tunables) and by workload.

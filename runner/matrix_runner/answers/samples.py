@@ -1,15 +1,15 @@
 """The figures of a cell as guidelines use them, the possible verdicts, and cells that differ only in compared axes."""
 
-from __future__ import annotations
-
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from itertools import combinations, product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from matrix_runner.records.record import CellRow, Trial, counted_trials
 from matrix_runner.statistics.stopping import Rule, StopReason, stop_reason
+from matrix_runner.work.fio.output import Direction, Figures, Sync
 from matrix_runner.work.metrics import (
     ALL_SIDES,
     BESIDE,
@@ -21,11 +21,6 @@ from matrix_runner.work.metrics import (
     sides_of_kind,
     split_column,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-    from matrix_runner.work.fio.output import Direction, Figures, Sync
 
 
 class Verdict(StrEnum):

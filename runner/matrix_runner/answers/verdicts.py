@@ -3,25 +3,19 @@
 Their tables and texts: pages/verdicts.py.
 """
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
 from matrix_runner.answers.claims import Case, ClaimCases, ClaimScope, NotTested, cases_of
 from matrix_runner.answers.evaluate import CaseResult, Level, check_case, check_mean
 from matrix_runner.answers.samples import Measured, Verdict, measured_cell
+from matrix_runner.language.guidelines import Claim, Guideline
+from matrix_runner.records.record import CellRow, Trial
 from matrix_runner.statistics.stopping import Rule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from matrix_runner.language.guidelines import Claim, Guideline
-    from matrix_runner.records.record import CellRow, Trial
 
 #: The part of the error rate that a look uses if looks repeat until a verdict (`Level.after`). The distance of looks
 #: grows (`looks`), so all of them together err no more than stated. From simulation (`bench.stated`).

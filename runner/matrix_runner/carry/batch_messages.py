@@ -3,13 +3,12 @@
 `parsed` is the only reader: what passes it fits. Each text, list and number has a limit that no honest worker reaches.
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Callable
 from dataclasses import asdict, fields
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import orjson
 from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, create_model
@@ -21,10 +20,6 @@ from matrix_runner.records.environment import DiskFacts
 from matrix_runner.records.names import is_file_of_trial
 from matrix_runner.records.record import Attempt, Trial
 from matrix_runner.records.rows import decode_trial, encode_trial
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 END, FILES, TRIAL, LOST, REFUSED, NOTICE, CHECKED, POOL = (
     *("end", "files", "trial", "attempt", "refused", "notice", "checked", "pool"),

@@ -3,20 +3,15 @@
 carry/cluster/relayed.py implements it, and session/cluster.py connects a run to it.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Collection
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict
 
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.records.record import Attempt  # a model has it as the type of a field
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-    from contextlib import AbstractAsyncContextManager
-
 
 RECONNECT = 30.0  # seconds that a scheduler may take to start or to come back
 

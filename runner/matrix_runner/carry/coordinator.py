@@ -6,11 +6,10 @@ Each batch that goes out has a token. Records with another token, or of a trial 
 Over 400 lines: each message of a worker can change flights, rounds and records at once.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter, deque
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
@@ -18,10 +17,11 @@ from functools import cached_property, partial
 from itertools import islice
 from math import isfinite
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from matrix_runner.carry import batch_messages as messages
 from matrix_runner.carry import members
+from matrix_runner.carry.batch_messages import Message
 from matrix_runner.carry.cluster_interface import (
     RECONNECT,
     BadAnswer,
@@ -48,18 +48,12 @@ from matrix_runner.carry.members import Members
 from matrix_runner.carry.recorder import RunContext, RunRecorder, now
 from matrix_runner.decide.forecast import Forecast
 from matrix_runner.decide.placement import OpenRound, RepeatsAlone
-from matrix_runner.decide.scheduler import TRIES
+from matrix_runner.decide.plan import Batch
+from matrix_runner.decide.scheduler import TRIES, Scheduler
 from matrix_runner.machines.base import RigLost
 from matrix_runner.records.record import HOST, HOST_LIMITED, SPREAD, Trial
 from matrix_runner.space.space import Cell
 from matrix_runner.work.slow import FACTORS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
-
-    from matrix_runner.carry.batch_messages import Message
-    from matrix_runner.decide.plan import Batch
-    from matrix_runner.decide.scheduler import Scheduler
 
 #: How often the process of a trial may die before this counts as a lost attempt. Operators kill processes, too.
 DEATHS = 5

@@ -1,23 +1,16 @@
 """The work of a rig's simulated disks during a trial, sampled over time."""
 
-from __future__ import annotations
-
 import asyncio
 import time
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
+from matrix_runner.machines.base import Rig
 from matrix_runner.simdisks.clib import Report
 from matrix_runner.simdisks.server import counters_between
 from matrix_runner.work.fio.output import csv_text
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-
-    from matrix_runner.machines.base import Rig
-
 
 INTERVAL = 0.5  # seconds between two samples: short enough to see a cache fill, with little load on the host
 #: At this number of samples, every second one is dropped and the interval doubles.

@@ -1,21 +1,17 @@
 """The events of a run: a class each, with its fields, its words for people and for programs, and who sees it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from matrix_runner.pages.terminal_text import BAD, DOUBT, spaced
+from matrix_runner.records.disk_health import Health
+from matrix_runner.records.environment import DiskFacts
+from matrix_runner.records.record import Trial
+from matrix_runner.work.fio.output import Figures
 from matrix_runner.work.metrics import RATES
-
-if TYPE_CHECKING:
-    from matrix_runner.records.disk_health import Health
-    from matrix_runner.records.environment import DiskFacts
-    from matrix_runner.records.record import Trial
-    from matrix_runner.work.fio.output import Figures
 
 # No honest worker reaches these limits of a message.
 Name = Annotated[str, Field(max_length=4096)]

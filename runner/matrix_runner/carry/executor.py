@@ -4,13 +4,12 @@ Each trial is recorded before the next one begins. For trials with output see tr
 rig scheduler.py.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
+from collections import deque
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from functools import partial
-from typing import TYPE_CHECKING
 
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.base.process import run_to_end
@@ -19,17 +18,12 @@ from matrix_runner.carry.recorder import BatchContext, Recorder, RunContext, Run
 from matrix_runner.carry.rigs import Teardowns, opened_exclusively, rig_spec
 from matrix_runner.carry.trial import LostInSetUp, Measured, NotOnThisKernel, SetUpFailed, StackOnRig
 from matrix_runner.decide.concurrency import Level, Turn, Turns
+from matrix_runner.decide.plan import Batch
 from matrix_runner.decide.scheduler import TRIES, Scheduler
+from matrix_runner.language.matrix import Matrix
 from matrix_runner.machines.base import KeepsRig, Rig, RigLost
 from matrix_runner.records.record import HOST_LIMITED, Trial
-
-if TYPE_CHECKING:
-    from collections import deque
-    from collections.abc import Iterable, Mapping
-
-    from matrix_runner.decide.plan import Batch
-    from matrix_runner.language.matrix import Matrix
-    from matrix_runner.space.space import Cell, Stack
+from matrix_runner.space.space import Cell, Stack
 
 ONE = Level.of(1)
 

@@ -1,9 +1,7 @@
 """The factors of slow motion that a host has needed, in a file for each kind of machine, for its later runs."""
 
-from __future__ import annotations
-
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -11,12 +9,8 @@ from matrix_runner.base.files import write_atomically
 from matrix_runner.decide.estimate import costs_of
 from matrix_runner.decide.exposure import Exposure
 from matrix_runner.hosts.disk_ledger import state_dir
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from matrix_runner.language.matrix import Matrix
-    from matrix_runner.machines.base import Machine
+from matrix_runner.language.matrix import Matrix
+from matrix_runner.machines.base import Machine
 
 _MOST = 10_000  # kinds of cells
 _KNOWN = TypeAdapter(dict[str, int])

@@ -1,20 +1,16 @@
 """Batches on their way to workers and back."""
 
-from __future__ import annotations
-
+import asyncio
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import asyncio
-
-    from matrix_runner.carry.batch_messages import Message
-    from matrix_runner.carry.cluster_interface import BadAnswer, Worker
-    from matrix_runner.carry.events import PoolUsed
-    from matrix_runner.decide.placement import OpenRound
-    from matrix_runner.decide.plan import Batch
-    from matrix_runner.space.space import Cell
+from matrix_runner.carry.batch_messages import Message
+from matrix_runner.carry.cluster_interface import BadAnswer, Worker
+from matrix_runner.carry.events import PoolUsed
+from matrix_runner.decide.placement import OpenRound
+from matrix_runner.decide.plan import Batch
+from matrix_runner.space.space import Cell
 
 
 @dataclass

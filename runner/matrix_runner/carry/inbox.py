@@ -1,17 +1,12 @@
 """Messages of batches that arrive within a short time, recorded together: the disk confirms once for all."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
-    from typing import Any
-
-    from matrix_runner.carry.events import Event, Listener
-    from matrix_runner.records.journal import Journal
+from matrix_runner.carry.events import Event, Listener
+from matrix_runner.records.journal import Journal
 
 GROUP = 0.01  # seconds
 _MOST, _EACH = 32 << 20, 2048  # bytes of messages that wait, and of each beside its text

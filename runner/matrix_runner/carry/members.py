@@ -3,13 +3,11 @@
 The processes themselves are in carry/cluster/members.py. What is lost with a host is handled in coordinator.py.
 """
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 from secrets import token_hex
-from typing import TYPE_CHECKING
 
 from matrix_runner.base.errors import BadInput
 from matrix_runner.carry.batch_messages import CHECKED, REFUSED, Message, parsed
@@ -23,9 +21,6 @@ from matrix_runner.carry.cluster_interface import (
     WorkerLost,
 )
 from matrix_runner.decide.placement import Refusals, impossible
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 PATIENCE = 60.0  # seconds after which the work of an absent host goes to another one
 MOST_ASKED = 32  # workers that are checked at a time

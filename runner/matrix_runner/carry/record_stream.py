@@ -1,17 +1,10 @@
 """The journal and the shelf of a batch process: each record becomes a line for the coordinator, which stores it."""
 
-from __future__ import annotations
+from collections.abc import Mapping
 
-from typing import TYPE_CHECKING
-
-from matrix_runner.carry.batch_messages import FILES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from matrix_runner.carry.batch_messages import Outbox
-    from matrix_runner.records.record import Attempt, Trial
-    from matrix_runner.records.standing import Standing
+from matrix_runner.carry.batch_messages import FILES, Outbox
+from matrix_runner.records.record import Attempt, Trial
+from matrix_runner.records.standing import Standing
 
 
 class RecordStream:

@@ -5,12 +5,10 @@ that lost its rig too often, trial.py trims on a simulated disk without a model 
 those of its trials: records/record.py.
 """
 
-from __future__ import annotations
-
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
 
 from matrix_runner.base.text import lines_of
 from matrix_runner.machines.base import StepResult
@@ -23,12 +21,7 @@ from matrix_runner.work.fio.output import (
     table_by_sample,
     table_by_time,
 )
-from matrix_runner.work.workload import NotReported, Result, split_report
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from matrix_runner.work.workload import Workload
+from matrix_runner.work.workload import NotReported, Result, Workload, split_report
 
 _PREFIX = "matrix: "
 #: Lines that only refer to help or logs.

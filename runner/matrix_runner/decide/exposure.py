@@ -1,22 +1,16 @@
 """The factor of slow motion of each trial: as large as this host needs to keep up with the disks. It does no I/O."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import isinf
-from typing import TYPE_CHECKING
 
 from matrix_runner.base.variants import digest
-from matrix_runner.decide.costs import COSTS, rate
+from matrix_runner.decide.costs import COSTS, Costs, rate
+from matrix_runner.language.matrix import Matrix
+from matrix_runner.records.record import TrialFacts
+from matrix_runner.space.space import Cell
 from matrix_runner.work.slow import FACTORS
-
-if TYPE_CHECKING:
-    from matrix_runner.decide.costs import Costs
-    from matrix_runner.language.matrix import Matrix
-    from matrix_runner.records.record import TrialFacts
-    from matrix_runner.space.space import Cell
 
 _UNLIMITED = replace(COSTS["none"], bandwidth=1e18, requests=1e15)  # finite: an ideal disk has no limit
 _FAR = 0.25  # a trial that lost more of its time skips a factor

@@ -1,18 +1,13 @@
 """The time that a run on a cluster still takes, from the speed of each host and its trials so far. It does no I/O."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import repeat
 from math import exp, log
 from statistics import fmean, pvariance
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
-
-    from matrix_runner.decide.placement import OpenRound
+from matrix_runner.decide.placement import OpenRound
 
 INTERVAL = 5.0  # seconds between two forecasts
 _SHORT = 1.0  # records of shorter trials may arrive together

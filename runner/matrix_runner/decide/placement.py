@@ -5,16 +5,11 @@ belongs to a host. Stacks that this host cannot run go together to another one. 
 host, so their rounds are spread over all hosts.
 """
 
-from __future__ import annotations
-
 from collections import Counter, deque
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
-    from matrix_runner.decide.plan import Batch
+from matrix_runner.decide.plan import Batch
 
 Unit = frozenset[str]  # the hosts that cannot run some stacks, which stay together
 Refusals = dict[str, str]  # why a host cannot run stacks, by stack

@@ -1,23 +1,18 @@
 """The plan of a run: its batches, and their seeded random order in each round. scheduler.py chooses from it."""
 
-from __future__ import annotations
-
 import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import fsum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from matrix_runner.answers.knee import usual_trials
 from matrix_runner.base.variants import Coords
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from matrix_runner.language.find import Find
-    from matrix_runner.language.matrix import Repeat
-    from matrix_runner.space.select import Selection
-    from matrix_runner.space.space import Cell, Stack
+from matrix_runner.language.find import Find
+from matrix_runner.language.matrix import Repeat
+from matrix_runner.space.select import Selection
+from matrix_runner.space.space import Cell, Stack
 
 T = TypeVar("T")
 

@@ -1,7 +1,5 @@
 """A matrix as written: one YAML file, parsed and frozen."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -21,6 +19,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from matrix_runner.base.axes import Condition, as_tuple, axes_of, axis_type, conditions
+from matrix_runner.base.findings import Path
 from matrix_runner.base.model import Model, Name, Percent, Size
 from matrix_runner.base.quantities import parse_time
 from matrix_runner.language.disks import UNNAMED, BusLimit, Disks, DiskSets, FaultSets
@@ -32,10 +31,7 @@ from matrix_runner.layers import LAYERS
 from matrix_runner.simdisks.disk import Disk, Fault, Link
 from matrix_runner.work.fio.keys import WorkloadKeys
 from matrix_runner.work.kinds import KINDS
-
-if TYPE_CHECKING:
-    from matrix_runner.base.findings import Path
-    from matrix_runner.work.workload import Workload
+from matrix_runner.work.workload import Workload
 
 SUITES = {"debian-12": "bookworm", "debian-13": "trixie"}  # kernel names and their Debian suites
 

@@ -1,18 +1,13 @@
 """Plain disks, and the choice of one device."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
+from typing import ClassVar, Self, TypeVar
 
 from pydantic import Field
 
 from matrix_runner.layers.base import BuildContext, Layer, Problem, View
-
-if TYPE_CHECKING:
-    from matrix_runner.layers.geometry import Below, Shape
-
+from matrix_runner.layers.geometry import Below, Shape
 
 T = TypeVar("T")
 

@@ -1,20 +1,15 @@
 """dm-crypt: one encrypted mapping on each device below."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from matrix_runner.base.model import Size
 from matrix_runner.base.quantities import format_size
 from matrix_runner.layers.base import BuildContext, DmView, Layer, Problem, View, mappings_of
-
-if TYPE_CHECKING:
-    from matrix_runner.layers.geometry import Below, Shape
-
+from matrix_runner.layers.geometry import Below, Shape
 
 MIB = 2**20
 HEADERS = {"plain": 0, "luks1": 2 * MIB, "luks2": 16 * MIB}  # size of the header at the start of a device, by format

@@ -1,15 +1,15 @@
 """The machine `dry`: it records steps and returns plausible synthetic results, or those of a test."""
 
-from __future__ import annotations
-
 import hashlib
 import random
 import re
 import shlex
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import orjson
 
@@ -25,18 +25,12 @@ from matrix_runner.machines.base import (
     Step,
     StepResult,
 )
-from matrix_runner.simdisks.disk import slow_of
+from matrix_runner.simdisks.clib import Report
+from matrix_runner.simdisks.disk import Fault, slow_of
 from matrix_runner.work.fio.bounds import JobBound, Option, Values, bound_of, parse_fio_size, parse_fio_time
 from matrix_runner.work.fio.output import SYNTHETIC
 from matrix_runner.work.jobs.file import JobReader, effective
 from matrix_runner.work.metrics import SIDES
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-    from pathlib import Path
-
-    from matrix_runner.simdisks.clib import Report
-    from matrix_runner.simdisks.disk import Fault
 
 _READ_BACK = re.compile(r"^(?:look|look_anyway|told|told_role) (.+)$", re.MULTILINE)
 _RECORDS = re.compile(r"^ *look_on (.+)$", re.MULTILINE)

@@ -1,24 +1,19 @@
 """Requirements of a rig on its host (programs, modules, root), and facts of the host. Asked before any start."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING
+from subprocess import CompletedProcess
 
 from matrix_runner.base import process
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.hosts.agent import PYTHON_CHECK
 from matrix_runner.machines.base import Refusal, RigSpec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from subprocess import CompletedProcess
 
 
 @cache

@@ -4,12 +4,11 @@ The scripts of a run are for measurements: they mark their stacks, wait for resy
 has variables for the disks. The templates get unique paths, which are replaced by the variables after quoting.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from matrix_runner.layers.base import View
 from matrix_runner.layers.crypt import CryptView
 from matrix_runner.layers.fs import FsView
 from matrix_runner.layers.integrity import IntegrityView
@@ -17,12 +16,7 @@ from matrix_runner.layers.lvm import LvmView
 from matrix_runner.scripts.jinja import render
 from matrix_runner.scripts.stack import view_stack
 from matrix_runner.scripts.tunable_files import Tunable, tunables_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from matrix_runner.layers.base import View
-    from matrix_runner.space.space import Cell
+from matrix_runner.space.space import Cell
 
 _DISK = "/dev/disk/by-id/matrix-disk{:02}"
 _WORD = re.compile(r"/dev/disk/by-id/matrix-disk(\d\d)")

@@ -1,20 +1,14 @@
 """A stack on given disks, as templates see it: its layers from the bottom up."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from matrix_runner.layers.base import BuildContext, View, tops
 from matrix_runner.layers.fs import FsView
+from matrix_runner.layers.geometry import Below
 from matrix_runner.space.variants import Layers, axis_names, levels
-
-if TYPE_CHECKING:
-    from matrix_runner.layers.geometry import Below
-
 
 #: Names of disks in a machine of this program or in a recommended script. There no other run can use the same names;
 #: on a host one can.

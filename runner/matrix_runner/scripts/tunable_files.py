@@ -3,11 +3,8 @@
 The tunables, and the key `tune` that takes them: language/tune.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from matrix_runner.base.axes import written
 from matrix_runner.language.tune import OF_PARITY, OF_REDUNDANT, SCOPES, SETTINGS, Tune, split, target_kind
@@ -15,11 +12,9 @@ from matrix_runner.layers.base import Expectation, View
 from matrix_runner.layers.fs import FsView
 from matrix_runner.layers.md import MdView
 from matrix_runner.layers.partition import TableView
+from matrix_runner.scripts.stack import StackView
 from matrix_runner.work.slow import TIMES
 from matrix_runner.work.slow import tunable as slowed_value
-
-if TYPE_CHECKING:
-    from matrix_runner.scripts.stack import StackView
 
 #: Read with every trial: they explain surprises later. Each costs about 0.2 ms on an emulated processor, so only
 #: settings that differ between machines or are often changed are here.

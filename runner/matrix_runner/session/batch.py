@@ -1,16 +1,15 @@
 """Execution of batches for a coordinator elsewhere: requests in, records out. It writes to temporary folders only."""
 
-from __future__ import annotations
-
 import asyncio
 import tempfile
 from collections import deque
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import orjson
 from pydantic import ValidationError
@@ -32,21 +31,15 @@ from matrix_runner.decide.plan import Batch, Plan
 from matrix_runner.decide.scheduler import Scheduler
 from matrix_runner.hosts.disk_ledger import run_within_budget
 from matrix_runner.machines import Where, machine
-from matrix_runner.machines.base import APPLIANCE, MachineOptions, RigSpec
-from matrix_runner.records.disk_health import describe_missing_health
+from matrix_runner.machines.base import APPLIANCE, Machine, MachineOptions, RigSpec
+from matrix_runner.records.disk_health import Health, describe_missing_health
 from matrix_runner.session.disk_lease import RunDisks
 from matrix_runner.session.host_facts import boot_id
 from matrix_runner.session.pool import Pool
 from matrix_runner.space.includes import SHELF
 from matrix_runner.space.load import parse
 from matrix_runner.space.select import Selection
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from matrix_runner.machines.base import Machine
-    from matrix_runner.records.disk_health import Health
-    from matrix_runner.space.space import Space, Stack
+from matrix_runner.space.space import Space, Stack
 
 HEARTBEAT = 10.0  # seconds between two empty lines, which show that the process is not stuck
 

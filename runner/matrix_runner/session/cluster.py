@@ -3,33 +3,26 @@
 What a cluster can do is in carry/cluster_interface.py; the command `matrix cluster` is in cli/cluster.py.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from matrix_runner.base.version import matrix_version
-from matrix_runner.carry.cluster_interface import Order
+from matrix_runner.carry.cluster.address import Address, Certificates
+from matrix_runner.carry.cluster_interface import Cluster, Order
+from matrix_runner.carry.events import PoolUsed
 from matrix_runner.carry.members import Members
 from matrix_runner.decide.concurrency import why_one_at_a_time
 from matrix_runner.machines import machine
 from matrix_runner.machines.base import MachineOptions
 from matrix_runner.records.disk_health import keep_first_health
+from matrix_runner.records.run_folder import RunFolder
 from matrix_runner.scripts.jinja import user_templates
 from matrix_runner.session.disk_lease import RunDisks
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-    from pathlib import Path
-
-    from matrix_runner.carry.cluster.address import Address, Certificates
-    from matrix_runner.carry.cluster_interface import Cluster
-    from matrix_runner.carry.events import PoolUsed
-    from matrix_runner.records.run_folder import RunFolder
-    from matrix_runner.session.run_request import RunRequest
+from matrix_runner.session.run_request import RunRequest
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,10 @@
 """The end of a run: its reports, its exit code and its summary for the user."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from matrix_runner.answers.published import ComparedFigure, columns_of, compare_published
 from matrix_runner.answers.samples import Measured, measured_cells
@@ -14,31 +13,24 @@ from matrix_runner.answers.stored_samples import USUAL_RATES, read_samples
 from matrix_runner.answers.verdicts import SHARE, UNWATCHED, judge_guidelines
 from matrix_runner.base.errors import Exit, MatrixError
 from matrix_runner.base.files import write_atomically
+from matrix_runner.language.guidelines import Guideline
 from matrix_runner.pages.answer import answer_lines, summarize_rankings
 from matrix_runner.pages.knees import knee_lines
-from matrix_runner.pages.run_data import Past
+from matrix_runner.pages.run_data import Past, RunData
 from matrix_runner.pages.sections import MOST_ROWS
 from matrix_runner.pages.study import section, summary_line
 from matrix_runner.pages.survey import read_trials, survey
 from matrix_runner.pages.terminal import drift_note, host_note, outcome, precision_note, shown_cells
 from matrix_runner.pages.terminal_text import legend
 from matrix_runner.pages.write import load_run_data, write_reports
+from matrix_runner.records.address import Address
 from matrix_runner.records.file_errors import histogram_errors
+from matrix_runner.records.journal import Journal
 from matrix_runner.records.names import ARCHIVE
 from matrix_runner.records.record import Outcome, count_measured, outcome_of_cell
-from matrix_runner.records.store import SharedStore, describe_run
+from matrix_runner.records.run_folder import RunFolder
+from matrix_runner.records.store import RunRow, SharedStore, describe_run
 from matrix_runner.space.declared_files import PUBLISHED, Study
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from matrix_runner.language.guidelines import Guideline
-    from matrix_runner.pages.run_data import RunData
-    from matrix_runner.records.address import Address
-    from matrix_runner.records.journal import Journal
-    from matrix_runner.records.run_folder import RunFolder
-    from matrix_runner.records.store import RunRow
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,14 @@
 scripts/cell.py starts fio. Options that fio knows, but no workload may have: work/fio/keys.py.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 from matrix_runner.answers.axes import grouped
 from matrix_runner.base.findings import Flaw
 from matrix_runner.base.text import lines_of
+from matrix_runner.base.variants import Variant
 from matrix_runner.scripts.cell import (
     Files,
     Place,
@@ -20,14 +20,8 @@ from matrix_runner.scripts.cell import (
     fio_accepts,
     workload_job,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from matrix_runner.base.variants import Variant
-    from matrix_runner.space.space import Space
-    from matrix_runner.work.workload import Workload
+from matrix_runner.space.space import Space
+from matrix_runner.work.workload import Workload
 
 _MOST_CHECKED, _MOST_SECTIONS = 200, 1000  # job files that fio checks before a run, 10 ms each, and 2 ms a section
 _BAD_OPTION = re.compile("(?:Bad option <|failed parsing )([a-z0-9_]+)=")

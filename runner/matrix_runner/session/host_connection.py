@@ -1,13 +1,11 @@
 """The connection to a host with physical disks, local or over SSH."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from shlex import quote
-from typing import TYPE_CHECKING
 
 import click
 
@@ -17,17 +15,13 @@ from matrix_runner.hosts.agent import sudo
 from matrix_runner.hosts.agent.client import AgentClient
 from matrix_runner.hosts.agent.connection import Connection, connection_to
 from matrix_runner.hosts.checks import take_census
+from matrix_runner.hosts.exclusive import LeasedDisk
 from matrix_runner.hosts.identity import require_lasting_identity
+from matrix_runner.hosts.inventory import Census
 from matrix_runner.hosts.operations import LOCAL, DiskOperations, RemoteOperations
 from matrix_runner.machines.shell import guard
 from matrix_runner.scripts.jinja import census_script
 from matrix_runner.session.host_facts import boot_id
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from matrix_runner.hosts.exclusive import LeasedDisk
-    from matrix_runner.hosts.inventory import Census
 
 
 @dataclass(frozen=True)

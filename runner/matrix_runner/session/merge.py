@@ -1,18 +1,17 @@
 """Join the runs of all shards of a matrix into one run."""
 
-from __future__ import annotations
-
 import heapq
 import shutil
 import sys
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import product
 from operator import attrgetter
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.variants import digest
@@ -22,18 +21,13 @@ from matrix_runner.records.cell_files import MOST_IN_FOLDERS, open_files
 from matrix_runner.records.environment import Requested
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.names import check_file_name
-from matrix_runner.records.record import HOST, CellRow
+from matrix_runner.records.record import HOST, CellRow, Trial
 from matrix_runner.records.run_folder import Manifest, RunFolder, create
 from matrix_runner.records.tables import PLAIN
 from matrix_runner.session.run_request import RunRequest, command_line
 from matrix_runner.session.selected_matrix import SelectedMatrix
+from matrix_runner.space.load import Declared
 from matrix_runner.space.select import Selection, Shard, select, sharded
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from matrix_runner.records.record import Trial
-    from matrix_runner.space.load import Declared
 
 #: The parts that all shards have in common, as the user knows them.
 _COMMON = {

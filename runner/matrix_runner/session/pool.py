@@ -3,31 +3,26 @@
 The hosts.yaml of the worker alone decides which disks may be used and destroyed. A coordinator can only ask for disks.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.files import write_atomically
 from matrix_runner.hosts import HOSTS_FILE
 from matrix_runner.hosts.disk_ledger import lease_records, state_dir
+from matrix_runner.language.matrix import Matrix
+from matrix_runner.machines import Where
 from matrix_runner.records.databases import translate_errors
 from matrix_runner.records.standing import InUse, Standing, locked
 from matrix_runner.session.disk_lease import DiskUse, RunDisks, lease_run_disks, match_disks, precheck
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
-    from pathlib import Path
-
-    from matrix_runner.language.matrix import Matrix
-    from matrix_runner.machines import Where
-    from matrix_runner.space.declared_files import Match
-    from matrix_runner.space.space import Stack
+from matrix_runner.space.declared_files import Match
+from matrix_runner.space.space import Stack
 
 PAUSE = 0.5  # seconds between two looks whether the disks are free
 

@@ -1,16 +1,15 @@
 """The preparation of a run: its options, and all checks before its folder exists."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from matrix_runner.base.errors import BadInput
 from matrix_runner.carry.cluster_interface import RECONNECT
 from matrix_runner.decide.budget import ENDLESS, Cost
 from matrix_runner.decide.concurrency import Jobs, Level, choose_level
 from matrix_runner.machines import Where, machine, sweep
-from matrix_runner.machines.base import MachineOptions
+from matrix_runner.machines.base import Machine, MachineOptions
 from matrix_runner.session import disk_lease
 from matrix_runner.session.cluster import ClusterOptions, check_hosts
 from matrix_runner.session.host_facts import kernel_release
@@ -18,14 +17,7 @@ from matrix_runner.session.resume import run_to_continue
 from matrix_runner.session.run_request import RunRequest, check_kernel
 from matrix_runner.session.selected_matrix import Checks, check_machine, check_names, check_templates, load_selected
 from matrix_runner.space.declared_files import study_beside
-from matrix_runner.space.select import refuse_many
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from matrix_runner.machines.base import Machine
-    from matrix_runner.space.select import Shard
+from matrix_runner.space.select import Shard, refuse_many
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,15 @@
 """The run to continue, or a new one: which interrupted run does the same work, and why none does."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from matrix_runner.base.errors import BadInput
 from matrix_runner.records.cell_files import open_files
+from matrix_runner.records.journal import Journal
 from matrix_runner.records.run_folder import Manifest, RunFolder, create, latest, runs
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from matrix_runner.records.journal import Journal
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,15 @@
 The signals that stop it: cli/stop.py.
 """
 
-from __future__ import annotations
-
 import gc
 import socket
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from pathlib import Path
+from typing import Any, Protocol, Self
 
 from matrix_runner.base.errors import Exit, MatrixError
 from matrix_runner.base.files import write_output
@@ -22,6 +22,7 @@ from matrix_runner.carry.exposures import exposure_of
 from matrix_runner.carry.past_timings import pace_of
 from matrix_runner.carry.recorder import RunContext
 from matrix_runner.decide.budget import ENDLESS, Cost, Spending
+from matrix_runner.decide.concurrency import Level
 from matrix_runner.decide.estimate import QUIET, Load, Pace, Slots, estimate
 from matrix_runner.decide.scheduler import Scheduler
 from matrix_runner.hosts.disk_ledger import run_within_budget
@@ -45,16 +46,10 @@ from matrix_runner.session.cluster import (
 from matrix_runner.session.disk_lease import RunDisks
 from matrix_runner.session.finish import Ending, report
 from matrix_runner.session.host_facts import boot_id
+from matrix_runner.session.prepare import PreparedRun, RunOptions
 from matrix_runner.session.resume import choose_run
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Mapping
-    from pathlib import Path
-
-    from matrix_runner.decide.concurrency import Level
-    from matrix_runner.session.prepare import PreparedRun, RunOptions
-    from matrix_runner.session.run_request import RunRequest
-    from matrix_runner.space.declared_files import Match
+from matrix_runner.session.run_request import RunRequest
+from matrix_runner.space.declared_files import Match
 
 #: Facts of one start of a rig, not versions.
 _START_FACTS = frozenset({"kernel", "ready", "up", "md", "without"})

@@ -1,9 +1,8 @@
 """A matrix, its selected cells, and all checks before a run; fio_check.py lets fio check the jobs."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from matrix_runner.answers.knee import searches_of
 from matrix_runner.answers.samples import Measured
@@ -24,12 +23,7 @@ from matrix_runner.scripts.jinja import effective_templates, unused_templates
 from matrix_runner.session.fio_check import fio_flaws, job_text
 from matrix_runner.space.load import Declared, load
 from matrix_runner.space.select import Selection, Shard, select, sharded
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from matrix_runner.space.space import Space, Stack
+from matrix_runner.space.space import Space, Stack
 
 #: With more cells, or cells × guidelines, the check for undecidable guidelines would take seconds, so it is skipped.
 MAX_CHECKED_CELLS, MAX_CHECKED_PAIRS = 10_000, 50_000

@@ -1,7 +1,5 @@
 """The check of a disk model: fio measures the simulated disk at its socket, and the same C code predicts the result."""
 
-from __future__ import annotations
-
 import asyncio
 import heapq
 import math
@@ -9,23 +7,20 @@ import os
 import random
 import tempfile
 from collections import deque
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import orjson
 
 from matrix_runner.base.errors import BadInput, HarnessBroken
 from matrix_runner.base.process import kill, run, spawn
 from matrix_runner.simdisks.clib import Board, Library, Report, SimulatedDisk, What, build_library, load_library
+from matrix_runner.simdisks.disk import Disk, Physics
 from matrix_runner.simdisks.server import Overload, counters_between, socket_command, wait_for_socket
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from matrix_runner.simdisks.disk import Disk, Physics
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,25 +1,20 @@
 """The C code of simulated disks: built once into the cache, and called by ctypes."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import hashlib
 import math
 import platform
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from matrix_runner.base.digests import DIGESTS
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.base.files import cache_dir, make_once
 from matrix_runner.base.process import run
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from matrix_runner.simdisks.disk import Fault, FaultKind, Physics
+from matrix_runner.simdisks.disk import Fault, FaultKind, Physics
 
 SOURCES = Path(__file__).parent / "server"
 PLUGIN, LIBRARY, ANSWERS = "disk.so", "physics.so", "answers.so"

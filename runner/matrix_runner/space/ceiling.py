@@ -1,25 +1,19 @@
 """Limits on the number of cells and variants, counted before any is made."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from matrix_runner.base.axes import written
 from matrix_runner.base.findings import Flaw, Path
 from matrix_runner.base.variants import distinct
 from matrix_runner.language.find import written_workload
+from matrix_runner.language.matrix import Matrix
 from matrix_runner.space.variants import axis_names
 from matrix_runner.work.fio.variants import PRESETS
 from matrix_runner.work.jobs.variants import steps
 from matrix_runner.work.pts.specification import TESTS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from matrix_runner.language.matrix import Matrix
 
 # Each limit keeps `matrix validate` below 10 s and 500 MB on two slow processors.
 MOST_STACKS, MOST_TUNES, MOST_WORKLOADS = 5_000, 10_000, 10_000

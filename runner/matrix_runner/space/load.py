@@ -1,20 +1,19 @@
 """Load a matrix file: its space of cells, or all of its errors."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import orjson
 
 from matrix_runner.base.errors import BadInput, UnfitFile
 from matrix_runner.base.files import RECORDED, WRITTEN, read_input
 from matrix_runner.base.findings import Flaw, Note, Place
+from matrix_runner.language.disks import AnyModel
 from matrix_runner.language.guidelines import FORMER_SHAPES
 from matrix_runner.language.matrix import Matrix
 from matrix_runner.language.messages import MOST_SHOWN
@@ -27,9 +26,6 @@ from matrix_runner.space.select import values_of
 from matrix_runner.space.size_checks import find_flaws
 from matrix_runner.space.space import Space, expand
 from matrix_runner.work.metrics import FORMER
-
-if TYPE_CHECKING:
-    from matrix_runner.language.disks import AnyModel
 
 #: With simulated disks instead of the needed ones it would be another experiment under the same name.
 _OF_NEEDS = "needs: applies to machines with physical disks; all others use the simulated disks of `disks`"

@@ -1,27 +1,21 @@
 """Impossible cells: sizes that do not fit, too little memory, faults that come too late."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from matrix_runner.base.axes import written
-from matrix_runner.base.findings import Findings, few, place_of
+from matrix_runner.base.findings import Findings, Flaw, Path, few, place_of
 from matrix_runner.base.quantities import format_size, format_time
 from matrix_runner.base.variants import Coords, Variant, choices
+from matrix_runner.language.matrix import Matrix
 from matrix_runner.language.tune import split
 from matrix_runner.layers import Md, Problem
 from matrix_runner.layers.md import PARITY
 from matrix_runner.space.select import Ruled, values_of
+from matrix_runner.space.space import Space, Stack
 from matrix_runner.space.variants import Layers, top_of
-
-if TYPE_CHECKING:
-    from matrix_runner.base.findings import Flaw, Path
-    from matrix_runner.language.matrix import Matrix
-    from matrix_runner.space.space import Space, Stack
-    from matrix_runner.work.workload import Workload
+from matrix_runner.work.workload import Workload
 
 _PAGE = 4096
 _GIB = 2**30

@@ -1,21 +1,15 @@
 """The text of a matrix of one job file: the job on one disk and on RAID."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from matrix_runner.base.findings import Place
 from matrix_runner.base.quantities import format_size
+from matrix_runner.work.fio.bounds import JobBound
 from matrix_runner.work.jobs.file import JobReader, devices_named
 from matrix_runner.work.jobs.workload import bounds_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from matrix_runner.work.fio.bounds import JobBound
 
 _DISK, _LARGEST = 512 << 20, 16 << 40
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")

@@ -3,18 +3,13 @@
 The model is a first-order autoregression: each value keeps a share of the deviation of the one before.
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 from math import sqrt
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from matrix_runner.statistics.ratios import t_factor
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 #: Stronger correlation is not considered: trials would hardly differ.
 MOST = 0.9

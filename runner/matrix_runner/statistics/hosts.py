@@ -1,18 +1,11 @@
 """How the hosts of a run differ in speed."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import exp, log
 from statistics import fmean
-from typing import TYPE_CHECKING
 
-from matrix_runner.statistics.ratios import paired_ratio
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from matrix_runner.statistics.ratios import Ratio
+from matrix_runner.statistics.ratios import Ratio, paired_ratio
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
 """The registry of kinds of work: each is a folder here, a subclass of Workload and a line in KINDS."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from matrix_runner.base.axes import axes_of
+from matrix_runner.base.model import Model
+from matrix_runner.base.variants import Variant
 from matrix_runner.work.fio import variants as fio
 from matrix_runner.work.fio.keys import WorkloadKeys
 from matrix_runner.work.fio.variants import Program
@@ -13,11 +13,7 @@ from matrix_runner.work.jobs import variants as jobs
 from matrix_runner.work.pts import workload as pts
 from matrix_runner.work.replay import workload as replay
 from matrix_runner.work.sync import workload as sync
-
-if TYPE_CHECKING:
-    from matrix_runner.base.model import Model
-    from matrix_runner.base.variants import Variant
-    from matrix_runner.work.workload import Workload, Written
+from matrix_runner.work.workload import Workload, Written
 
 
 class Variants(Protocol):

@@ -1,15 +1,10 @@
 """Slow motion of simulated disks: which times of fio and of the kernel take longer, and which rates fall."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from matrix_runner.work.fio.bounds import option_name, option_text
-
-if TYPE_CHECKING:
-    from matrix_runner.work.fio.keys import OpenValue, Steady
+from matrix_runner.work.fio.keys import OpenValue, Steady
 
 #: The factors from which `slow: auto` chooses.
 FACTORS = (1, 2, 4, 8, 16)

@@ -1,22 +1,18 @@
 """A `matrix batch` process of a worker: it executes one request after the other, and a crash or a hang stays in it."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections import deque
+from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import Self
 
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.base.process import hang_up, kill, spawn_with_pipes
 from matrix_runner.base.scratch import remove_abandoned
 from matrix_runner.base.time_limit import time_limit
 from matrix_runner.carry.cluster.frames import MOST_LINES
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
 
 SCRATCH = "matrix-batch"  # the kind of its temporary folder
 COMMAND = (sys.executable, "-m", "matrix_runner.cli", "batch")

@@ -1,17 +1,12 @@
 """A connection between a relay and a member of its cluster."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING
 
 from matrix_runner.base.time_limit import time_limit
+from matrix_runner.carry.cluster.address import Certificates
 from matrix_runner.carry.cluster.frames import LENGTHS, PULSE, BadFrame, Head, frame, lengths_of, parsed_head
-
-if TYPE_CHECKING:
-    from matrix_runner.carry.cluster.address import Certificates
 
 _PART = 1 << 20  # bytes to wait for at a time
 _BACKLOG = 512 << 20  # bytes that a peer has not taken, after which it counts as gone

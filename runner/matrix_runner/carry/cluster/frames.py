@@ -3,16 +3,12 @@
 No message becomes an object or code of its choice, and each has a limit: who sends more is disconnected.
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, StringConstraints, TypeAdapter, ValidationError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 PROTOCOL = 1
 MOST_HEAD = 1 << 16  # bytes of a head

@@ -1,22 +1,17 @@
 """Connect to a scheduler, or give the reason why it cannot be reached, or cannot listen."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os
 import socket
 import ssl
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from matrix_runner.base.errors import BadInput
+from matrix_runner.carry.cluster.address import Certificates
 from matrix_runner.carry.cluster.connection import Connection, Ended, open_connection
 from matrix_runner.carry.cluster.frames import Hello
 from matrix_runner.carry.cluster_interface import ClusterLost
-
-if TYPE_CHECKING:
-    from matrix_runner.carry.cluster.address import Certificates
 
 _PAUSE = 1.0  # seconds between two attempts
 _ANSWER = 5.0  # seconds for an answer

@@ -1,14 +1,13 @@
 """A cluster as the coordinator sees it: a connection to its scheduler, which passes batches to workers."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from matrix_runner.base.errors import BadInput, MatrixError
-from matrix_runner.carry.cluster.connection import Ended
+from matrix_runner.carry.cluster.address import Certificates
+from matrix_runner.carry.cluster.connection import Connection, Ended
 from matrix_runner.carry.cluster.frames import (
     MOST_REQUEST,
     AllKnown,
@@ -31,18 +30,12 @@ from matrix_runner.carry.cluster_interface import (
     RECONNECT,
     BadAnswer,
     BatchLost,
+    BatchRequest,
     ClusterLost,
     SchedulerLost,
     Worker,
     WorkerLost,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection
-
-    from matrix_runner.carry.cluster.address import Certificates
-    from matrix_runner.carry.cluster.connection import Connection
-    from matrix_runner.carry.cluster_interface import BatchRequest
 
 #: A worker is lost if so many looks, as far apart as its signs of life, find no message of its batch.
 _LOOK, _LOOKS = QUIET * SEND_INTERVAL, 12

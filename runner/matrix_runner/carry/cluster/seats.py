@@ -3,20 +3,15 @@
 Lines travel in order and while the batch runs, so that the records before a crash arrive.
 """
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Callable
 from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from matrix_runner.base.errors import MatrixError
 from matrix_runner.carry.cluster.batch_process import BatchDied, BatchProcess
 from matrix_runner.carry.cluster.connection import Ended
 from matrix_runner.carry.cluster.frames import MOST_REQUEST, BadFrame, Lines, in_messages, unpacked
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 INTERVAL = 0.5  # seconds between two messages of one batch
 _LONGEST = 1000  # characters of the reason why a batch process died

@@ -1,20 +1,13 @@
 """The knowledge of the scheduler of a cluster: its workers and their batches."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from matrix_runner.carry.cluster.address import Certificates
 from matrix_runner.carry.cluster.frames import Ask
 from matrix_runner.carry.cluster.reach import connect_soon
 from matrix_runner.carry.cluster.relayed import members_of, worker_of
-from matrix_runner.carry.cluster_interface import RECONNECT
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from matrix_runner.carry.cluster.address import Certificates
-    from matrix_runner.carry.cluster_interface import Worker
+from matrix_runner.carry.cluster_interface import RECONNECT, Worker
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,9 @@
 """Command lines of container engines, as pure functions. A container gets as little as the work takes."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from matrix_runner.machines.base import RigSpec
+from matrix_runner.machines.base import RigSpec
 
 RUN = "org.matrix.run"
 #: Label: the process that owns the container; see `leftovers`.

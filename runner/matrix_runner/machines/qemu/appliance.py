@@ -1,29 +1,22 @@
 """The appliance: a kernel and a root file system for trials, built on first use and cached by content."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
 import sys
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from matrix_runner.base.digests import is_complete
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.base.files import cache_dir, make_once, remove_partial, remove_unused, shared_lock, use_lock
 from matrix_runner.base.process import spawn
-from matrix_runner.machines.base import APPLIANCE
+from matrix_runner.machines.base import APPLIANCE, Progress
 from matrix_runner.machines.qemu import recipe
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
-
-    from matrix_runner.machines.base import Progress
-    from matrix_runner.machines.qemu.recipe import Recipe
+from matrix_runner.machines.qemu.recipe import Recipe
 
 #: Starts the builder by its path, so that the same code runs in any working directory.
 BUILDER = """import os, sys

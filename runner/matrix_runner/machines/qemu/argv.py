@@ -1,18 +1,12 @@
 """The command line of QEMU, as a pure function. It inherits all files as descriptors; a crash leaves no file behind."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from matrix_runner.machines.qemu.appliance import Appliance
 from matrix_runner.machines.qemu.recipe import KERNEL_WORDS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from matrix_runner.machines.qemu.appliance import Appliance
-    from matrix_runner.simdisks.disk import Disk
+from matrix_runner.simdisks.disk import Disk
 
 QEMU = "qemu-system-x86_64"
 AHCI_PORTS = 6

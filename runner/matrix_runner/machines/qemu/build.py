@@ -1,7 +1,5 @@
 """The builder of the two halves of an appliance from Debian packages, without root. A process that can be killed."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -9,21 +7,18 @@ import shutil
 import sys
 import tarfile
 import traceback
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from matrix_runner.base.errors import HarnessBroken, MatrixError
 from matrix_runner.base.files import IMAGE, read_input
 from matrix_runner.base.process import open_output, run
+from matrix_runner.machines.base import Progress
 from matrix_runner.machines.qemu import recipe
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from matrix_runner.machines.base import Progress
 
 ARCHIVE_TIMEOUT = 1800
 

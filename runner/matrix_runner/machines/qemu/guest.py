@@ -1,7 +1,5 @@
 """A running QEMU, which the kernel kills with this process; its channels and disks are inherited descriptors."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import logging
@@ -10,9 +8,11 @@ import re
 import secrets
 import socket
 import tempfile
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from pathlib import Path
+from typing import IO, Any, Protocol, TypeVar, cast
 
 from qemu.qmp import QMPClient, QMPError
 
@@ -21,16 +21,11 @@ from matrix_runner.base.process import is_gone, kill, spawn, spawn_on_socket
 from matrix_runner.base.time_limit import time_limit
 from matrix_runner.machines.base import RigLost
 from matrix_runner.machines.qemu import argv
+from matrix_runner.machines.qemu.argv import Vm
 from matrix_runner.machines.shell import OUTPUT_LOST, OrderChannel, OutputChannel, ShellGone
 from matrix_runner.simdisks.clib import Board, Library, Report, build_library, load_library
 from matrix_runner.simdisks.disk import Disk, Fault, links_of, slow_of
 from matrix_runner.simdisks.server import ROOM, disk_full_message, explain_exit, stdio_command
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
-    from pathlib import Path
-
-    from matrix_runner.machines.qemu.argv import Vm
 
 T = TypeVar("T")
 TAIL_LINES = 100

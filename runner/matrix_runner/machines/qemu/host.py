@@ -1,18 +1,16 @@
 """The capacity of this host for virtual machines, its QEMU and processor, and a probe of KVM."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
 import re
 import shutil
 import time
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from matrix_runner.base.errors import BadInput, HarnessBroken
 from matrix_runner.base.files import cache_dir, exclusive_lock
@@ -21,13 +19,9 @@ from matrix_runner.base.time_limit import time_limit
 from matrix_runner.hosts.inventory import unescape
 from matrix_runner.machines.base import Refusal, RigSpec
 from matrix_runner.machines.qemu import argv, recipe, template
+from matrix_runner.machines.qemu.appliance import Appliance
 from matrix_runner.machines.qemu.guest import run_guest
 from matrix_runner.machines.requirements import processor_name
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from matrix_runner.machines.qemu.appliance import Appliance
 
 KVM = Path("/dev/kvm")
 CPUINFO = Path("/proc/cpuinfo")

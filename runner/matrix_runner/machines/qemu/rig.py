@@ -1,31 +1,24 @@
 """A rig of QEMU: a running guest, its preparation, and a check of its clock."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import secrets
 import time
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from matrix_runner.base.digests import forget_checks
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.base.time_limit import time_limit
 from matrix_runner.machines import shell
 from matrix_runner.machines.base import RigLost, Step, StepResult
+from matrix_runner.machines.qemu.argv import Vm
+from matrix_runner.machines.qemu.guest import Guest
 from matrix_runner.machines.requirements import FACTS, parse_facts
-from matrix_runner.simdisks.disk import slow_of
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from matrix_runner.machines.qemu.argv import Vm
-    from matrix_runner.machines.qemu.guest import Guest
-    from matrix_runner.simdisks.clib import Report
-    from matrix_runner.simdisks.disk import Fault
+from matrix_runner.simdisks.clib import Report
+from matrix_runner.simdisks.disk import Fault, slow_of
 
 #: The allowed error, beyond the uncertainty from the delay of the answers.
 TOLERANCE = 0.02

@@ -1,24 +1,19 @@
 """Templates: a machine boots once and is saved with empty disks. Its clones map its memory, and are ready at once."""
 
-from __future__ import annotations
-
 import json
 import os
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from matrix_runner.base.files import cache_dir, make_once, remove_partial, remove_unused, shared_lock, use_lock
 from matrix_runner.machines.base import RigLost
 from matrix_runner.machines.qemu import argv, recipe, rig
+from matrix_runner.machines.qemu.argv import Vm
 from matrix_runner.machines.qemu.guest import DiskProvider, Guest, run_guest, serve_disks
 from matrix_runner.machines.requirements import FACTS
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
-    from pathlib import Path
-
-    from matrix_runner.machines.qemu.argv import Vm
 
 #: Raise it when the content of a template changes and the key does not show it.
 VERSION = 4

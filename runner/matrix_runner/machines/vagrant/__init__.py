@@ -1,23 +1,25 @@
 """The machine `vagrant`: a distribution on libvirt. It boots slowly, so it stays up for equal stacks."""
 
-from __future__ import annotations
-
 import asyncio
 import os
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, ClassVar, Literal
+from pathlib import Path
+from typing import ClassVar, Literal
 
 from matrix_runner.base import process
 from matrix_runner.base.errors import BadInput, HarnessBroken
 from matrix_runner.base.process import run_to_end
+from matrix_runner.hosts.exclusive import LeasedDisk
 from matrix_runner.language.matrix import SUITES
 from matrix_runner.machines.base import NO_OPTIONS, Machine, MachineOptions, Refusal, Rig, RigSpec
 from matrix_runner.machines.local import disk_model_refusals
 from matrix_runner.machines.qemu import BLOCK_DEVICES, host, lock_descriptors, open_writable, read_properties, recipe
 from matrix_runner.machines.qemu.appliance import provide as appliance
+from matrix_runner.machines.qemu.argv import DiskProperties
 from matrix_runner.machines.qemu.host import capacity_refusals, crowding_notice, max_machines, this_host
 from matrix_runner.machines.vagrant import box, libvirt
 from matrix_runner.machines.vagrant.box import OWN_MEMORY, physical_disk
@@ -35,16 +37,9 @@ from matrix_runner.machines.vagrant.rig import (
     start_machine,
     start_server,
 )
+from matrix_runner.simdisks.disk import Disk
 from matrix_runner.simdisks.server import QEMU_NBD, device_command
 from matrix_runner.simdisks.server import TOOLS as DISK_TOOLS
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-    from pathlib import Path
-
-    from matrix_runner.hosts.exclusive import LeasedDisk
-    from matrix_runner.machines.qemu.argv import DiskProperties
-    from matrix_runner.simdisks.disk import Disk
 
 TOOLS = {
     VAGRANT: "vagrant vagrant-libvirt",

@@ -1,7 +1,5 @@
 """Calls of libvirt beside Vagrant, and the removal of machines whose process is gone."""
 
-from __future__ import annotations
-
 import fcntl
 import ipaddress
 import json
@@ -11,11 +9,12 @@ import secrets
 import shutil
 import tempfile
 import time
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from subprocess import CompletedProcess
 from xml.sax.saxutils import escape
 
 from matrix_runner.base import process
@@ -23,10 +22,6 @@ from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.base.files import cache_dir, open_lock_file, try_lock
 from matrix_runner.machines.base import Leftover, Refusal
 from matrix_runner.machines.vagrant.box import NODE
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-    from subprocess import CompletedProcess
 
 USUAL = "qemu:///system"
 VIRSH = "virsh"

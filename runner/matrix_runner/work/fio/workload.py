@@ -1,24 +1,18 @@
 """A fio workload on the top of a stack: what it does there, and whether it fits."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from math import ceil, floor
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from matrix_runner.base.quantities import format_in_unit, format_size, resolve_memory, resolve_share
 from matrix_runner.layers import Problem
 from matrix_runner.work import slow as slow_motion
 from matrix_runner.work.fio import rules as fio_rules
 from matrix_runner.work.fio.bounds import TRIMS, option_name
-from matrix_runner.work.fio.keys import DEFAULT_SIZE, POINTS, FileSet, WorkloadKeys
+from matrix_runner.work.fio.keys import DEFAULT_SIZE, POINTS, FileSet, OpenValue, WorkloadKeys
 from matrix_runner.work.metrics import FLUSH, sides_of_kind
-from matrix_runner.work.workload import NO_MODEL_OF_TRIMS, Load, Workload
-
-if TYPE_CHECKING:
-    from matrix_runner.work.fio.keys import OpenValue
-    from matrix_runner.work.workload import Result
+from matrix_runner.work.workload import NO_MODEL_OF_TRIMS, Load, Result, Workload
 
 DEFAULT_RUNTIME = 10.0
 MOST_LOGGED = 1_000_000  # a profile logs every request, in fio's memory

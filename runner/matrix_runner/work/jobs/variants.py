@@ -1,7 +1,5 @@
 """Workloads of several jobs as written: a job file with the values of `set`, or a map `jobs`; and their variants."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,9 +26,7 @@ from matrix_runner.work.jobs.file import (
     with_values,
 )
 from matrix_runner.work.jobs.workload import JobWorkload, bounds_of
-
-if TYPE_CHECKING:
-    from matrix_runner.work.workload import Workload, Written
+from matrix_runner.work.workload import Workload, Written
 
 
 def _read(value: object) -> object:

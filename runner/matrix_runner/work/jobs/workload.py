@@ -1,9 +1,7 @@
 """The most that a job file does (size, time, largest request, share of writes), and the workload of all its jobs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 from matrix_runner.base.quantities import format_size
 from matrix_runner.layers import Problem
@@ -12,10 +10,7 @@ from matrix_runner.work.fio.keys import FileSet
 from matrix_runner.work.jobs.file import Sections, effective, is_global, on_target, reported_names, targets_of
 from matrix_runner.work.metrics import FLUSH, sides_of_kind
 from matrix_runner.work.slow import section
-from matrix_runner.work.workload import NO_MODEL_OF_TRIMS, Load, Workload
-
-if TYPE_CHECKING:
-    from matrix_runner.work.workload import Result
+from matrix_runner.work.workload import NO_MODEL_OF_TRIMS, Load, Result, Workload
 
 _MOST_JOBS = 4096
 

@@ -1,12 +1,10 @@
 """The rounds of a test of SNIA, from fio's output: its figures, its steady state, and a table of all rounds."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import StringIO
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
@@ -14,10 +12,8 @@ from matrix_runner.base.text import lines_of
 from matrix_runner.statistics.steady import WINDOW, Window, last_window
 from matrix_runner.work.fio.output import Figures, FioFailed, csv_text, figures_of, jobs_of
 from matrix_runner.work.metrics import PERCENTILES
+from matrix_runner.work.pts.specification import Figure, PtsTest
 from matrix_runner.work.workload import Result
-
-if TYPE_CHECKING:
-    from matrix_runner.work.pts.specification import Figure, PtsTest
 
 ROUNDS = "rounds.csv"
 #: Columns of the table after round, job and whether the round is one of the last five.

@@ -136,6 +136,10 @@ class _Model(Model):
 
     name: str | None = None
     source: str | None = Field(None, description="where the figures come from")
+    fitted_to: str | None = Field(
+        None,
+        description="the measurements to which its figures are fitted; if not given, they are from data sheets",
+    )
     interface: Throughput | None = Field(None, description="rate of the interface to the host; no limit if not given")
     overhead: Annotated[Time, Field(ge=0, lt=1, description="time of each command on the interface")] = 0.00002
 
@@ -176,8 +180,12 @@ class Shingled(Model):
 class WriteCache(Model):
     """A write cache that holds more than the queue can choose from."""
 
-    ranges: int = Field(
-        ge=1, le=512, description="ranges that the cache holds; the disk writes the nearest of the `queue` oldest ones"
+    ranges: int = Field(ge=1, le=512, description="ranges that the cache holds")
+    choice: int | None = Field(
+        None,
+        ge=1,
+        le=512,
+        description="number of the oldest ranges among which the disk chooses the next; if not given, `queue`",
     )
 
 
@@ -208,8 +216,8 @@ class Hdd(_Model):
         0,
         ge=0,
         le=32,
-        description="number of commands that a controller hands on ahead of the disk, which serves them in that order; "
-        "then `queue` counts the commands among which the controller chooses the one to hand on",
+        description="number of commands whose order is fixed ahead, by the disk or its controller; later commands, "
+        "among which `queue` chooses, come after them",
     )
 
     @model_validator(mode="after")
@@ -228,7 +236,7 @@ class Hdd(_Model):
     def physics(self, seed: int) -> Physics:
         # `phase`: platters of several disks do not turn in step.
         ahead = self.read_ahead if self.read_ahead is not None else min(4 * MIB, self.cache // 4)
-        ranges = self.write_cache.ranges if isinstance(self.write_cache, WriteCache) else None
+        cache = self.write_cache if isinstance(self.write_cache, WriteCache) else None
         numbers = {
             **self._common(),
             "revolution": 60 / self.rpm,
@@ -238,9 +246,9 @@ class Hdd(_Model):
             "read_ahead": float(ahead),
             "segments": float(min(32, max(1, self.cache // 2 // max(ahead, 1)))) if ahead else 0.0,
             "write_cache": float(self.cache // 2) if self.write_cache else 0.0,
-            "write_extents": float(ranges or 2 * self.queue),
+            "write_extents": float(cache.ranges if cache else 2 * self.queue),
             "window": float(self.queue),
-            **({"write_window": float(self.queue)} if ranges else {}),
+            **({"write_window": float(cache.choice or self.queue)} if cache else {}),
             **({"in_order": float(self.in_order)} if self.in_order else {}),
             **({"band": float(self.shingled.band), "landing": float(self.shingled.landing)} if self.shingled else {}),
         }
@@ -453,7 +461,14 @@ class Disks(Model):
         if model is None:
             return (Disk(self.size, self.bus, slow=slow),) * self.count
         return tuple(
-            Disk(self.size, self.bus, model.physics(seed + number), slow=slow, model=model.name or "")
+            Disk(
+                self.size,
+                self.bus,
+                model.physics(seed + number),
+                slow=slow,
+                model=model.name or "",
+                fitted_to=model.fitted_to or "",
+            )
             for number in range(self.count)
         )
 

@@ -132,6 +132,8 @@ class Disk:
     slow: int = 1
     #: The name of its model, for people.
     model: str = field(default="", compare=False)
+    #: The measurements to which its model is fitted.
+    fitted_to: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ enum { MOST_WAITING = 1024, MOST_EXTENTS = 1024, MOST_SEGMENTS = 64 };
 
 struct command {
   int what, fua, marked;
-  int turn; /* of the commands that a controller has handed on: which of them comes first; 0: not handed on */
+  int turn; /* of the commands whose order is fixed: the lowest is the next; 0: not fixed */
   uint64_t tag;
   double offset, length, arrival;
 };
@@ -59,8 +59,8 @@ struct physics {
   double dirty_bytes;
   double leaving_bytes, leaving_until; /* being written from the write cache to the platter */
   int leaving_held;
-  int handed_on;               /* commands in order so far … */
-  double last_handed_on;       /* … and the end of the last one */
+  int turns;                   /* commands whose order was fixed so far … */
+  double planned_head, planned_until; /* … and where and when the last of them ends */
 
   /* hdd, shingled */
   double stream, stream_from; /* where the last in-place write ended; the place after which no write landed behind it */
@@ -382,22 +382,29 @@ static int beginning(const struct physics *p, int at, double now) {
   return at;
 }
 
-/* A controller hands on the command that is nearest to the last one; from then on their order is fixed. */
-static void hand_on(struct physics *p, double now) {
-  int in_turn = 0;
-  for (int at = 0; at < p->commands; at++) in_turn += p->waiting[at].turn > 0;
-  for (; in_turn < (int)p->model.in_order; in_turn++) {
+/* The order of some commands is fixed ahead: each of them is the nearest to where the one before it will end. */
+static void plan(struct physics *p, double now) {
+  int planned = 0;
+  for (int at = 0; at < p->commands; at++) planned += p->waiting[at].turn > 0;
+  if (!planned) p->planned_head = head_at(p, now);
+  for (; planned < (int)p->model.in_order; planned++) {
     struct command *best = 0;
+    double nearest = INFINITY, begin = planned ? most(now, p->planned_until) : now;
     for (int at = 0, seen = 0; at < p->commands && p->waiting[at].arrival <= now; at++) {
       struct command *c = &p->waiting[at];
       if (c->turn || c->what == PHYSICS_FLUSH || caches_writes(p, c)) continue;
       if (seen++ >= (int)p->model.window) break;
-      if (!best || fabs(c->offset - p->last_handed_on) < fabs(best->offset - p->last_handed_on)) best = c;
-      if (now - c->arrival > PATIENCE) break;
+      double cost = now - c->arrival > PATIENCE ? -1 : access_time(p, begin, p->planned_head, c->offset);
+      if (cost < nearest) {
+        best = c;
+        nearest = cost;
+      }
+      if (cost < 0) break;
     }
     if (!best) return;
-    best->turn = ++p->handed_on;
-    p->last_handed_on = best->offset + best->length;
+    best->turn = ++p->turns;
+    p->planned_head = best->offset + best->length;
+    p->planned_until = begin + most(nearest, 0) + passing(p, best->offset, p->planned_head);
   }
 }
 
@@ -405,7 +412,7 @@ static struct choice chosen(struct physics *p, double now) {
   struct choice best = {-1, -1, INFINITY};
   double here = head_at(p, now);
   int in_order = p->model.in_order > 0;
-  if (in_order) hand_on(p, now);
+  if (in_order) plan(p, now);
   int seen = 0, blocked = 0, must = held(p), oldest = -1, streams = 0, urgent = 0;
   for (int at = 0; at < p->commands && p->waiting[at].arrival <= now; at++) {
     const struct command *c = &p->waiting[at];

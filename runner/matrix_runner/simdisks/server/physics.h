@@ -36,7 +36,7 @@ struct disk_model {
   double write_extents; /* the most separate places in it */
   double write_window; /* how many of the oldest of these places it considers for the next; 0: all */
   double window;       /* how many of the oldest commands it considers for the next */
-  double in_order;     /* how many commands the controller has handed on, which are served in that order; 0: none */
+  double in_order;     /* how many commands have an order that is fixed ahead; 0: none */
   double band;         /* shingled: bytes that can only be written sequentially; 0: not shingled */
   double landing;      /* shingled: bytes of the media cache, where non-sequential writes land first */
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from matrix_runner.carry.rigs import simulated_disk_facts
 from matrix_runner.simdisks.disk import Link, links_of
 from matrix_runner.space.load import BadMatrix, disk_model, load
 from tests.support.matrices import SMALL, space
@@ -66,6 +67,28 @@ def test_a_model_of_the_users_own_is_one_file(tmp_path: Path) -> None:
     ((place, message),) = error.value.places
     assert (Path(place.file).name, place.line, place.column) == ("mine.yaml", 2, 8)
     assert message == "'fast': not a rate; write it like 50MiB/s"
+
+
+SSD = "{kind: ssd, read_latency: 80us, write_latency: 25us, channels: 8, bandwidth: 520MB/s"
+
+
+def of_model(model: str) -> str:
+    return SMALL.replace(BARE, f"{BARE}, model: {model}")
+
+
+def test_a_fitted_model_says_so_and_its_cells_stay() -> None:
+    plain, fitted = (space(of_model(f"{SSD}{more}}}")) for more in ("", ", fitted_to: mine"))
+    (disk, *_) = fitted.matrix.every_disk()
+    assert simulated_disk_facts(disk).fitted_to == "mine"
+    assert [cell.id for cell in plain.cells()] == [cell.id for cell in fitted.cells()]
+
+
+def test_an_ssd_without_a_write_cache_needs_the_time_of_a_write() -> None:
+    with pytest.raises(BadMatrix, match="`flush` is missing"):
+        space(of_model(f"{SSD}, write_cache: false}}"))
+    (disk, *_) = space(of_model(f"{SSD}, write_cache: false, flush: 1ms}}")).matrix.every_disk()
+    assert disk.physics
+    assert dict(disk.physics.numbers)["write_latency"] == 0.001
 
 
 def test_every_model_that_comes_with_it_names_itself_and_its_source() -> None:

@@ -416,6 +416,14 @@ def test_the_environment_is_there_in_full_at_the_end() -> None:
     assert "name: chunk-sweep # ä" in words(found)
 
 
+def test_a_report_says_where_the_figures_of_its_simulated_disks_are_from() -> None:
+    sheet = DiskFacts(size=1 << 30, bus="sata", model="hdd", name="nas-7200", digest="1")
+    fitted = DiskFacts(size=1 << 30, bus="sata", model="ssd", name="mine", digest="2", fitted_to="mine.json")
+    physical = DiskFacts(size=1 << 30, bus="sata", model="WDC")
+    facts = " ".join(words(tree(RUN, manifest(disks=[sheet, sheet, fitted, physical]))).split())
+    assert "nas-7200: data sheet; mine: fitted to mine.json" in facts
+
+
 @pytest.mark.parametrize(("name", "shown"), [("nas-7200", "nas-7200 (hdd)"), ("", "hdd")])
 def test_a_simulated_disk_has_the_name_of_its_model(name: str, shown: str) -> None:
     about = manifest(disks=[DiskFacts(size=1 << 30, bus="sata", model="hdd", name=name)])

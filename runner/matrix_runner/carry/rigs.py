@@ -46,7 +46,15 @@ def simulated_disk_facts(disk: Disk) -> DiskFacts:
         return DiskFacts(size=disk.size, bus=disk.bus, link=link)
     content = {name: value for name, value in disk.physics.content().items() if name != "phase"}
     kind, numbers = disk.physics.kind, digest(content).hex()
-    return DiskFacts(size=disk.size, bus=disk.bus, model=kind, name=disk.model, digest=numbers, link=link)
+    return DiskFacts(
+        size=disk.size,
+        bus=disk.bus,
+        model=kind,
+        name=disk.model,
+        fitted_to=disk.fitted_to,
+        digest=numbers,
+        link=link,
+    )
 
 
 def powers_of(stack: Stack) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from matrix_runner.cli.screen import WIDTH, echo, echo_whole, json_text, print_s
 from matrix_runner.hosts import HOSTS_FILE
 from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.pages.table import Sheet
-from matrix_runner.pages.terminal_text import spaced, volume
+from matrix_runner.pages.terminal_text import figures_from, spaced, volume
 from matrix_runner.records.record import format_loss
 
 if TYPE_CHECKING:
@@ -126,8 +126,9 @@ def models() -> None:
     from matrix_runner.space.includes import models as names
     from matrix_runner.space.load import disk_model
 
-    rows = [(name, model.kind, model.source or "") for name, model in ((name, disk_model(name)) for name in names())]
-    print_sheet(Sheet(("model", "kind", "source of its figures"), rows), sys.stdout, WIDTH)
+    found = ((name, disk_model(name)) for name in names())
+    rows = [(name, one.kind, figures_from(one.fitted_to or ""), one.source or "") for name, one in found]
+    print_sheet(Sheet(("model", "kind", "figures", "source"), rows), sys.stdout, WIDTH)
 
 
 @command.command("check", epilog=_CHECK_EPILOG)

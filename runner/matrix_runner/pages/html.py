@@ -22,7 +22,7 @@ from matrix_runner.pages.run_data import RunData
 from matrix_runner.pages.sections import BEFORE_FOLD, MOST_CHARTS, MOST_ROWS, sections
 from matrix_runner.pages.table import Grid
 from matrix_runner.pages.terminal import drift_note, host_note, precision_note
-from matrix_runner.pages.terminal_text import legend
+from matrix_runner.pages.terminal_text import figures_from, legend
 from matrix_runner.pages.use import curves, describe_uses, uses
 from matrix_runner.records.record import Outcome
 from matrix_runner.records.run_folder import Manifest
@@ -141,6 +141,8 @@ def _facts(recorded: RunData, manifest: Manifest) -> Iterator[tuple[str, str]]:
     yield own, ", ".join(filter(None, (host.hostname, host.cpu, f"{host.cores} cores", host.system)))
     if manifest.versions:
         yield "kernel under test", ", ".join(manifest.versions)
+    if models := dict.fromkeys((one.name or one.model, one.fitted_to) for one in manifest.disks if one.digest):
+        yield "simulated disks", "; ".join(f"{name}: {figures_from(fitted_to)}" for name, fitted_to in models)
     yield "started", manifest.started
     if last := recorded.survey.last if recorded.survey else max((one.started for one in recorded.trials), default=""):
         yield "last trial started", last

@@ -30,6 +30,11 @@ def figure(value: float | None, unit: str, least: float | None = None) -> str:
     return f"{digits(value / size)} {name}".strip()
 
 
+def figures_from(fitted_to: str) -> str:
+    """Return where the figures of a disk model are from."""
+    return f"fitted to {fitted_to}" if fitted_to else "data sheet"
+
+
 def digits(value: float) -> str:
     if value >= 100:
         return f"{value:,.0f}"

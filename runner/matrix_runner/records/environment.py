@@ -33,6 +33,7 @@ class DiskFacts(BaseModel, frozen=True, extra="forbid"):
     bus: str
     model: str = Field(default="", description="as it names itself; of a modelled one, its kind")
     name: str = Field(default="", description="of the model, for people; the digest has its numbers")
+    fitted_to: str = Field(default="", description="the measurements to which a modelled one is fitted")
     digest: str = Field(default="", description="of the numbers of a modelled one, without its chance")
     link: str = Field(default="", description="what it shares with others on the way to the host")
     serial: str = ""
@@ -76,7 +77,7 @@ def flatten_environment(
 
 
 def _flatten_disks(disks: Iterable[DiskFacts]) -> dict[str, str]:
-    facts = ((number, disk.model_dump(exclude={"name"})) for number, disk in enumerate(disks))
+    facts = ((number, disk.model_dump(exclude={"name", "fitted_to"})) for number, disk in enumerate(disks))
     return {f"disk{number}.{name}": _text(value) for number, one in facts for name, value in one.items()}
 
 

@@ -565,7 +565,8 @@ def test_no_shipped_model_takes_longer_than_it_says_at_most(code: Library, name:
     physics = disk_model(name).physics(1)
     # An SSD answers so often that eight seconds empty its cache; credits of a volume last longer.
     ramp, seconds = (7, 1) if physics.kind == "ssd" else (5, 60)
-    found = predict_rate(code, physics, SIZE, Job(what, block, 1, random=True), ramp=ramp, seconds=seconds)
+    job = Job(what, block, 1, random=True, turn=0.0)
+    found = predict_rate(code, physics, SIZE, job, ramp=ramp, seconds=seconds)
     assert 1 / found.iops <= physics.slowest(block)
 
 

@@ -64,7 +64,8 @@ class Physics:
             copied = self._copied(length) * (1 / numbers["read_rate"] + 1 / numbers["write_rate"])
             longest = max(numbers["read_latency"], numbers["write_latency"], numbers.get("flush", 0.0))
             emptied = numbers["cliff"] / numbers["cliff_rate"] if numbers.get("cliff_stops") else 0.0
-            return longest + length / rate + copied + emptied + moving
+            sent = max(numbers.get("overhead", 0.0), numbers.get("write_overhead", 0.0))
+            return max(longest + length / rate + copied + emptied, sent) + moving
         return moving
 
     def rate(self, length: int, *, random: bool, write: bool, depth: float = 1.0) -> float:

@@ -1,0 +1,66 @@
+"""Fit models to published results of named drives, and write the page that compares them.
+
+python -m bench.drives extract MIRRORS   # figures.csv, from bare clones of the repositories
+python -m bench.drives fit [NAME ...]    # matrix/models/NAME.yaml
+python -m bench.drives page              # docs/explanation/models-against-real-drives.md and its charts
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.drives import figures, page
+from bench.drives.fit import Fit, keys_of
+from bench.drives.sets import DRIVES
+from matrix_runner.simdisks.clib import build_library, load_library
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bench.drives.sets import Drive
+
+MODELS = Path(__file__).parents[2] / "matrix/models"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.drives", description=__doc__.partition("\n")[0])
+    doings = parser.add_subparsers(dest="doing", required=True)
+    doings.add_parser("extract").add_argument("mirrors", type=Path)
+    doings.add_parser("fit").add_argument("names", nargs="*", default=[drive.name for drive in DRIVES])
+    doings.add_parser("page")
+    asked = parser.parse_args()
+    if asked.doing == "extract":
+        figures.extract(asked.mirrors)
+        return
+    library = load_library(asyncio.run(build_library()))
+    if asked.doing == "page":
+        page.write([page.Compared(library, drive) for drive in DRIVES])
+        return
+    for drive in DRIVES:
+        if drive.name in asked.names:
+            keys = keys_of(drive, Fit(library, drive, print).run())
+            (MODELS / f"{drive.name}.yaml").write_text(model_file(drive, keys))
+
+
+def model_file(drive: Drive, keys: Mapping[str, object]) -> str:
+    """Return a file of the language: its source, what it was fitted to, and its keys."""
+    words = f"{drive.title}. Fitted to published results of fio with random requests of 4 KiB; {drive.keys_from}"
+    places = "; ".join(f"{own.repository} {own.commit} {own.folder}" for own in drive.own)
+    lines = ["# yaml-language-server: $schema=../model.schema.json", f"name: {drive.name}", "source: >-"]
+    lines += textwrap.wrap(words, 128, initial_indent="  ", subsequent_indent="  ")
+    lines += [f"fitted_to: {places}", *(f"{key}: {_inline(value)}" for key, value in keys.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _inline(value: object) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_inline(one)}" for key, one in value.items()) + "}"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+if __name__ == "__main__":
+    main()

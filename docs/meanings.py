@@ -94,7 +94,7 @@ EXAMPLES: Mapping[str, str] = {
     "tag": "sas",
     "source": "data sheet of 2006",
     "guidelines source": "Linux RAID wiki",
-    "seek": "{track: 0.8ms, full: 17ms}",
+    "seek": "{track: 2ms, full: 17ms}",
     "shingled": "{band: 256MiB, landing: 20GiB}",
     "sum": "{metric: read.iops, whole: {layout: three}, parts: [{layout: one}], times: 3, within: 5%}",
     "guidelines profile": "{metric: read.bw, along: offset, follows: [72, 50, 35], within: 10%}",

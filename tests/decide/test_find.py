@@ -167,7 +167,7 @@ CLEAR = f"{MATRIX}guidelines: [{{id: open, ratio: {{{SIDES}, at_least: 0.3}}}}]\
 OPEN = f"{MATRIX}guidelines: [{{id: open, ratio: {{{SIDES}, within: 10%}}}}]\n"
 
 
-@pytest.mark.parametrize(("bench", "trials"), [(CLEAR, 3), (OPEN, 13)], indirect=["bench"])
+@pytest.mark.parametrize(("bench", "trials"), [(CLEAR, 3), (OPEN, 19)], indirect=["bench"])
 def test_open_guidelines_and_searches_choose_trials_beside_each_other(bench: Bench, trials: int) -> None:
     cells = [CellRow(cell.id, cell.name, cell.axes) for cell in bench.plan.selection.cells()]
     run(bench, steering=Steering(bench.plan.selection.space.matrix.guidelines, cells, 3))

@@ -150,7 +150,7 @@ class _Model(Model):
 class Seek(Model):
     """Times of the arm of a hard disk."""
 
-    track: Annotated[Time, Field(ge=0, lt=1, description="time to the next track")]
+    track: Annotated[Time, Field(ge=0, lt=1, description="time to a track nearby, with the time to settle there")]
     full: Annotated[Time, Field(gt=0, lt=1, description="time across the whole disk")]
 
     @model_validator(mode="after")
@@ -202,7 +202,7 @@ class Hdd(_Model):
     ] = Field(
         16, description="the number of equal zones from outer to inner, or a list with the end and the rate of each"
     )
-    seek: Seek = Seek.model_validate({"track": "0.8ms", "full": "18ms"})
+    seek: Seek = Seek.model_validate({"track": "2ms", "full": "17ms"})
     cache: Annotated[Size, Field(ge=0, le=1 << 32)] = 16 * MIB
     write_cache: bool | WriteCache = Field(
         True, description="half of the cache holds writes, which are answered at once and written later"

@@ -1,6 +1,6 @@
 """The fit: keys of a model are varied, one after another, until its rates and latencies are nearest to those measured.
 
-Only jobs with `fitted` count (depths 1, 4, 16, 64 and 256). The first guesses follow from single figures: the rate of
+Only jobs with `fitted` count (depths 1, 8, 32 and 128). The first guesses follow from single figures: the rate of
 depth 1, and the highest rate.
 """
 

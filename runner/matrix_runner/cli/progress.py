@@ -28,6 +28,7 @@ from matrix_runner.pages.answer import as_objects
 from matrix_runner.pages.jobs import job_sheet
 from matrix_runner.pages.knees import knee_values
 from matrix_runner.pages.pts import has_tables, pts_sheets
+from matrix_runner.pages.study import WORDS
 from matrix_runner.pages.table import as_sheet
 from matrix_runner.pages.terminal import caption, shown_cells, table
 from matrix_runner.pages.terminal_text import GOOD, about
@@ -165,7 +166,7 @@ class JsonView(View):
             ],
             answer=as_objects(end.content.rankings),
             found=[knee_values(knee) for knee in end.content.knees],
-            published={verdict.value: count for verdict, count in tally(end.comparisons).items()},
+            published={WORDS[verdict]: count for verdict, count in tally(end.comparisons).items()},
             exit=int(end.exit),
         )
 

@@ -22,7 +22,7 @@ _COLUMNS = (
     *("published_ratio", "ratio", "low", "high", "verdict", "synthetic", "rounds", "host_limited", "cells"),
     *("remark", "why"),
 )
-_WORDS = {
+WORDS = {
     Verdict.HOLDS: "met",
     Verdict.FAILS: "not met",
     Verdict.INCONCLUSIVE: "undecided",
@@ -47,7 +47,7 @@ def summary_line(held: Sequence[ComparedFigure]) -> str:
     if not ratios:
         return "no published ratio"
     order = (Verdict.FAILS, Verdict.NOT_TESTED, Verdict.INCONCLUSIVE)
-    others = ", ".join(f"{counts[verdict]} {_WORDS[verdict]}" for verdict in order if counts[verdict])
+    others = ", ".join(f"{counts[verdict]} {WORDS[verdict]}" for verdict in order if counts[verdict])
     if near := sum(one.near for one in held if one.verdict is Verdict.INCONCLUSIVE):
         others += f", estimates of {near} within"
     rest = f" ({others})" if others else ""
@@ -161,7 +161,7 @@ def _verdict_text(held: ComparedFigure) -> str:
     estimate = ""
     if held.verdict is Verdict.INCONCLUSIVE and held.result and held.result.value is not None:
         estimate = f", estimate {'within' if held.near else 'not within'}"
-    return f"{'synthetic: ' if held.synthetic else ''}{_WORDS[held.verdict]}{estimate}{host_limited}"
+    return f"{'synthetic: ' if held.synthetic else ''}{WORDS[held.verdict]}{estimate}{host_limited}"
 
 
 def _tidy_row(source: str, held: ComparedFigure) -> tuple[Value, ...]:
@@ -172,7 +172,7 @@ def _tidy_row(source: str, held: ComparedFigure) -> tuple[Value, ...]:
         *(row.value, table.unit, held.level.value if held.level else None, table.figure.unit),
         held.ratio,
         *((known.value, known.low or None, None if known.high == inf else known.high) if known else (None,) * 3),
-        *(_WORDS[held.verdict] if held.verdict else None, held.synthetic),
+        *(WORDS[held.verdict] if held.verdict else None, held.synthetic),
         *((known.n, known.host_limited, " ".join(known.case.cells)) if known else (None,) * 3),
         *(row.remark, held.why),
     )

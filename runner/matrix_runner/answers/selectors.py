@@ -1,22 +1,28 @@
 """Selection of runs by the names that users type, and of cells by rules on axes."""
 
+from __future__ import annotations
+
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from operator import attrgetter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from matrix_runner.answers.axes import names_of, with_aliases
-from matrix_runner.answers.stored_samples import Samples
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.findings import few
 from matrix_runner.language.suggestions import hint
-from matrix_runner.records.record import CellRow
-from matrix_runner.records.store import RunRow
 from matrix_runner.space.rules import BadRule, parse_only, rule_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from matrix_runner.answers.stored_samples import Samples
+    from matrix_runner.records.record import CellRow
+    from matrix_runner.records.store import RunRow
 
 LATEST = "latest"
 _BACK = re.compile(r"(?P<name>.+?)~(?P<back>\d+)")

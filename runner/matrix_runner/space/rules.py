@@ -1,10 +1,12 @@
 """Rules of a matrix and of `--only`: axes, and the values that match."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from matrix_runner.base.axes import Condition, Scalar
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.quantities import (
     format_rate,
@@ -15,6 +17,9 @@ from matrix_runner.base.quantities import (
     parse_size,
     parse_time,
 )
+
+if TYPE_CHECKING:
+    from matrix_runner.base.axes import Condition, Scalar
 
 #: The remedy for an axis that occurs twice in one rule.
 _EITHER = "to match either value write a list, or A|B for --only"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from contextlib import asynccontextmanager
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, ClassVar
@@ -9,11 +11,14 @@ from typing import TYPE_CHECKING, ClassVar
 import pytest
 
 from matrix_runner.carry.events import TrialTooFast
+from matrix_runner.carry.exposures import exposure_of
 from matrix_runner.machines import Where
 from matrix_runner.machines.dry import Dry, DryRig, plausible
+from matrix_runner.records.record import Outcome, TrialFacts
 from matrix_runner.session.prepare import PreparedRun, RunOptions, prepare
 from matrix_runner.session.run import Observer, run
 from matrix_runner.simdisks.clib import Report
+from matrix_runner.space.load import parse
 from tests.support.stops import ToTheEnd
 
 if TYPE_CHECKING:
@@ -123,7 +128,7 @@ def test_a_later_run_begins_with_the_factors_that_this_host_needed(tmp_path: Pat
     assert [(one.was, one.slow) for one in watching.events if isinstance(one, TrialTooFast)] == 2 * [(4, 8)]
 
 
-@pytest.mark.parametrize("text", ["", "no json", '{"a": "b"}', "[]"])
+@pytest.mark.parametrize("text", ["", "no json", '{"a": "b"}', "[]", '{"a": 0.5}'])
 def test_damaged_memory_of_factors_is_as_good_as_none(text: str, tmp_path: Path) -> None:
     folder = tmp_path / "state" / "slow-motion"
     folder.mkdir(parents=True)
@@ -136,6 +141,25 @@ def test_without_a_place_for_its_memory_a_run_goes_on(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("a file where a folder would be")
     end = run(prepared(tmp_path), lambda _order, _done: Watching(), ToTheEnd())
     assert max(one.facts.slow for one in end.content.trials) == 16
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+def test_on_a_full_disk_its_memory_is_left_out(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_file: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("matrix_runner.base.files._make_durable", refuse)
+    exposure = exposure_of(parse("slow", MATRIX).space.matrix, Host())
+    assert exposure
+    cell = next(parse("slow", MATRIX).space.cells())
+    assert exposure.learn(cell, TrialFacts(lost=0.1, host_limited_share=0.1))
+    assert not list((tmp_path / "state").rglob("*.json"))
+
+
+def test_a_pipe_in_place_of_its_memory_does_not_block(tmp_path: Path) -> None:
+    (tmp_path / "state" / "slow-motion").mkdir(parents=True)
+    os.mkfifo(tmp_path / "state" / "slow-motion" / "dry.json")
+    assert exposure_of(parse("slow", MATRIX).space.matrix, Host())
 
 
 def test_a_declared_factor_stays_although_the_host_does_not_keep_up(tmp_path: Path) -> None:
@@ -165,6 +189,23 @@ def test_what_depends_on_the_pace_is_set_again_after_a_change(rigs: list[Rig], t
             assert ("slow_host /proc/sys/" in tune) == (at >= changed)
             if "mount -o" in tune and slow > 1:
                 assert f"commit={5 * slow}" in tune
+
+
+def test_wrong_data_is_recorded_and_not_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measure = Rig.run
+
+    async def run_and_read_wrong_data(self: Rig, steps: Sequence[Step], **times: float) -> list[StepResult]:
+        results = await measure(self, steps, **times)
+        return [
+            replace(one, status=84, output="verify: bad magic\n") if one.name == "measure" else one for one in results
+        ]
+
+    monkeypatch.setattr(Rig, "run", run_and_read_wrong_data)
+    watching = Watching()
+    end = run(prepared(tmp_path), lambda _order, _done: watching, ToTheEnd())
+    assert {one.outcome for one in end.content.trials} == {Outcome.CORRUPT}
+    assert {one.facts.is_host_limited for one in end.content.trials} == {True, False}
+    assert not [one for one in watching.events if isinstance(one, TrialTooFast)]
 
 
 def test_the_factor_does_not_change_ids_of_cells(tmp_path: Path) -> None:

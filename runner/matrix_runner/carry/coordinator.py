@@ -492,7 +492,7 @@ class Coordinator:
         cell = flight.left.pop(trial.cell)
         notes = {HOST: flight.worker.host, **({"beside": str(flight.beside)} if flight.beside else {})}
         notes |= {} if flight.round.bound else {SPREAD: "yes"}
-        if trial.facts.is_host_limited and flight.beside:
+        if trial.facts.is_host_limited and trial.outcome.counts and flight.beside:
             self._repeat_alone(flight, cell, trial.notes.get(HOST_LIMITED, ""))
             return
         notes |= self._recorder.end_repeat(cell, trial.round)

@@ -182,6 +182,8 @@ class Executor:
         elif measured.finding.result.figures is not None:
             self._turns.kept_up(turn)
         facts, exposure = measured.facts, self._context.exposure
+        if not measured.finding.outcome.counts:  # such as wrong data, which a repeat may not show again
+            return True
         if facts.is_host_limited and turn.beside:
             self._recorder.repeat_alone(cell, round_number, measured.notes[HOST_LIMITED], turn.beside)
         elif exposure and exposure.learn(cell, facts):

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from matrix_runner.base.files import write_atomically
+from matrix_runner.base.errors import MatrixError
+from matrix_runner.base.files import read_input, write_atomically
 from matrix_runner.decide.estimate import costs_of
 from matrix_runner.decide.exposure import Exposure
 from matrix_runner.hosts.disk_ledger import state_dir
@@ -26,7 +27,7 @@ def exposure_of(matrix: Matrix, here: Machine) -> Exposure | None:
     def learn(kind: str, factor: int) -> None:
         known = {**_read(path), kind: factor}
         latest = dict(list(known.items())[-_MOST:])
-        with suppress(OSError):  # a full disk, or a folder of another user: a later run learns it again
+        with suppress(OSError, MatrixError):  # a full disk, or a folder of another user: a later run learns it again
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, _KNOWN.dump_json(latest))
 
@@ -35,6 +36,6 @@ def exposure_of(matrix: Matrix, here: Machine) -> Exposure | None:
 
 def _read(path: Path) -> dict[str, int]:
     try:
-        return _KNOWN.validate_json(path.read_bytes())
-    except (OSError, ValidationError):
+        return _KNOWN.validate_json(read_input(path))
+    except (OSError, MatrixError, ValidationError):
         return {}

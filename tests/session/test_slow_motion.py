@@ -12,6 +12,8 @@ import pytest
 
 from matrix_runner.carry.events import TrialTooFast
 from matrix_runner.carry.exposures import exposure_of
+from matrix_runner.decide.exposure import Exposure
+from matrix_runner.decide.scheduler import Scheduler
 from matrix_runner.machines import Where
 from matrix_runner.machines.dry import Dry, DryRig, plausible
 from matrix_runner.records.record import Outcome, TrialFacts
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
     from matrix_runner.carry.events import Event
     from matrix_runner.machines.base import MachineOptions, Processor, RigSpec, Step, StepResult
+    from matrix_runner.space.space import Cell, Stack
 
 MATRIX = """\
 name: slow
@@ -189,6 +192,27 @@ def test_what_depends_on_the_pace_is_set_again_after_a_change(rigs: list[Rig], t
             assert ("slow_host /proc/sys/" in tune) == (at >= changed)
             if "mount -o" in tune and slow > 1:
                 assert f"commit={5 * slow}" in tune
+
+
+def test_a_trial_whose_repeat_the_budget_does_not_cover_keeps_its_figure_and_its_mark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learn, asked = Exposure.learn, list[bool]()
+
+    def learn_then_run_out(self: Exposure, cell: Cell, facts: TrialFacts) -> bool:
+        asked.append(learn(self, cell, facts))
+        return asked[-1]
+
+    def affords(_self: Scheduler, _cell: Cell, _stack: Stack | None = None) -> bool:
+        return not (asked and asked.pop())  # not the repeat of a trial that has just ended
+
+    monkeypatch.setattr(Exposure, "learn", learn_then_run_out)
+    monkeypatch.setattr(Scheduler, "affords", affords)
+    watching = Watching()
+    end = run(prepared(tmp_path), lambda _order, _done: watching, ToTheEnd())
+    assert len(end.content.trials) == 8
+    assert {one.facts.slow for one in end.content.trials if one.facts.is_host_limited} == {1, 4}
+    assert not [one for one in watching.events if isinstance(one, TrialTooFast)]
 
 
 def test_wrong_data_is_recorded_and_not_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

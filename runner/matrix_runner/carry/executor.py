@@ -186,7 +186,7 @@ class Executor:
             return True
         if facts.is_host_limited and turn.beside:
             self._recorder.repeat_alone(cell, round_number, measured.notes[HOST_LIMITED], turn.beside)
-        elif exposure and exposure.learn(cell, facts):
+        elif exposure and exposure.learn(cell, facts) and self.scheduler.affords(cell):
             slow, lost = exposure.factor(cell), measured.notes[HOST_LIMITED]
             self._recorder.repeat_slower(cell, round_number, lost, facts.slow, slow)
         else:

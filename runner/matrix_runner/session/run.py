@@ -18,7 +18,6 @@ from matrix_runner.base.files import write_output
 from matrix_runner.carry.coordinator import Coordinator
 from matrix_runner.carry.events import Event, PoolUsed, RigUp, TimeLeft, TrialDone, Waiting
 from matrix_runner.carry.executor import LocalRun
-from matrix_runner.carry.exposures import exposure_of
 from matrix_runner.carry.past_timings import pace_of
 from matrix_runner.carry.recorder import RunContext
 from matrix_runner.decide.budget import ENDLESS, Cost, Spending
@@ -245,7 +244,7 @@ def _measure(this: _Run, pace: Pace, feed: Feed) -> bool:
     wear_stop, missing = "", 0
     try:
         with open_files(this.folder, writing=True) as files:
-            executor = _executor(this, scheduler, _context(this, feed, files))
+            executor = _executor(this, scheduler, _context(this, pace, feed, files))
             done = this.stop.run(_work(executor, disks))
         wear_stop = disks.write_budget.stop_reason if disks.write_budget else ""
         missing = scheduler.count_missing() if done and not wear_stop else 0
@@ -273,7 +272,7 @@ async def _work(executor: LocalRun | Coordinator, disks: RunDisks) -> None:
     await run_within_budget(executor.run(), disks.write_budget)
 
 
-def _context(this: _Run, feed: Feed, files: CellFiles) -> RunContext:
+def _context(this: _Run, pace: Pace, feed: Feed, files: CellFiles) -> RunContext:
     order, disks, observer = this.order, this.disks, this.observer
 
     def listen(event: Event) -> None:
@@ -304,7 +303,7 @@ def _context(this: _Run, feed: Feed, files: CellFiles) -> RunContext:
         boot_id=disks.agent.boot_id if disks.agent else boot_id(),
         own_templates=order.templates,
         kernel=order.kernel,
-        exposure=exposure_of(order.selected.space.matrix, this.machine),
+        exposure=pace.exposure,  # so the budget knows what it learns
         leased=dict(zip(disks.paths, disks.leased, strict=False)),
         pools={host: tuple(one.serial for one in pool) for host, pool in this.folder.manifest.pools.items()},
     )

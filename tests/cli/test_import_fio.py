@@ -60,6 +60,20 @@ def test_all_results_below_a_folder_are_one_run_whatever_their_files_are_called(
     assert sorted(axes_of(tmp_path / "results"), key=lambda one: one["drive"]) == wanted
 
 
+def test_of_a_folder_a_file_that_is_too_large_is_left_out(call: Call, tmp_path: Path) -> None:
+    put(tmp_path / "data/good.json")
+    with (tmp_path / "data/large.json").open("wb") as large:
+        large.truncate(2**30)
+    end = call("import", str(tmp_path / "data"))
+    assert end.status == 0, end.err
+    assert "large.json: cannot be read: skipped" in end.err
+    assert "1 trial of 1 cell" in end.out
+    (tmp_path / "data/good.json").unlink()
+    end = call("import", str(tmp_path / "data"))
+    assert end.status == 2
+    assert "there is no JSON of fio below" in end.err
+
+
 def test_a_file_that_is_named_must_be_a_result(call: Call, tmp_path: Path) -> None:
     put(tmp_path / "data/good.json")
     bad = tmp_path / "data/bad.json"

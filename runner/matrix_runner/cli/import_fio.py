@@ -3,7 +3,7 @@
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -115,7 +115,7 @@ def command(files: tuple[Path, ...], results: Path, store: str | None, layout: s
     address = address_of(store, results)
     axes = dict(_files_of(files, layout))
     asked = ImportRequest(**options, of_file=axes)
-    digests = _new_files(axes, results)
+    digests = _new_files(axes, frozenset(files), results)
     read: list[tuple[Path, Group]] = []
     documents, skipped = dict[Path, int](), list[str]()
     for file in list(digests):
@@ -127,6 +127,7 @@ def command(files: tuple[Path, ...], results: Path, store: str | None, layout: s
                 raise
             skipped.append(f"{other.brief}: skipped")
             del digests[file]
+            continue
         documents[file] = count_documents(content)
     for note in first_notes(skipped):
         echo(f"note: {note}", err=True)
@@ -185,18 +186,24 @@ def _files_of(named: Iterable[Path], layout: str) -> Iterator[tuple[Path, dict[s
             yield file, LAYOUTS[layout](tuple(map(printable, file.relative_to(path).parent.parts)))
 
 
-def _new_files(files: Iterable[Path], results: Path) -> dict[Path, str]:
+def _new_files(files: Iterable[Path], named: Collection[Path], results: Path) -> dict[Path, str]:
     """Return the digests of files that are not imported. Their contents together may not fit into memory."""
     imported = _imported(results)
     found: dict[str, Path] = {}
     skipped: list[str] = []
     for file in files:
-        digest_ = _digest(_read(file))
+        try:
+            digest_ = _digest(_read(file))
+        except BadInput as unfit:
+            if file in named:
+                raise
+            echo(f"note: {unfit.brief}: skipped", err=True)
+            continue
         if digest_ in imported:
             skipped.append(f"{file} is imported already, as {imported[digest_]}")
         elif found.setdefault(digest_, file) != file:
             skipped.append(f"{file} is the same as {found[digest_]}")
-    if not found:
+    if skipped and not found:
         raise BadInput(
             "these files are imported already" if len(skipped) > 1 else skipped[0],
             details="; ".join(skipped) if len(skipped) > 1 else "",
@@ -301,7 +308,7 @@ def _report(
     documents: Mapping[Path, int],
 ) -> None:
     cells = len({cell.id for cell, _ in recorded})
-    echo(f"{folder.path}/: {len(recorded)} trial{'s' if len(recorded) != 1 else ''} of {cells} cells")
+    echo(f"{folder.path}/: {len(recorded)} trial{'s' if len(recorded) != 1 else ''} of {cells} cell{'s' if cells != 1 else ''}")
     lacks = Counter(trial.notes["lacks"] for _, trial in recorded if "lacks" in trial.notes)
     notes = [f"{file}: {n} JSON documents: the last whole one is used" for file, n in documents.items() if n > 1]
     notes += [f"{count} of them lack {lack}" for lack, count in sorted(lacks.items())]

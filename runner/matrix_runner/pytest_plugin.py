@@ -222,7 +222,7 @@ def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> R
     import asyncio
 
     from matrix_runner.carry.executor import LocalRun
-    from matrix_runner.carry.exposures import exposure_of
+    from matrix_runner.carry.known_factors import factors_of
     from matrix_runner.carry.recorder import RunContext
     from matrix_runner.decide.plan import Plan
     from matrix_runner.decide.scheduler import Scheduler
@@ -252,7 +252,7 @@ def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> R
         Journal.open(folder.journal, synthetic=folder.manifest.synthetic) as journal,
         open_files(folder, writing=True) as files,
     ):
-        exposure = exposure_of(space.matrix, here)
-        context = RunContext(here, journal, files, folder.path, lambda _: None, boot_id(), exposure=exposure)
+        factors = factors_of(space.matrix, here)
+        context = RunContext(here, journal, files, folder.path, lambda _: None, boot_id(), factors=factors)
         asyncio.run(LocalRun(Scheduler(plan), context).run())
     return folder.update_manifest(finished=True)

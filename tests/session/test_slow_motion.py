@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, ClassVar
 import pytest
 
 from matrix_runner.carry.events import TrialTooFast
-from matrix_runner.carry.exposures import exposure_of
-from matrix_runner.decide.exposure import Exposure
+from matrix_runner.carry.known_factors import factors_of
+from matrix_runner.decide.factors import Factors
 from matrix_runner.decide.scheduler import Scheduler
 from matrix_runner.machines import Where
 from matrix_runner.machines.dry import Dry, DryRig, plausible
@@ -152,17 +152,17 @@ def test_on_a_full_disk_its_memory_is_left_out(number: int, tmp_path: Path, monk
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr("matrix_runner.base.files._make_durable", refuse)
-    exposure = exposure_of(parse("slow", MATRIX).space.matrix, Host())
-    assert exposure
+    factors = factors_of(parse("slow", MATRIX).space.matrix, Host())
+    assert factors
     cell = next(parse("slow", MATRIX).space.cells())
-    assert exposure.learn(cell, TrialFacts(lost=0.1, host_limited_share=0.1))
+    assert factors.learn(cell, TrialFacts(lost=0.1, host_limited_share=0.1))
     assert not list((tmp_path / "state").rglob("*.json"))
 
 
 def test_a_pipe_in_place_of_its_memory_does_not_block(tmp_path: Path) -> None:
     (tmp_path / "state" / "slow-motion").mkdir(parents=True)
     os.mkfifo(tmp_path / "state" / "slow-motion" / "dry.json")
-    assert exposure_of(parse("slow", MATRIX).space.matrix, Host())
+    assert factors_of(parse("slow", MATRIX).space.matrix, Host())
 
 
 def test_a_declared_factor_stays_although_the_host_does_not_keep_up(tmp_path: Path) -> None:
@@ -197,16 +197,16 @@ def test_what_depends_on_the_pace_is_set_again_after_a_change(rigs: list[Rig], t
 def test_a_trial_whose_repeat_the_budget_does_not_cover_keeps_its_figure_and_its_mark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    learn, asked = Exposure.learn, list[bool]()
+    learn, asked = Factors.learn, list[bool]()
 
-    def learn_then_run_out(self: Exposure, cell: Cell, facts: TrialFacts) -> bool:
+    def learn_then_run_out(self: Factors, cell: Cell, facts: TrialFacts) -> bool:
         asked.append(learn(self, cell, facts))
         return asked[-1]
 
     def affords(_self: Scheduler, _cell: Cell, _stack: Stack | None = None) -> bool:
         return not (asked and asked.pop())  # not the repeat of a trial that has just ended
 
-    monkeypatch.setattr(Exposure, "learn", learn_then_run_out)
+    monkeypatch.setattr(Factors, "learn", learn_then_run_out)
     monkeypatch.setattr(Scheduler, "affords", affords)
     watching = Watching()
     end = run(prepared(tmp_path), lambda _order, _done: watching, ToTheEnd())

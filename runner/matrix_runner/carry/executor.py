@@ -151,8 +151,8 @@ class Executor:
             attempt, started, clock = records.next_attempt(*identity), now(), time.monotonic()
             journal.begin(cell.id, round_number, attempt, self._context.boot_id, started)
             self._context.listen(TrialStarted(cell.name, round_number, cell.stack.label))
-            if exposure := self._context.exposure:
-                built.slow_down(exposure.factor(cell))
+            if factors := self._context.factors:
+                built.slow_down(factors.of(cell))
             try:
                 measured = await built.measure(cell, round_number)
             except asyncio.CancelledError:
@@ -181,13 +181,13 @@ class Executor:
             self._turns.host_limited(turn)
         elif measured.finding.result.figures is not None:
             self._turns.kept_up(turn)
-        facts, exposure = measured.facts, self._context.exposure
+        facts, factors = measured.facts, self._context.factors
         if not measured.finding.outcome.counts:  # such as wrong data, which a repeat may not show again
             return True
         if facts.is_host_limited and turn.beside:
             self._recorder.repeat_alone(cell, round_number, measured.notes[HOST_LIMITED], turn.beside)
-        elif exposure and exposure.learn(cell, facts) and self.scheduler.affords(cell):
-            slow, lost = exposure.factor(cell), measured.notes[HOST_LIMITED]
+        elif factors and factors.learn(cell, facts) and self.scheduler.affords(cell):
+            slow, lost = factors.of(cell), measured.notes[HOST_LIMITED]
             self._recorder.repeat_slower(cell, round_number, lost, facts.slow, slow)
         else:
             return True

@@ -7,7 +7,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from matrix_runner.base.errors import MatrixError
-from matrix_runner.carry.exposures import exposure_of
+from matrix_runner.carry.known_factors import factors_of
 from matrix_runner.carry.rigs import simulated_disk_facts
 from matrix_runner.decide.estimate import QUIET, Load, Pace, machine_pace
 from matrix_runner.records.run_folder import RunFolder, runs
@@ -27,7 +27,7 @@ _LATEST = 5  # the number of latest runs that count
 def pace_of(
     results: Path, here: Machine, name: str, matrix: Matrix, specs: Collection[RigSpec], load: Load = QUIET
 ) -> Pace:
-    guess = replace(machine_pace(here, matrix, specs, load), exposure=exposure_of(matrix, here))
+    guess = replace(machine_pace(here, matrix, specs, load), factors=factors_of(matrix, here))
     disks = tuple(map(simulated_disk_facts, matrix.every_disk()))
 
     def alike(past: Manifest) -> bool:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matrix_runner.base.errors import HarnessBroken
-    from matrix_runner.decide.exposure import Exposure
+    from matrix_runner.decide.factors import Factors
     from matrix_runner.decide.plan import Batch
     from matrix_runner.hosts.exclusive import LeasedDisk
     from matrix_runner.records.journal import Journal
@@ -50,7 +50,7 @@ class BatchContext:
     boot_id: str
     own_templates: Path | None = None
     kernel: str | None = None
-    exposure: Exposure | None = None  # chooses the factor of slow motion of each trial
+    factors: Factors | None = None  # chooses the factor of slow motion of each trial
     #: Physical disks that the run has leased, by their paths.
     leased: Mapping[str, LeasedDisk] = field(default_factory=dict)
 

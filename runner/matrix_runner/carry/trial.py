@@ -89,21 +89,13 @@ class Measured:
 
 class StackOnRig:
     def __init__(
-        self,
-        matrix: Matrix,
-        stack: Stack,
-        rig: Rig,
-        scripts: StackScripts,
-        own: Path | None,
-        *,
-        zeroed: bool = False,
-        invented: bool = False,
+        self, matrix: Matrix, stack: Stack, rig: Rig, scripts: StackScripts, machine: Machine, own: Path | None
     ) -> None:
         self._matrix, self._stack, self._rig, self._scripts, self._own = matrix, stack, rig, scripts, own
         self._disks = matrix.every_disk()
-        self._invented = invented  # the results of the rig are synthetic
+        self._invented, self._zeroed = machine.synthetic, machine.zeroed
         self._rendered: Rendered = {}
-        self._zeroed, self.view = zeroed, scripts.stack
+        self.view = scripts.stack
         self.set_up_log = ""
 
     @classmethod
@@ -124,7 +116,7 @@ class StackOnRig:
                 f"sync: assume-clean needs zeroed disks, but the disks of {machine.name} may have other content"
             )
         scripts = stack_scripts(stack, rig.disks, zeroed=machine.zeroed, own=own)
-        built = cls(matrix, stack, rig, scripts, own, zeroed=machine.zeroed, invented=machine.synthetic)
+        built = cls(matrix, stack, rig, scripts, machine, own)
         if keep:
             keep(scripts)
         deadline = costs.set_up(stack.layers.value, stack.disks) * stack.slow

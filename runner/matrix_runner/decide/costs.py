@@ -43,7 +43,7 @@ class Costs:
     computed: Mapping[str, float]  # limits of devices that compute parity, encryption or checksums, bytes per second
     program: float = 3.0  # seconds to start the program and to write the reports
     waits: bool = True  # trials take real time
-    measured: bool = False
+    measured: bool = False  # on such a host, not derived from another kind
 
     def slowed(self, factor: float) -> Costs:
         """Scale the times of programs that get only a part of the processors. Times of fio and disks stay."""

@@ -16,7 +16,7 @@ from matrix_runner.space.variants import levels
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from matrix_runner.decide.exposure import Exposure
+    from matrix_runner.decide.factors import Factors
     from matrix_runner.decide.plan import Plan
     from matrix_runner.language.matrix import Matrix
     from matrix_runner.simdisks.disk import Physics
@@ -40,7 +40,7 @@ class Pace:
     memory: int = 512 * 2**20
     disks: int = 0
     slow: int = 1  # how many times slower than real time the disks work
-    exposure: Exposure | None = None  # chooses the factor of each trial
+    factors: Factors | None = None  # chooses the factor of each trial
     once: float = 0.0  # seconds beyond `costs`, once in a run
     each: float = 0.0  # seconds beyond `costs`, for each rig
     #: Means of recorded runs, None without any: seconds of a trial beyond its run time, seconds of a set-up.
@@ -57,7 +57,7 @@ class Pace:
 
     def of_trial(self, cell: Cell) -> Pace:
         """Return the pace of the trials of a cell. The set-up of its stack, and so on, may have another one."""
-        slow = self.exposure.factor(cell) if self.exposure else self.slow
+        slow = self.factors.of(cell) if self.factors else self.slow
         return self if slow == self.slow else replace(self, slow=slow, costs=self.costs.in_slow_motion(slow))
 
 

@@ -22,7 +22,7 @@ from matrix_runner.carry.batch_messages import CHECKED, END, NOTICE, POOL, REFUS
 from matrix_runner.carry.cluster.batch_process import SCRATCH
 from matrix_runner.carry.cluster_interface import BatchRequest, Order
 from matrix_runner.carry.executor import Executor
-from matrix_runner.carry.exposures import exposure_of
+from matrix_runner.carry.known_factors import factors_of
 from matrix_runner.carry.record_stream import RecordStream
 from matrix_runner.carry.recorder import BatchContext, Recorder
 from matrix_runner.carry.rigs import rig_spec
@@ -182,7 +182,7 @@ class Batches:
             boot_id=boot_id(),
             own_templates=_write_templates(request.order.templates, folder / "templates"),
             kernel=request.order.kernel,
-            exposure=exposure_of(self.space.matrix, place),
+            factors=factors_of(self.space.matrix, place),
             leased=dict(zip(disks.paths, disks.leased, strict=False)),
         )
 

@@ -303,7 +303,7 @@ def _context(this: _Run, pace: Pace, feed: Feed, files: CellFiles) -> RunContext
         boot_id=disks.agent.boot_id if disks.agent else boot_id(),
         own_templates=order.templates,
         kernel=order.kernel,
-        exposure=pace.exposure,  # so the budget knows what it learns
+        factors=pace.factors,  # so the budget knows what it learns
         leased=dict(zip(disks.paths, disks.leased, strict=False)),
         pools={host: tuple(one.serial for one in pool) for host, pool in this.folder.manifest.pools.items()},
     )

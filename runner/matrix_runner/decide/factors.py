@@ -17,8 +17,8 @@ _FAR = 0.25  # a trial that lost more of its time skips a factor
 _LITTLE = 0.25  # of the limit: a trial that lost less may do with half its factor
 
 
-class Exposure:
-    """What this host needed so far, for each kind of cells. Without a trial of a kind, a formula guesses it.
+class Factors:
+    """Choose the factor for each kind of cells: by what this host needed so far, before that by a formula.
 
     Cells are of a kind if they have the same workload and disks, and layers of the same kinds.
     """
@@ -28,27 +28,29 @@ class Exposure:
         matrix: Matrix,
         costs: Costs,
         known: Mapping[str, int] | None = None,
-        learn: Callable[[str, int], None] = lambda _, __: None,
+        keep: Callable[[str, int], None] = lambda _, __: None,
     ) -> None:
         models = [disk.physics for disk in matrix.every_disk() if disk.physics]
         self._fastest = max(models, key=lambda model: model.rate(2**20, random=False, write=False), default=None)
-        self._disks = digest([model.content() for model in models]).hex()
+        # The phase of a platter is random.
+        contents = [{**model.content(), "phase": 0} for model in models]
+        self._disks = digest(contents).hex()
         self._costs, self._limit = costs, matrix.machine.strain
         ideal = not models or isinf(max(model.rate(1, random=False, write=False) for model in models))
         self._helps = costs.waits and not ideal
-        self._known, self._learn = dict(known or {}), learn
+        self._known, self._keep = dict(known or {}), keep
         self._failed: dict[str, int] = {}  # the largest factor at which the host did not keep up
         self._kept_up: dict[str, int] = {}  # the smallest one at which it did
         self._possible: dict[bytes, tuple[int, ...]] = {}
 
-    def factor(self, cell: Cell) -> int:
-        possible = self._factors(cell)
+    def of(self, cell: Cell) -> int:
+        possible = self._possible_factors(cell)
         wanted = self._known.get(self._kind(cell)) or self._guess(cell)
         return possible[min(bisect_left(possible, wanted), len(possible) - 1)]
 
     def learn(self, cell: Cell, facts: TrialFacts) -> bool:
         """Learn from a trial. Return whether it was host-limited and can be measured again with a larger factor."""
-        possible, kind, slow = self._factors(cell), self._kind(cell), facts.slow
+        possible, kind, slow = self._possible_factors(cell), self._kind(cell), facts.slow
         lost = facts.host_limited_share if facts.lost is None else facts.lost
         if lost is None or slow not in possible:
             return False
@@ -64,10 +66,10 @@ class Exposure:
                 wanted = possible[at - 1]
         if self._known.get(kind) != wanted:
             self._known[kind] = wanted
-            self._learn(kind, wanted)
+            self._keep(kind, wanted)
         return wanted > slow
 
-    def _factors(self, cell: Cell) -> tuple[int, ...]:
+    def _possible_factors(self, cell: Cell) -> tuple[int, ...]:
         """Return the factors at which fio can do the work of a cell, as far as one of them is of use."""
         key = cell.workload.digest
         if key not in self._possible:

@@ -1191,7 +1191,7 @@ def test_devices_of_one_file_are_separate_cells(call: Call, tmp_path: Path) -> N
 def test_an_axis_separates_devices_of_several_files(call: Call, tmp_path: Path) -> None:
     files = [fio(tmp_path / f"{name}.json", {"filename": f"/dev/{name}"}) for name in ("sda", "sdb")]
     said = call("import", *files)
-    assert "2 trials of 1 cells" in said.out
+    assert "2 trials of 1 cell" in said.out
     assert "has trials from /dev/sda, /dev/sdb: `--axis` separates imports" in said.err
 
 
@@ -1204,7 +1204,7 @@ def test_imports_that_overlap_count_once(call: Call, tmp_path: Path) -> None:
     assert "note: copy.json is the same as 4.json: skipped" in said.err
     said = call("import", two, three)
     assert said.status == 0
-    assert "1 trials of 1 cells" in said.out or "1 trial of 1 cells" in said.out
+    assert "1 trial of 1 cell\n" in said.out
     assert "note: 8.json is imported already, as imported-import-" in said.err
     assert len(rows(call("results", "--trials", "--format", "csv").out)) == 3
     assert call("import", "copy.json").status == 2

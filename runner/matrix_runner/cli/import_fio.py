@@ -308,9 +308,8 @@ def _report(
     documents: Mapping[Path, int],
 ) -> None:
     cells = len({cell.id for cell, _ in recorded})
-    echo(
-        f"{folder.path}/: {len(recorded)} trial{'s' if len(recorded) != 1 else ''} of {cells} cell{'s' if cells != 1 else ''}"
-    )
+    trials = f"{len(recorded)} trial{'s' * (len(recorded) != 1)}"
+    echo(f"{folder.path}/: {trials} of {cells} cell{'s' * (cells != 1)}")
     lacks = Counter(trial.notes["lacks"] for _, trial in recorded if "lacks" in trial.notes)
     notes = [f"{file}: {n} JSON documents: the last whole one is used" for file, n in documents.items() if n > 1]
     notes += [f"{count} of them lack {lack}" for lack, count in sorted(lacks.items())]

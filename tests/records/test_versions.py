@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 import sqlalchemy as sa
 
-from matrix_runner.base.errors import BadInput
-from matrix_runner.records.address import Address
-from matrix_runner.records.databases import Versioned, execute
+from matrix_runner.base.errors import BadInput, Damaged
+from matrix_runner.records.address import Address, address_of
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.names import LAST_COMMIT
 from matrix_runner.records.observe import read_progress
@@ -19,11 +19,12 @@ from matrix_runner.records.record import Outcome, Trial
 from matrix_runner.records.run_folder import create
 from matrix_runner.records.salvage import salvage
 from matrix_runner.records.store import SharedStore
+from matrix_runner.records.store_sync import bring_up_to_date
+from matrix_runner.records.versions import Versioned, execute
 from tests.records import past
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from tests.records.server import Server
     from tests.support.command import Call
 
 
@@ -82,6 +83,72 @@ def test_a_journal_from_the_future_is_refused(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr("os.access", lambda *_: writable)
     with pytest.raises(BadInput, match="written by a newer version"):
         Journal.existing(path)
+
+
+OLDER = Path(__file__).parents[1] / "data" / "versions"
+
+
+def dumped(path: Path, name: str) -> Path:
+    """Make a database of an older version."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript((OLDER / name).read_text())
+    return path
+
+
+@pytest.mark.parametrize("writable", [True, False])
+def test_a_journal_of_version_1_is_converted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writable: bool) -> None:
+    path = dumped(tmp_path / "journal.sqlite", "journal-1.sql")
+    monkeypatch.setattr("os.access", lambda *_: writable)
+    before = path.read_bytes()
+    for _ in range(2):
+        with Journal.existing(path) as journal:
+            assert list(journal.trials()) == list(past.TRIALS[:2])
+    assert (path.read_bytes() == before) is not writable
+
+
+@pytest.mark.parametrize("writable", [True, False])
+def test_a_store_of_version_1_is_converted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writable: bool) -> None:
+    path = dumped(tmp_path / "store.db", "store-1.sql")
+    monkeypatch.setattr("os.access", lambda *_: writable)
+    for _ in range(2):
+        with SharedStore.existing(Address(file=path)) as store:
+            (run,) = store.runs()
+            (trial, *_) = store.trials(("cell", "read_bw", "lost_processor"), [run.id])
+            assert (run.name, tuple(trial)) == ("run-1", ("c1", 2e8, None))
+
+
+def test_a_store_in_postgresql_is_converted_in_one_transaction(postgresql: Server, tmp_path: Path) -> None:
+    address = address_of(postgresql.database("older"), tmp_path)
+    with SharedStore.open(address) as store, store._transaction() as connection:
+        execute("ALTER TABLE trials DROP COLUMN lost_processor", "UPDATE meta SET value = '1' WHERE key = 'version'")(
+            connection
+        )
+    past.recorded(tmp_path, past.TRIALS[:2])
+    with SharedStore.existing(address) as store:
+        assert bring_up_to_date(store, tmp_path) == []
+    with SharedStore.existing(address) as store:
+        (run,) = store.runs()
+        assert len(list(store.trials(("cell", "read_bw", "lost_processor"), [run.id]))) == 2
+
+
+def test_a_changed_row_of_version_1_is_still_found(tmp_path: Path) -> None:
+    path = dumped(tmp_path / "journal.sqlite", "journal-1.sql")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE trials SET seconds = 1.5 WHERE round = 1")
+    with pytest.raises(Damaged, match="another checksum"):
+        Journal.existing(path)
+
+
+def test_a_run_of_version_1_is_listed_and_resumed_by_its_journal(tmp_path: Path, call: Call) -> None:
+    folder = past.recorded(tmp_path / "results", ())
+    folder.journal.unlink()
+    dumped(folder.journal, "journal-1.sql")
+    assert "damaged" not in (listed := call("runs")).out + listed.err
+    assert salvage(folder.journal).is_whole
+    assert "raid5/chunk=64KiB" in call("results").out
+    with closing(sqlite3.connect(folder.journal)) as connection:
+        assert connection.execute("SELECT value FROM meta WHERE key = 'version'").fetchone() == ("2",)
 
 
 def thing(meta: sa.Table, *steps: object, **views: str) -> Versioned:

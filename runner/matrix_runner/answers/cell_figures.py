@@ -54,6 +54,7 @@ class CellFigures:
     figures: Mapping[str, Estimate]  # by METRICS; without the directions that did no I/O
     least_ios: int | None = None  # fewest requests of a direction in a trial; None without measurements
     host_limited: int = 0  # trials in which the host could not keep up with its simulated disks
+    processor_limited: int = 0  # those of them that mostly waited for a processor of the machine
     saturated: int = 0  # replays that fell behind their trace because of their disks
     unsettled: int = 0  # measured trials that did not reach the wanted steady state; the figures exclude them
     stopped: StopReason = StopReason.UNFINISHED  # why no more trials follow
@@ -109,6 +110,7 @@ def summarize_cell(cell: CellRow, trials: Sequence[Trial], rule: Rule, *, search
         figures=_estimates(measured, values, rule, how),
         jobs={name: _estimates(several, _values(several), rule, how) for name, several in by_job.items()} or NO_FIGURES,
         host_limited=sum(trial.facts.is_host_limited for trial in trials if trial.outcome.counts),
+        processor_limited=sum(trial.facts.is_processor_limited for trial in trials if trial.outcome.counts),
         saturated=sum(trial.facts.saturated for trial in trials if trial.outcome.counts),
         unsettled=sum(not trial.facts.settled for trial in trials if trial.outcome.counts),
         stopped=how,

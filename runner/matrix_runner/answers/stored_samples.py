@@ -21,6 +21,7 @@ from matrix_runner.records.record import (
     CellRow,
     block_of,
     count_measured,
+    is_processor_limited,
     outcome_of_cell,
 )
 from matrix_runner.records.tables import WORK, work_bit
@@ -141,9 +142,10 @@ def _counts(outcomes: tuple[str, ...]) -> Mapping[str, int]:
 
 
 #: The columns of every trial besides figures. The stopping rule uses the rates.
-_FACTS = ("run", "cell", "round", "outcome", "reason", "kernel", "lost", "settled", "host", "spread", WORK)
+_LIMITS = ("lost", "lost_processor")
+_FACTS = ("run", "cell", "round", "outcome", "reason", "kernel", *_LIMITS, "settled", "host", "spread", WORK)
 _HEAD = (*_FACTS, *BANDWIDTHS, f"{SYNC}_bw")
-_RUN, _CELL, _ROUND, _OUTCOME, _REASON, _KERNEL, _LOST, _SETTLED, _HOST, _SPREAD, _WORK = range(len(_FACTS))
+_RUN, _CELL, _ROUND, _OUTCOME, _REASON, _KERNEL, _LOST, _PROCESSOR, _SETTLED, _HOST, _SPREAD, _WORK = range(len(_FACTS))
 _RATES_AT = {side: _HEAD.index(f"{side}_bw") for side in SIDES}
 _SYNC = _HEAD.index(f"{SYNC}_bw")
 Row = tuple[Any, ...]
@@ -155,6 +157,7 @@ class Sample(NamedTuple):
     outcome: str
     reason: str
     host_limited: bool
+    processor_limited: bool
     unsettled: bool
     values: tuple[float | None, ...]
 
@@ -188,7 +191,7 @@ class Samples:
         return [
             Sample(
                 *(row[_ROUND], row[_OUTCOME], row[_REASON]),
-                *(row[_LOST] is not None, not row[_SETTLED]),
+                *(row[_LOST] is not None, is_processor_limited(row[_LOST], row[_PROCESSOR]), not row[_SETTLED]),
                 tuple([row[at] for at in places]),
             )
             for row in self.rows
@@ -238,6 +241,10 @@ class Samples:
     @property
     def host_limited(self) -> int:
         return sum([1 for row in self.rows if row[_LOST] is not None])
+
+    @property
+    def processor_limited(self) -> int:
+        return sum(is_processor_limited(row[_LOST], row[_PROCESSOR]) for row in self.rows)
 
     @property
     def lost_share(self) -> float:
@@ -348,7 +355,8 @@ def samples_of(
 ) -> Samples:
     """Return samples of a figure that is computed from several trials. It also decides when to stop."""
     fixed = {"run": run.id, "cell": cell.id, "outcome": COUNTED[0], "lost": 0.0 if host_limited else None, WORK: 0}
-    blank = dict.fromkeys(("reason", "kernel", "host"), "") | {"settled": 1, "spread": 0} | fixed
+    known = {"settled": 1, "spread": 0, "lost_processor": None}
+    blank = dict.fromkeys(("reason", "kernel", "host"), "") | known | fixed
     by_round = (blank | {"round": at, metric: value, f"{SYNC}_bw": value} for at, value in values.items())
     return Samples(run, cell, metrics, [tuple(map(row.get, _columns(metrics))) for row in by_round])
 

@@ -48,7 +48,7 @@ from matrix_runner.scripts.cell import (
     stack_scripts,
     trial_seed,
 )
-from matrix_runner.simdisks.server import overload_of
+from matrix_runner.simdisks.server import Overload, overload_of
 from matrix_runner.work.fio.output import mark_synthetic
 from matrix_runner.work.metrics import DECIMALS
 from matrix_runner.work.workload import NO_MODEL_OF_TRIMS, notes_of
@@ -208,7 +208,7 @@ class StackOnRig:
                 **({UNSETTLED: result.unsettled} if result.unsettled else {}),
                 **({"verified": result.verified} if result.verified else {}),
                 **{name: f"{share:.{DECIMALS[name]}f}" for name, share in shares.items()},
-                **self._bottleneck(beside, result.figures, work, done, lost.get(HOST_LIMITED, "")),
+                **self._bottleneck(beside, result.figures, work, done, overload_words(facts, lost)),
             },
             facts=facts,
             scripts=files_of(self._scripts, scripts),
@@ -297,7 +297,18 @@ def host_limited(
         overload = replace(overload, starved=0.0, crowded=0.0, transit=transit)
     if overload is None:
         return {}
-    return _shares_lost(overload.share, overload.causes if overload.exceeds(bound) else {})
+    causes = _part_by_processor(overload, beside) if beside else overload.causes
+    return _shares_lost(overload.share, causes if overload.exceeds(bound) else {})
+
+
+def _part_by_processor(overload: Overload, beside: TrialUse) -> dict[str, float]:
+    """Return the causes of a loss; of the time in which disks were idle, the part with a busy processor by itself.
+
+    It is at most the time in which the busiest processor worked. That does not tell whether both were at once.
+    """
+    causes = overload.causes
+    idle, busy = causes.get("idle", 0.0), max(0.0, beside.processors.busiest - overload.crowded)
+    return causes | {"idle": max(0.0, idle - busy), "processor": min(idle, busy)} if min(idle, busy) else causes
 
 
 def _shares_lost(share: float, causes: Mapping[str, float]) -> dict[str, Any]:
@@ -332,6 +343,11 @@ def late_replay(report: ReplayReport, length: float, losses: Mapping[str, Any], 
     if not report.fell_behind:
         return {}
     return {"saturated": True} if kept_up else {"lost": round_loss(report.behind(length)), **losses}
+
+
+def overload_words(facts: TrialFacts, notes: Mapping[str, str]) -> str:
+    whose = "processor of the machine" if facts.is_processor_limited else "host"
+    return f"{whose}: too slow or too busy, {notes[HOST_LIMITED]}" if HOST_LIMITED in notes else ""
 
 
 def loss_notes(facts: TrialFacts, replay: ReplayReport | None, length: float) -> dict[str, str]:

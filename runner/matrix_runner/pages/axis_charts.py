@@ -364,7 +364,7 @@ def _point(x: float, estimate: Estimate, unit: str, end: float, where: str, one:
     low, high = (None if bound is None else round(100 - 100 * min(bound / end, 1), 2) for bound in estimate.bounds)
     known = interval(estimate, unit)
     text = f"{where}: {figure(estimate.mean, unit)}{f' ({known})' if known else ''}"
-    text += host_limited_mark(one.host_limited)
+    text += host_limited_mark(one.host_limited, one.processor_limited)
     if high is None:  # the text has the lower bound
         low = None
     return Point(x, round(100 - 100 * estimate.mean / end, 2), text, low, high, bool(one.host_limited))

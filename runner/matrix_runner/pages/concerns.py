@@ -141,9 +141,17 @@ _KINDS = (
         "Each row is of the worst trial; the shares in the answer and in `held back by` are means over all trials. "
         "Late answers and idle disks add up. The other losses overlap with these, so only the largest counts. "
         "`matrix help simulated-disks` explains the losses.",
-        lambda trial: trial.outcome.counts and trial.facts.is_host_limited,
+        lambda trial: trial.outcome.counts and trial.facts.is_host_limited and not trial.facts.is_processor_limited,
         _worst_loss,
         "The host was too slow or too busy, so the figures also depend on it.",
+    ),
+    _Kind(
+        "Processor-limited",
+        "Disks were idle most of the lost time, while a processor of the machine was busy: with parity, checksums, "
+        "ciphers or requests. Without KVM, processors are emulated.",
+        lambda trial: trial.outcome.counts and trial.facts.is_processor_limited,
+        _worst_loss,
+        "The processors of the machine were the limit, so the figures also depend on them.",
     ),
     _Kind(
         "Saturated",

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from matrix_runner.answers.axes import Axes, common_aliases, names_of, with_aliases
 from matrix_runner.answers.selectors import describe_synthetic
-from matrix_runner.answers.stored_samples import METRICS, USUAL_RATES, Samples, unit_of
+from matrix_runner.answers.stored_samples import METRICS, USUAL_RATES, Sample, Samples, unit_of
 from matrix_runner.pages.table import HINT, Grid, Value, estimate_values
-from matrix_runner.pages.terminal_text import doubt, figure, host_limited_mark, legend, rate, unsettled_mark
+from matrix_runner.pages.terminal_text import MARK, doubt, figure, host_limited_mark, legend, rate, unsettled_mark
 from matrix_runner.records.record import Outcome
 from matrix_runner.work.metrics import SYNC, TOTAL, headline, shown_sides, sides_of
 
@@ -85,7 +85,8 @@ def display_table(
         name = (one.run.name, one.cell.name) if several else (one.cell.name,)
         measured = one.measured
         reason = f": {'; '.join(one.reasons)}" if one.reasons else ""
-        outcome = f"{one.outcome}{host_limited_mark(one.host_limited)}{unsettled_mark(one.unsettled, measured)}{reason}"
+        marks = host_limited_mark(one.host_limited, one.processor_limited) + unsettled_mark(one.unsettled, measured)
+        outcome = f"{one.outcome}{marks}{reason}"
         rows.append((*name, *(_usual(one, sides) if usual else _asked(one, metrics)), str(measured), outcome))
     left += len(found) - len(cut)
     rest = (f"{left:,} more cells" if left else "", f"{runs} more runs" if runs else "")
@@ -93,6 +94,12 @@ def display_table(
     title = () if several or not found else (f"run {found[0].run.name}",)
     notes = (*describe_synthetic(one.run for one in found), *title, *more, *legend(str(row[-1]) for row in rows))
     return Grid(columns, rows, notes, frozenset({*heads, "trials"}))
+
+
+def _marks(trial: Sample) -> str:
+    limited = "processor-limited" if trial.processor_limited else "host-limited" if trial.host_limited else ""
+    marks = (limited, "unsettled" if trial.unsettled else "")
+    return "".join(f" {MARK} {mark}" for mark in marks if mark)
 
 
 def display_trials(found: Sequence[Samples], metrics: Sequence[str], *, most: int) -> Grid:
@@ -103,9 +110,8 @@ def display_trials(found: Sequence[Samples], metrics: Sequence[str], *, most: in
         for trial in one.trials:
             run = (one.run.name,) if several else ()
             figures = (figure(value, unit_of(metric)) for metric, value in zip(metrics, trial.values, strict=True))
-            marks = " (!) host-limited" * trial.host_limited + " (!) unsettled" * trial.unsettled
             reason = f": {trial.reason}" if trial.reason else ""
-            rows.append((*run, one.cell.name, str(trial.round), *figures, f"{trial.outcome}{marks}{reason}"))
+            rows.append((*run, one.cell.name, str(trial.round), *figures, f"{trial.outcome}{_marks(trial)}{reason}"))
     left = (f"{len(rows) - most:,} more trials; {HINT}",) if len(rows) > most else ()
     notes = (*describe_synthetic(one.run for one in found), *left, *legend(str(row[-1]) for row in rows[:most]))
     return Grid(columns, rows[:most], notes, frozenset({*metrics, "trial"}))

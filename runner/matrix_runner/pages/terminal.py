@@ -123,7 +123,7 @@ def marks_of(summary: CellFigures) -> str:
     ios = summary.least_ios
     marks = (
         f" (!) on {ios} request{'s' if ios != 1 else ''} only" if ios is not None and ios < _FEW else "",
-        host_limited_mark(summary.host_limited),
+        host_limited_mark(summary.host_limited, summary.processor_limited),
         f" (!) {summary.saturated} saturated" if summary.saturated else "",
         unsettled_mark(summary.unsettled, summary.measured),
         " (!) two states" if summary.states else "",

@@ -145,10 +145,15 @@ HOST_LIMITED = (
     "then a range. These help: a host without other work, fewer `--jobs` if it is more than 1, longer trials, KVM, "
     "`slow: 32` in `disks:` (slow motion; by default, simulated disks get up to 16)."
 )
+PROCESSOR_LIMITED = (
+    "(!) processor-limited: disks mostly waited for a busy processor of the machine, so its parity, checksums or "
+    "ciphers are the limit, and the figure may be too low. KVM helps: without it, processors are emulated."
+)
 SOME_HOST_LIMITED = f"{MARK}: some of the trials are host-limited"
 #: By a word of the mark, its meaning.
 _MEANINGS = {
     "host-limited": HOST_LIMITED,
+    "processor-limited": PROCESSOR_LIMITED,
     "saturated": (
         "(!) saturated: the number counts trials in which the disks could not keep up with the trace, so the figures "
         "are of a slower replay."
@@ -162,8 +167,10 @@ _MEANINGS = {
 }
 
 
-def host_limited_mark(trials: int) -> str:
-    return f" {MARK} {trials} host-limited" if trials else ""
+def host_limited_mark(trials: int, by_processor: int = 0) -> str:
+    """Return the mark of host-limited trials. `by_processor`: those of them that are processor-limited."""
+    counts = ((trials - by_processor, "host-limited"), (by_processor, "processor-limited"))
+    return "".join(f" {MARK} {count} {word}" for count, word in counts if count)
 
 
 def unsettled_mark(trials: int, measured: int) -> str:

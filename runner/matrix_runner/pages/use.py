@@ -178,7 +178,7 @@ def curves(recorded: RunData) -> Iterator[Curve]:
     for one in recorded.summaries:
         trials = [[*parse_pieces(table)] for table in recorded.courses.get(one.cell.id, {}).values()]
         if made := _curve(one.cell.name, trials, "write" if "read_bw" not in one.figures else "read"):
-            yield replace(made, title=f"{made.title}{host_limited_mark(one.host_limited)}")
+            yield replace(made, title=f"{made.title}{host_limited_mark(one.host_limited, one.processor_limited)}")
 
 
 def _curve(name: str, trials: Sequence[Sequence[Piece]], usual: str) -> Curve | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from math import inf
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -17,14 +18,23 @@ if TYPE_CHECKING:
 _FETCHED = 1000  # rows at once, so few that the cache of a processor has all of them
 
 
-def crc_of(values: Sequence[Any]) -> int:
-    return crc32(orjson.dumps(values, default=crc32))  # bytes are the only other kind
+def crc_of(table: sa.Table, values: Sequence[Any]) -> int:
+    """Return the checksum of the values of `data_columns`. A null in a column of a later version does not change it."""
+    end, least = len(values), _first_columns(table)
+    while end > least and values[end - 1] is None:
+        end -= 1
+    return crc32(orjson.dumps(values[:end], default=crc32))  # bytes are the only other kind
+
+
+@cache
+def _first_columns(table: sa.Table) -> int:
+    return len(data_columns(table, 1))
 
 
 def sealed(table: sa.Table, row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row as a database gives it back, with its checksum."""
     known = {name: value if (value := row[name]) is None else as_stored(value) for name, as_stored in _stored(table)}
-    return known | {CRC: crc_of([*map(_as_read, known.values())])}
+    return known | {CRC: crc_of(table, [*map(_as_read, known.values())])}
 
 
 def _as_read(value: Any) -> Any:
@@ -48,27 +58,29 @@ def _unchanged(value: Any) -> Any:
     return value
 
 
-def check_rows(connection: sa.Connection, table: sa.Table, *where: sa.ColumnElement[bool]) -> None:
-    """Raise ValueError if a row is not the one that was written."""
-    cursor: Any = connection.execute(sa.select(*raw_columns(table)).where(*where)).cursor
+def check_rows(
+    connection: sa.Connection, table: sa.Table, *where: sa.ColumnElement[bool], version: float = inf
+) -> None:
+    """Raise ValueError if a row is not the one that was written. `version`: that of the database, if it is older."""
+    cursor: Any = connection.execute(sa.select(*raw_columns(table, version)).where(*where)).cursor
     while rows := cursor.fetchmany(_FETCHED):
         for row in rows:
-            if not is_sound(row):
+            if not is_sound(table, row):
                 raise ValueError(f"a row of {table.name} has another checksum: {row[0]!r:.60}, {row[1]!r:.60}")
 
 
-def is_sound(row: Sequence[Any]) -> bool:
+def is_sound(table: sa.Table, row: Sequence[Any]) -> bool:
     """Check the values of `raw_columns`."""
     try:
-        return bool(crc_of(row[:-1]) == row[-1])
+        return bool(crc_of(table, row[:-1]) == row[-1])
     except TypeError:
         return False
 
 
 @cache
-def raw_columns(table: sa.Table) -> tuple[sa.ColumnElement[Any], ...]:
+def raw_columns(table: sa.Table, version: float = inf) -> tuple[sa.ColumnElement[Any], ...]:
     """Return the columns as SQLite and PostgreSQL have them, without conversion."""
-    return (*(raw_column(table.c[name]) for name in data_columns(table)), table.c[CRC])
+    return (*(raw_column(table.c[name]) for name in data_columns(table, version)), table.c[CRC])
 
 
 def raw_column(column: sa.Column[Any]) -> sa.ColumnElement[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from matrix_runner.work.fio.output import Figures, csv_text
 from matrix_runner.work.metrics import DECIMALS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from matrix_runner.records.record import Reading
     from matrix_runner.simdisks.clib import Report
@@ -49,6 +50,7 @@ class Processors:
     interrupts: int
     switches: int
     ticks: int = 0  # of all processors together
+    busiest: float = 0.0  # the share of the time in which the busiest processor worked
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +167,19 @@ def processor_use(before: CounterSnapshot, after: CounterSnapshot, slow: int = 1
     ticks = {kind: max(0, late - early) for kind, early, late in stats}
     total = sum(ticks.values()) or 1
     shares = {kind: tick / total for kind, tick in ticks.items()}
+    busiest = max((_busy(before.stat[name], after.stat[name]) for name in _each_processor(before, after)), default=0.0)
     once = {word: max(0, after.stat.get(word, (0,))[0] - before.stat.get(word, (0,))[0]) for word in ("intr", "ctxt")}
-    return Processors((after.clock - before.clock) / slow, shares, once["intr"], once["ctxt"], total)
+    return Processors((after.clock - before.clock) / slow, shares, once["intr"], once["ctxt"], total, busiest)
+
+
+def _each_processor(before: CounterSnapshot, after: CounterSnapshot) -> Iterator[str]:
+    return (name for name in before.stat if re.fullmatch(r"cpu\d+", name) and name in after.stat)
+
+
+def _busy(before: Sequence[int], after: Sequence[int]) -> float:
+    ticks = dict(zip(KINDS, (max(0, late - early) for early, late in zip(before, after, strict=False)), strict=False))
+    whole = sum(ticks.values())
+    return 1 - (ticks["idle"] + ticks["iowait"] + ticks["steal"]) / whole if whole and len(ticks) == len(KINDS) else 0.0
 
 
 _FEW = 8  # QEMU sends at most 16 requests at a time to a disk; a burst of 15 has this mean
@@ -283,15 +296,16 @@ def shares_of(beside: TrialUse, spares: int) -> dict[str, float]:
     return {name: round(share, DECIMALS[name]) for name, share in shares.items() if share is not None}
 
 
-def find_bottleneck(
-    beside: TrialUse, figures: Figures, work: Workload, buses: tuple[Bus, ...], host_limited: str
-) -> str:
-    """Return the bottleneck with its evidence. The first match wins, from certain limits to possible ones."""
+def find_bottleneck(beside: TrialUse, figures: Figures, work: Workload, buses: tuple[Bus, ...], overload: str) -> str:
+    """Return the bottleneck with its evidence. The first match wins, from certain limits to possible ones.
+
+    `overload`: the bottleneck of a trial whose host, or its emulated processors, could not keep up with its disks.
+    """
     # Counters begin slightly before fio and end slightly after.
     busy = {disk.device: min(1.0, disk.busy / beside.seconds) for disk in beside.disks} if beside.seconds else {}
     of_fio, shares = (figures.cpu_usr + figures.cpu_sys) / 100, beside.processors.shares
-    if host_limited:
-        return f"host: too slow or too busy, {host_limited}"
+    if overload:
+        return overload
     if full := next((bus for bus in buses if bus.moved >= FULL * bus.limit), None):
         return f"bus {full.name}: {full.moved / 1e6:.4g} of {full.limit / 1e6:.4g} MB/s"
     if busy and min(busy.values()) >= FULL:

@@ -1,4 +1,4 @@
-"""Connections to SQLite and PostgreSQL, their errors as messages, and migrations between schema versions.
+"""Connections to SQLite and PostgreSQL, and their errors as messages.
 
 Over 400 lines: a reader of an error needs the causes of both databases beside the connections.
 """
@@ -10,14 +10,12 @@ import sqlite3
 import struct
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Self, TypeAlias, cast
+from typing import Any, Self, cast
 from urllib.parse import quote
-from zlib import crc32
 
 import orjson
 import sqlalchemy as sa
@@ -35,7 +33,6 @@ from matrix_runner.base.errors import (
 )
 from matrix_runner.base.files import check_regular
 from matrix_runner.records.file_errors import DAMAGED, FILE_ERRORS, UNFIT, cause_of
-from matrix_runner.records.names import LAST_COMMIT
 
 _STRANGE = Cause(BadInput, "{path} is not a file that matrix wrote", "move it away, or name the folder of another run")
 _AGAIN = (
@@ -320,6 +317,14 @@ def memory_engine() -> sa.Engine:
     return _engine(sa.URL.create("sqlite"), poolclass=sa.StaticPool)
 
 
+def memory_copy(source: sa.Connection) -> sa.Engine:
+    """Copy a database that cannot be written, so that it can be converted to the version of this program."""
+    driver = cast("sqlite3.Connection", source.connection.driver_connection)
+    engine = memory_engine()
+    sa.event.listen(engine, "connect", lambda connection, _: driver.backup(connection))
+    return engine
+
+
 def postgresql_engine(url: sa.URL) -> sa.Engine:
     ours = {name: value for name, value in _CONNECTION.items() if name not in url.query}
     logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # a lost connection is our own message
@@ -438,118 +443,3 @@ def required(**types: Any) -> list[sa.Column[Any]]:
 
 def optional(**types: Any) -> list[sa.Column[Any]]:
     return [sa.Column(name, kind) for name, kind in types.items()]
-
-
-Step: TypeAlias = "Callable[[sa.Connection], None]"
-
-_STATEMENTS = "statements"
-_PREPARING = 0x6D617472  # an arbitrary lock number, so that two processes do not create the tables at once
-
-
-@dataclass(frozen=True, slots=True)
-class Versioned:
-    """Tables of one version of a schema. `meta` says what a database is: its kind and its version."""
-
-    kind: str
-    tables: sa.MetaData
-    meta: sa.Table
-    stranger: str  # remedy for a foreign database
-    newer: str  # remedy for a newer database
-    before: str  # remedy for a database from before version 1
-    steps: tuple[Step, ...] = ()  # to version 2 and so on
-    views: Mapping[str, str] = field(default_factory=dict)  # each with its SQL; a new step makes them again
-    damaged: Cause = DAMAGED
-
-    @property
-    def version(self) -> int:
-        return 1 + len(self.steps)
-
-    def prepare(self, connection: sa.Connection, name: Path | str) -> None:
-        if connection.dialect.name == "postgresql":
-            connection.execute(sa.text(f"select pg_advisory_xact_lock({_PREPARING})"))
-        if not sa.inspect(connection).get_table_names():
-            self._refuse_views(connection, name)
-            self.tables.create_all(connection)
-            self._make_views(connection)
-            known = {"kind": self.kind, "version": str(self.version), _STATEMENTS: self._statements(connection)}
-            connection.execute(sa.insert(self.meta), [{"key": key, "value": value} for key, value in known.items()])
-            return
-        found = self.understood(connection, name)
-        if found < self.version:
-            self._drop_views(connection)  # a step cannot rename what a view uses
-            for step in self.steps[found - 1 :]:
-                step(connection)
-            self._make_views(connection)
-            for key, value in (("version", str(self.version)), (_STATEMENTS, self._statements(connection))):
-                connection.execute(sa.update(self.meta).filter_by(key=key).values(value=value))
-
-    def _refuse_views(self, connection: sa.Connection, name: Path | str) -> None:
-        """Refuse views of a stranger. SQLite keeps ours if a user drops all tables; PostgreSQL does not."""
-        if connection.dialect.name == "postgresql":
-            for view in set(self.views).intersection(sa.inspect(connection).get_view_names()):
-                raise self._strange(name, f"it has a view named {view}")
-
-    def _strange(self, name: Path | str, details: str = "") -> BadInput:
-        brief = f"{name} is a database, but not a {self.kind} of matrix"
-        return BadInput(brief, details=details, resolution=self.stranger)
-
-    def _make_views(self, connection: sa.Connection) -> None:
-        self._drop_views(connection)
-        execute(*(f"CREATE VIEW {name} AS {query}" for name, query in self.views.items()))(connection)
-
-    def _drop_views(self, connection: sa.Connection) -> None:
-        execute(*(f"DROP VIEW IF EXISTS {name}" for name in reversed(tuple(self.views))))(connection)
-
-    def understood(self, connection: sa.Connection, name: Path | str) -> int:
-        """Return the version of a database. Raise if it is foreign, newer, or from before version 1."""
-        known = self._meta(connection)
-        if "schema" in known:
-            raise BadInput(
-                f"{name} is from before version 1 of the {self.kind}: the last commit that reads it is {LAST_COMMIT}",
-                resolution=self.before,
-            )
-        if known.get("kind") != self.kind:
-            raise self._strange(name)
-        written = known.get("version", "")
-        version = int(written) if written.isdecimal() and len(written) < 9 else 0
-        if version > self.version:
-            raise BadInput(
-                f"{name} was written by a newer version of matrix",
-                details=f"its schema is version {version}; this program reads versions up to {self.version}",
-                resolution=self.newer,
-            )
-        if version < 1:
-            raise self._strange(name)
-        if known.get(_STATEMENTS) != self._statements(connection):
-            raise self.damaged.error(name, "the definition of a table or a view has changed")
-        return version
-
-    def _statements(self, connection: sa.Connection) -> str:
-        """Return a checksum of what SQLite has of tables, indexes and views: a changed letter can hide rows."""
-        if connection.dialect.name != "sqlite":
-            return ""
-        indexes = (index.name for table in self.tables.sorted_tables for index in table.indexes)
-        ours = {*self.tables.tables, *self.views, *indexes}
-        found = connection.exec_driver_sql("SELECT name, sql FROM sqlite_master ORDER BY name").all()
-        return str(crc32(repr([(name, sql) for name, sql in found if name in ours]).encode()))
-
-    def _meta(self, connection: sa.Connection) -> dict[str, str]:
-        """Return the keys of a database, also of one from before version 1, whose store had another table."""
-        inspector, found = sa.inspect(connection), dict[str, str]()
-        for name in (self.meta.name, "store"):
-            if {column["name"] for column in _columns(inspector, name)} == {"key", "value"}:
-                table = sa.table(name, sa.column("key"), sa.column("value"))
-                found |= {str(key): str(value) for key, value in connection.execute(sa.select(table)).all()}
-        return found
-
-
-def _columns(inspector: sa.Inspector, table: str) -> Sequence[Mapping[str, Any]]:
-    return inspector.get_columns(table) if inspector.has_table(table) else ()
-
-
-def execute(*statements: str) -> Step:
-    def step(connection: sa.Connection) -> None:
-        for one in statements:
-            connection.execute(sa.text(one))
-
-    return step

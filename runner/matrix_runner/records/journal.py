@@ -20,6 +20,7 @@ from matrix_runner.records.databases import (
     driver_errors,
     driver_sql,
     driver_transaction,
+    memory_copy,
     sqlite_engine,
     sqlite_reader,
     upsert,
@@ -28,7 +29,8 @@ from matrix_runner.records.databases import (
 from matrix_runner.records.journal_reader import JournalReader
 from matrix_runner.records.record import Attempt, CellRow, Outcome, Trial
 from matrix_runner.records.rows import driver_row_of, job_rows_of, readings_row
-from matrix_runner.records.tables import CRC, IN_JOURNAL, JOURNAL, data_columns
+from matrix_runner.records.tables import CRC, IN_JOURNAL, data_columns
+from matrix_runner.records.versions import JOURNAL
 
 _NAMES = IN_JOURNAL.metadata.tables.keys()
 _BATCH = 1000
@@ -76,6 +78,8 @@ class Journal(JournalReader):
         journal = cls(sqlite_reader(path, _NAMES) if fixed else _engine(path), path)
         with journal._closed_on_error():
             if journal._understood() < JOURNAL.version:
+                if fixed:
+                    journal = cls(memory_copy(journal._connection), path)
                 journal._prepare()
             journal._check_rows()
         return journal

@@ -31,7 +31,8 @@ from matrix_runner.records.rows import (
     readings_of,
     with_jobs,
 )
-from matrix_runner.records.tables import CRC, IN_JOURNAL, JOURNAL, data_columns
+from matrix_runner.records.tables import CRC, IN_JOURNAL, data_columns
+from matrix_runner.records.versions import JOURNAL
 from matrix_runner.work.fio.output import Figures
 from matrix_runner.work.metrics import SIDES
 

@@ -21,7 +21,8 @@ from matrix_runner.records.journal_reader import JournalReader
 from matrix_runner.records.record import COUNTED, WORST, Outcome
 from matrix_runner.records.run_folder import MANIFEST, RunFolder, load, run_folders
 from matrix_runner.records.standing import LOCK, parse_signature
-from matrix_runner.records.tables import IN_JOURNAL, JOURNAL, attempts, begun
+from matrix_runner.records.tables import IN_JOURNAL, attempts, begun
+from matrix_runner.records.versions import JOURNAL
 
 cells, trials = IN_JOURNAL.cells, IN_JOURNAL.trials
 
@@ -155,8 +156,9 @@ class _Observer(JournalReader):
     def check(self) -> None:
         with self._checked(), self._transaction() as connection:
             self._check_structure(connection, None)
+            version = JOURNAL.understood(connection, self._name)
             for table in (cells, trials):
-                check_rows(connection, table)
+                check_rows(connection, table, version=version)
 
     def progress(self, since: datetime | None) -> Progress:
         names = dict(self._rows(sa.select(cells.c.id, _start(cells.c.name))))

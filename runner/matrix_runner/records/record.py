@@ -182,6 +182,7 @@ class Loss(NamedTuple):
 LOSSES = {
     "late": Loss("answers late", "answers left late"),
     "idle": Loss("disks left waiting", "requests came late, so disks were idle"),
+    "processor": Loss("disks left waiting for a processor", "disks were idle, and a processor of the machine was busy"),
     "transit": Loss("on the way to the disks and back", "requests and answers were under way"),
     "crowded": Loss("no processor for the machine", "the virtual machine waited for a processor of the host"),
     "programs": Loss("other programs", "other programs used the processors"),
@@ -211,15 +212,25 @@ class TrialFacts:
     lost_crowded: float | None = None
     lost_programs: float | None = None
     lost_machines: float | None = None
+    lost_processor: float | None = field(default=None, metadata={"since": 2})
 
     @property
     def is_host_limited(self) -> bool:
         return self.lost is not None
 
     @property
+    def is_processor_limited(self) -> bool:
+        return is_processor_limited(self.lost, self.lost_processor)
+
+    @property
     def losses(self) -> dict[str, float]:
         """Return the known causes of `lost`, in the order of LOSSES."""
         return {name: share for name in LOSSES if (share := getattr(self, f"lost_{name}")) is not None}
+
+
+def is_processor_limited(lost: float | None, by_processor: float | None) -> bool:
+    """Return whether a processor of the machine is the reason for most of the loss of a trial."""
+    return lost is not None and 2 * (by_processor or 0.0) > lost
 
 
 def format_loss(share: float, causes: Mapping[str, float]) -> str:

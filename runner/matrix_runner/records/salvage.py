@@ -149,7 +149,7 @@ class _Reader:
         for row in self._rows(table.name, names):
             try:
                 values = [value.decode() if is_text else value for value, is_text in _typed(row)]
-                if CRC not in table.c or is_sound(values):
+                if CRC not in table.c or is_sound(table, values):
                     yield parse(values[: len(data_columns(table))])
                     continue
             except (ValueError, TypeError):

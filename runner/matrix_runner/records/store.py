@@ -19,6 +19,7 @@ from matrix_runner.records.checksums import check_rows, is_sound, raw_columns, s
 from matrix_runner.records.databases import (
     OF_STORE,
     Database,
+    memory_copy,
     memory_engine,
     postgresql_engine,
     sqlite_engine,
@@ -30,7 +31,8 @@ from matrix_runner.records.observe import Progress, progress_by_cell
 from matrix_runner.records.record import COUNTED, STEERED, CellRow, Trial
 from matrix_runner.records.rows import cell_of, content_of, digest_of, job_rows_of, latencies, row_of
 from matrix_runner.records.run_folder import RunFolder, state_of
-from matrix_runner.records.tables import IN_STORE, STORE, column_of, data_columns
+from matrix_runner.records.tables import IN_STORE, column_of, data_columns
+from matrix_runner.records.versions import STORE
 from matrix_runner.work.metrics import split_column
 
 if TYPE_CHECKING:
@@ -117,8 +119,8 @@ class SharedStore(Database):
         store = cls(reader or _engine(address), address, fixed=fixed)
         with store._closed_on_error(), store._transaction(immediate=True) as connection:
             store._check_structure(connection, address.file)
-            if fixed:
-                STORE.understood(connection, str(address))
+            if fixed and STORE.understood(connection, str(address)) < STORE.version:
+                return cls(memory_copy(connection), address, fixed=True)._prepared()
         return store if fixed else store._prepared()
 
     def _prepared(self) -> Self:
@@ -218,7 +220,7 @@ class SharedStore(Database):
     def _run(self, row: Sequence[Any]) -> RunRow:
         *values, _, measured = row
         known = dict(zip(data_columns(tables.runs), values, strict=True))
-        if not is_sound(row[:-1]):
+        if not is_sound(tables.runs, row[:-1]):
             self.damage[str(known["name"])] = self._damage("its row has another checksum")
             known["environment"] = "{}"
         known |= {"environment": orjson.loads(known["environment"]), "measured": bool(measured)}

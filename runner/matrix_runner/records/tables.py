@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import reduce
 from itertools import chain
+from math import inf
 from operator import add
 from typing import Any
 
@@ -25,10 +26,8 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from matrix_runner.records.databases import OF_STORE, Versioned, keys, optional, required
-from matrix_runner.records.file_errors import DAMAGED
+from matrix_runner.records.databases import keys, optional, required
 from matrix_runner.records.record import TrialFacts
-from matrix_runner.records.views import views_of
 from matrix_runner.work.metrics import ALL_SIDES, LEAST_LARGE, OF_DIRECTION, OF_SIDE, SIDES, SYNC, TOTAL, split_column
 
 #: The figures of one direction, in the order of the fields of `Direction`.
@@ -44,6 +43,7 @@ LATENCIES = tuple(f"{side}_latencies" for side in ALL_SIDES)
 
 SYNTHETIC = "synthetic"  # the key in `meta` of a journal that marks synthetic figures
 CRC = "crc"  # the checksum of a row: `checksums`
+SINCE = "since"  # the version of the schema that added a column, in its `info`; without it: version 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +70,15 @@ def _kind_of(name: str) -> Any:
 
 def _facts() -> list[Column[Any]]:
     """Return the columns of `TrialFacts`: shares and the like may be unknown."""
-    known = {one.name: Text if one.default == "" else Integer for one in fields(TrialFacts) if one.default is not None}
-    unknown: dict[str, Any] = {one.name: Float for one in fields(TrialFacts) if one.default is None}
+    first = [one for one in fields(TrialFacts) if SINCE not in one.metadata]
+    known = {one.name: Text if one.default == "" else Integer for one in first if one.default is not None}
+    unknown: dict[str, Any] = {one.name: Float for one in first if one.default is None}
     return [*required(**known), *optional(**unknown | {"steady": Integer, "written_in_rounds": BigInteger})]
+
+
+def _later_facts() -> list[Column[Any]]:
+    """Return the columns of shares that later versions added: they are null in trials from before."""
+    return [Column(one.name, Float, info=dict(one.metadata)) for one in fields(TrialFacts) if SINCE in one.metadata]
 
 
 def _crc() -> Column[Any]:
@@ -105,6 +111,7 @@ def _declare(*, runs: bool) -> Tables:
         # Null runtime: no figures. Null bandwidth: no I/O in that direction.
         *_figures((*REBUILD, *FIGURES)),
         *(() if runs else _figures(LATENCIES)),  # a store has them in a table of their own
+        *_later_facts(),
         _crc(),
         Index("trials_of_a_cell", "cell", "run") if runs else UniqueConstraint("cell", "round"),
         sqlite_with_rowid=with_rowid,
@@ -226,32 +233,16 @@ def _figure(of: sa.FromClause, name: str) -> sa.ColumnElement[Any]:
     return _sum(table[f"{one}_{rate}"] for one in SIDES)
 
 
-def data_columns(table: Table) -> tuple[str, ...]:
+def data_columns(table: Table, version: float = inf) -> tuple[str, ...]:
     """Return the columns that the writer of a row gives: all but its number in a journal and its checksum."""
-    return tuple(str(column.name) for column in table.columns if column.name != CRC and not _is_number(column))
+    given = (one for one in table.columns if one.name != CRC and not _is_number(one) and since(one) <= version)
+    return tuple(str(column.name) for column in given)
+
+
+def since(column: Column[Any]) -> int:
+    """Return the version of the schema that added a column."""
+    return int(column.info.get(SINCE, 1))
 
 
 def _is_number(column: Column[Any]) -> bool:
     return column.name == "id" and isinstance(column.type, Integer)
-
-
-JOURNAL = Versioned(
-    "journal",
-    IN_JOURNAL.metadata,
-    IN_JOURNAL.meta,
-    views=views_of(runs=False),
-    stranger="name the folder of a run",
-    newer="use the newer program, or start a new run with `--fresh`",
-    before="read it with that commit, or start a new run with `--fresh`",
-)
-STORE = Versioned(
-    "shared store",
-    IN_STORE.metadata,
-    IN_STORE.meta,
-    views=views_of(runs=True),
-    stranger="name another file or database with `--store`; an empty one becomes a store",
-    before="move it away, or name another with `--store`; the next command fills a new store from the journals of the "
-    "runs below `--results`",
-    damaged=OF_STORE[DAMAGED],
-    newer="use the newer program, or name another store with `--store`; the journals of the runs have the same trials",
-)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from matrix_runner.carry.trial import busy_host, host_limited, loss_notes
+from matrix_runner.carry.trial import busy_host, host_limited, loss_notes, overload_words
 from matrix_runner.records.counters import (
     Bus,
     Processors,
@@ -108,6 +108,24 @@ def test_work_with_pauses_loses_the_time_on_the_way_and_other_work_that_of_idle_
     }
     assert host_limited(done, paced, 0.25, found) == {"host_limited_share": 0.2}
     assert host_limited(done, paced, 0.05) == {"host_limited_share": 0.0}  # without counters
+
+
+def test_disks_that_wait_for_a_busy_processor_make_a_trial_processor_limited() -> None:
+    found = observe_use(EARLY, LATE, READINGS, FIGURES, WORK)
+    assert found
+    done = [replace(NOTHING, owed=8.0, occupied=1.0, starved=1.0)]
+
+    def facts(busiest: float) -> TrialFacts:
+        beside = replace(found, processors=replace(found.processors, busiest=busiest))
+        return TrialFacts(**host_limited(done, WORK, 0.05, beside))
+
+    busy, mixed, idle = facts(0.9), facts(0.2), facts(0.0)
+    assert (busy.lost, busy.lost_idle, busy.lost_processor, busy.is_processor_limited) == (0.5, 0.0, 0.5, True)
+    assert (mixed.lost, mixed.lost_idle, mixed.lost_processor, mixed.is_processor_limited) == (0.5, 0.3, 0.2, False)
+    assert (idle.lost, idle.lost_idle, idle.lost_processor, idle.is_processor_limited) == (0.5, 0.5, None, False)
+    notes = loss_notes(busy, None, 0.0)
+    assert overload_words(busy, notes).startswith("processor of the machine: too slow or too busy, 50.0% (")
+    assert overload_words(mixed, loss_notes(mixed, None, 0.0)).startswith("host: too slow or too busy, 50.0% (")
 
 
 def used(**shares: float) -> TrialUse:

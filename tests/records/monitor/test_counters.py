@@ -39,6 +39,14 @@ def test_the_processors_did_one_thing_or_another_all_the_time() -> None:
     assert (found.interrupts, found.switches) == (600, 30)
 
 
+def test_the_busiest_processor_counts_by_itself() -> None:
+    more = AFTER.replace("cpu0 110 0 80 1040 20", "cpu1 20 0 95 5 0 0 0 0 0 0\ncpu0 110 0 80 1040 20")
+    before, after = counted(BEFORE.replace("cpu0 100", "cpu1 0 0 0 0 0 0 0 0 0 0\ncpu0 100") + more)
+    assert processor_use(before, after).busiest == 115 / 120
+    only_together = (BEFORE + AFTER).replace("cpu0", "other")
+    assert processor_use(*counted(only_together)).busiest == 0
+
+
 def test_milliseconds_have_32_bits_and_may_wrap() -> None:
     near = 2**32 - 5
     wrapped = BEFORE.replace("vda 10 0 80 5 20 0 160 7 0 11 12", f"vda 10 0 80 {near} 20 0 160 {near} 0 {near} {near}")

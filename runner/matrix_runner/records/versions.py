@@ -1,0 +1,168 @@
+"""The versions of journals and stores: what each is called in messages, and the conversion of older ones."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+from zlib import crc32
+
+import sqlalchemy as sa
+from sqlalchemy.schema import CreateColumn
+
+from matrix_runner.base.errors import BadInput, Cause
+from matrix_runner.records.databases import OF_STORE
+from matrix_runner.records.file_errors import DAMAGED
+from matrix_runner.records.names import LAST_COMMIT
+from matrix_runner.records.tables import IN_JOURNAL, IN_STORE, since
+from matrix_runner.records.views import views_of
+
+Step: TypeAlias = "Callable[[sa.Connection], None]"
+
+_STATEMENTS = "statements"
+_PREPARING = 0x6D617472  # an arbitrary lock number, so that two processes do not create the tables at once
+
+
+@dataclass(frozen=True, slots=True)
+class Versioned:
+    """Tables of one version of a schema. `meta` says what a database is: its kind and its version."""
+
+    kind: str
+    tables: sa.MetaData
+    meta: sa.Table
+    stranger: str  # remedy for a foreign database
+    newer: str  # remedy for a newer database
+    before: str  # remedy for a database from before version 1
+    steps: tuple[Step, ...] = ()  # to version 2 and so on
+    views: Mapping[str, str] = field(default_factory=dict)  # each with its SQL; a new step makes them again
+    damaged: Cause = DAMAGED
+
+    @property
+    def version(self) -> int:
+        return 1 + len(self.steps)
+
+    def prepare(self, connection: sa.Connection, name: Path | str) -> None:
+        if connection.dialect.name == "postgresql":
+            connection.execute(sa.text(f"select pg_advisory_xact_lock({_PREPARING})"))
+        if not sa.inspect(connection).get_table_names():
+            self._refuse_views(connection, name)
+            self.tables.create_all(connection)
+            self._make_views(connection)
+            known = {"kind": self.kind, "version": str(self.version), _STATEMENTS: self._statements(connection)}
+            connection.execute(sa.insert(self.meta), [{"key": key, "value": value} for key, value in known.items()])
+            return
+        found = self.understood(connection, name)
+        if found < self.version:
+            self._drop_views(connection)  # a step cannot rename what a view uses
+            for step in self.steps[found - 1 :]:
+                step(connection)
+            self._make_views(connection)
+            for key, value in (("version", str(self.version)), (_STATEMENTS, self._statements(connection))):
+                connection.execute(sa.update(self.meta).filter_by(key=key).values(value=value))
+
+    def _refuse_views(self, connection: sa.Connection, name: Path | str) -> None:
+        """Refuse views of a stranger. SQLite keeps ours if a user drops all tables; PostgreSQL does not."""
+        if connection.dialect.name == "postgresql":
+            for view in set(self.views).intersection(sa.inspect(connection).get_view_names()):
+                raise self._strange(name, f"it has a view named {view}")
+
+    def _strange(self, name: Path | str, details: str = "") -> BadInput:
+        brief = f"{name} is a database, but not a {self.kind} of matrix"
+        return BadInput(brief, details=details, resolution=self.stranger)
+
+    def _make_views(self, connection: sa.Connection) -> None:
+        self._drop_views(connection)
+        execute(*(f"CREATE VIEW {name} AS {query}" for name, query in self.views.items()))(connection)
+
+    def _drop_views(self, connection: sa.Connection) -> None:
+        execute(*(f"DROP VIEW IF EXISTS {name}" for name in reversed(tuple(self.views))))(connection)
+
+    def understood(self, connection: sa.Connection, name: Path | str) -> int:
+        """Return the version of a database. Raise if it is foreign, newer, or from before version 1."""
+        known = self._meta(connection)
+        if "schema" in known:
+            raise BadInput(
+                f"{name} is from before version 1 of the {self.kind}: the last commit that reads it is {LAST_COMMIT}",
+                resolution=self.before,
+            )
+        if known.get("kind") != self.kind:
+            raise self._strange(name)
+        written = known.get("version", "")
+        version = int(written) if written.isdecimal() and len(written) < 9 else 0
+        if version > self.version:
+            raise BadInput(
+                f"{name} was written by a newer version of matrix",
+                details=f"its schema is version {version}; this program reads versions up to {self.version}",
+                resolution=self.newer,
+            )
+        if version < 1:
+            raise self._strange(name)
+        if known.get(_STATEMENTS) != self._statements(connection):
+            raise self.damaged.error(name, "the definition of a table or a view has changed")
+        return version
+
+    def _statements(self, connection: sa.Connection) -> str:
+        """Return a checksum of what SQLite has of tables, indexes and views: a changed letter can hide rows."""
+        if connection.dialect.name != "sqlite":
+            return ""
+        indexes = (index.name for table in self.tables.sorted_tables for index in table.indexes)
+        ours = {*self.tables.tables, *self.views, *indexes}
+        found = connection.exec_driver_sql("SELECT name, sql FROM sqlite_master ORDER BY name").all()
+        return str(crc32(repr([(name, sql) for name, sql in found if name in ours]).encode()))
+
+    def _meta(self, connection: sa.Connection) -> dict[str, str]:
+        """Return the keys of a database, also of one from before version 1, whose store had another table."""
+        inspector, found = sa.inspect(connection), dict[str, str]()
+        for name in (self.meta.name, "store"):
+            if {column["name"] for column in _columns(inspector, name)} == {"key", "value"}:
+                table = sa.table(name, sa.column("key"), sa.column("value"))
+                found |= {str(key): str(value) for key, value in connection.execute(sa.select(table)).all()}
+        return found
+
+
+def _columns(inspector: sa.Inspector, table: str) -> Sequence[Mapping[str, Any]]:
+    return inspector.get_columns(table) if inspector.has_table(table) else ()
+
+
+def add_columns(tables: sa.MetaData, version: int) -> Step:
+    """Return the step that adds the columns of a version. Rows keep their checksums: the new values are null."""
+
+    def step(connection: sa.Connection) -> None:
+        for table in tables.sorted_tables:
+            for column in table.columns:
+                if since(column) == version:
+                    declared = CreateColumn(column).compile(dialect=connection.dialect)
+                    connection.execute(sa.text(f"ALTER TABLE {table.name} ADD COLUMN {declared}"))
+
+    return step
+
+
+def execute(*statements: str) -> Step:
+    def step(connection: sa.Connection) -> None:
+        for one in statements:
+            connection.execute(sa.text(one))
+
+    return step
+
+
+JOURNAL = Versioned(
+    "journal",
+    IN_JOURNAL.metadata,
+    IN_JOURNAL.meta,
+    views=views_of(runs=False),
+    stranger="name the folder of a run",
+    newer="use the newer program, or start a new run with `--fresh`",
+    before="read it with that commit, or start a new run with `--fresh`",
+    steps=(add_columns(IN_JOURNAL.metadata, 2),),
+)
+STORE = Versioned(
+    "shared store",
+    IN_STORE.metadata,
+    IN_STORE.meta,
+    views=views_of(runs=True),
+    stranger="name another file or database with `--store`; an empty one becomes a store",
+    before="move it away, or name another with `--store`; the next command fills a new store from the journals of the "
+    "runs below `--results`",
+    damaged=OF_STORE[DAMAGED],
+    newer="use the newer program, or name another store with `--store`; the journals of the runs have the same trials",
+    steps=(add_columns(IN_STORE.metadata, 2),),
+)

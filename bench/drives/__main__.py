@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.drives import figures, page
-from bench.drives.fit import Fit, keys_of
 from bench.drives.sets import DRIVES
+from matrix_runner.language.disks import physics_of
 from matrix_runner.simdisks.clib import build_library, load_library
+from matrix_runner.simdisks.fit import Fit, Subject, keys_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +43,9 @@ def main() -> None:
         return
     for drive in DRIVES:
         if drive.name in asked.names:
-            keys = keys_of(drive, Fit(library, drive, print).run())
+            fitted = tuple(job for job in figures.jobs(drive, drive.own) if figures.is_fitted(job.pattern))
+            subject = Subject(drive.keys, page.host_of(drive), fitted, drive.directions)
+            keys = keys_of(subject, Fit(library, subject, physics_of, print).run())
             (MODELS / f"{drive.name}.yaml").write_text(model_file(drive, keys))
 
 

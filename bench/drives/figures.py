@@ -8,91 +8,55 @@ from __future__ import annotations
 
 import csv
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from bench.drives.sets import DRIVES
+from matrix_runner.simdisks.loop import DIRECTIONS, PERCENTILES, Figures, Pattern
+from matrix_runner.simdisks.measured import Job
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from bench.drives.sets import Source
+    from bench.drives.sets import Drive, Source
 
 TABLE = Path(__file__).parent / "figures.csv"
-PERCENTILES = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99)
 #: More requests in flight than this mostly wait in the kernel.
 DEEPEST = 256
 #: One request, where a queue begins to gain, a full queue, and more than that.
 FITTED = (1, 8, 32, 128)
-#: Commands that a SATA drive takes at a time.
-IN_DRIVE = 32
-#: Seconds. A drive that does not answer for longer has stopped: its controller resets the link.
-STOP = 15.0
-Direction = Literal["read", "write"]
-DIRECTIONS: tuple[Direction, ...] = ("read", "write")
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """What one direction of a job reached. Times are seconds."""
-
-    iops: float
-    #: From a request's submission to its answer, as the percentiles.
-    mean: float
-    longest: float
-    #: What the submission itself took: a process waits there if the queue of the kernel is full.
-    submission: float
-    percentiles: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
+class Published(Job):
     commit: str
-    path: str
-    #: Requests in flight: those of a process, times the number of processes.
-    depth: int
-    #: The share of reads; 1 and 0 for jobs in one direction.
-    reads: float
-    read: Figures | None
-    write: Figures | None
 
     @property
     def folder(self) -> str:
         return self.path.rpartition("/")[0]
 
-    @property
-    def figures(self) -> dict[Direction, Figures]:
-        both = ((direction, getattr(self, direction)) for direction in DIRECTIONS)
-        return {direction: found for direction, found in both if found}
 
-    def in_drive(self, queue: int) -> bool:
-        """Return whether its requests wait in a drive with this queue: else its latencies are those of the kernel."""
-        deepest = max(2, min(IN_DRIVE, queue + 1))
-        return self.depth <= deepest and all(one.submission < one.mean / 10 for one in self.figures.values())
-
-    @property
-    def stopped(self) -> bool:
-        return any(one.longest > STOP for one in self.figures.values())
-
-    @property
-    def fitted(self) -> bool:
-        """Return whether models are fitted to it. The others are held out."""
-        return self.depth in FITTED and self.reads in (0.0, 1.0)
+def is_fitted(pattern: Pattern) -> bool:
+    """Return whether models are fitted to such jobs. The others are held out."""
+    return pattern.depth in FITTED and pattern.reads in (0.0, 1.0)
 
 
 @cache
-def table() -> tuple[Job, ...]:
+def table() -> tuple[Published, ...]:
     with TABLE.open(newline="") as file:
         return tuple(_of_row(row) for row in csv.DictReader(file))
 
 
-def jobs(source: Source) -> list[Job]:
-    return [job for job in table() if job.folder == source.folder and job.commit == source.commit]
+def jobs(drive: Drive, sources: Iterable[Source]) -> list[Published]:
+    places = [(source.commit, source.folder) for source in sources]
+    found = [job for place in places for job in table() if (job.commit, job.folder) == place]
+    part = (drive.span or drive.size) / drive.size
+    return [replace(job, pattern=replace(job.pattern, last=part)) for job in found]
 
 
 def extract(mirrors: Path) -> None:
@@ -104,7 +68,7 @@ def extract(mirrors: Path) -> None:
         writer.writerows(rows)
 
 
-def _published(mirrors: Path, source: Source) -> Iterator[Job]:
+def _published(mirrors: Path, source: Source) -> Iterator[Published]:
     git = ("git", "--git-dir", str(mirrors / source.repository.replace("/", "+") / "repo"))
     listed = subprocess.run(
         [*git, "ls-tree", "--name-only", source.commit, f"{source.folder}/"], capture_output=True, text=True, check=True
@@ -113,15 +77,16 @@ def _published(mirrors: Path, source: Source) -> Iterator[Job]:
         if path.endswith(".json"):
             shown = subprocess.run([*git, "show", f"{source.commit}:{path}"], capture_output=True, check=True)
             job = _job(source, path, orjson.loads(shown.stdout)["jobs"])
-            if job.depth <= DEEPEST:
+            if job.pattern.depth <= DEEPEST:
                 yield job
 
 
-def _job(source: Source, path: str, parts: list[dict[str, Any]]) -> Job:
+def _job(source: Source, path: str, parts: list[dict[str, Any]]) -> Published:
     options = parts[0]["job options"]
     read, write = (_figures([part[side] for part in parts]) for side in DIRECTIONS)
     mixed = float(options.get("rwmixread", 50)) / 100 if options["rw"] == "randrw" else float(read is not None)
-    return Job(source.commit, path, int(options["iodepth"]) * int(options["numjobs"]), mixed, read, write)
+    depth = int(options["iodepth"]) * int(options["numjobs"])
+    return Published(path, Pattern(depth, mixed), read, write, source.commit)
 
 
 def _figures(sides: list[dict[str, Any]]) -> Figures | None:
@@ -139,8 +104,8 @@ def _figures(sides: list[dict[str, Any]]) -> Figures | None:
     )
 
 
-def _row(job: Job) -> dict[str, str]:
-    row = {"commit": job.commit, "path": job.path, "depth": str(job.depth), "reads": f"{job.reads:g}"}
+def _row(job: Published) -> dict[str, str]:
+    row = {"commit": job.commit, "path": job.path, "depth": str(job.pattern.depth), "reads": f"{job.pattern.reads:g}"}
     for side in DIRECTIONS:
         found: Figures | None = getattr(job, side)
         values: Sequence[float] = (found.longest, found.submission, *found.percentiles) if found else ()
@@ -150,7 +115,7 @@ def _row(job: Job) -> dict[str, str]:
     return row
 
 
-def _of_row(row: dict[str, str]) -> Job:
+def _of_row(row: dict[str, str]) -> Published:
     def figures(side: str) -> Figures | None:
         if not row[f"{side}_iops"]:
             return None
@@ -159,4 +124,4 @@ def _of_row(row: dict[str, str]) -> Job:
         return Figures(float(row[f"{side}_iops"]), mean, longest, submission, tuple(percentiles))
 
     depth, reads = int(row["depth"]), float(row["reads"])
-    return Job(row["commit"], row["path"], depth, reads, figures("read"), figures("write"))
+    return Published(row["path"], Pattern(depth, reads), figures("read"), figures("write"), row["commit"])

@@ -9,13 +9,15 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from bench.drives.figures import DEEPEST, DIRECTIONS, IN_DRIVE, STOP, Direction, Figures, jobs
-from bench.drives.fit import Modelled, Spot, demerit, spots
+from bench.drives.figures import DEEPEST, is_fitted, jobs
 from docs.pictures.svg import Picture, Scale
+from matrix_runner.simdisks.fit import Modelled
+from matrix_runner.simdisks.loop import DIRECTIONS, Direction, Figures, Host
+from matrix_runner.simdisks.measured import IN_DRIVE, STOP, Spot, demerit, spots, turn
 from matrix_runner.space.load import disk_model
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from bench.drives.sets import Drive, Source
     from matrix_runner.simdisks.clib import Library
@@ -64,20 +66,24 @@ class Residual:
     own: float
 
 
+def host_of(drive: Drive) -> Host:
+    return Host(drive.size, turn(jobs(drive, drive.own)), drive.queue, drive.disks)
+
+
 class Compared:
     """One drive beside its model."""
 
     def __init__(self, library: Library, drive: Drive) -> None:
         self.drive = drive
-        self._modelled, self._physics = Modelled(library, drive), disk_model(drive.name).physics(1)
+        self._modelled, self._physics = Modelled(library, host_of(drive)), disk_model(drive.name).physics(1)
 
-    def model(self, spot: Spot) -> dict[Direction, Figures]:
-        return self._modelled(self._physics, spot)
+    def model(self, spot: Spot) -> Mapping[Direction, Figures]:
+        return self._modelled(self._physics, spot.pattern)
 
     def spots(self, sources: Iterable[Source]) -> Iterator[tuple[Spot, Direction]]:
-        for spot in spots(job for source in sources for job in jobs(source)):
+        for spot in spots(jobs(self.drive, sources)):
             for direction in DIRECTIONS:
-                if direction in self.drive.directions and spot.reads == (direction == "read"):
+                if direction in self.drive.directions and spot.pattern.reads == (direction == "read"):
                     yield spot, direction
 
     @cached_property
@@ -89,8 +95,8 @@ class Compared:
         measured = [(job, job.figures[direction]) for job in spot.jobs]
         return Residual(
             direction,
-            spot.depth,
-            held_out=not spot.jobs[0].fitted,
+            spot.pattern.depth,
+            held_out=not is_fitted(spot.pattern),
             rates=tuple(model.iops / one.iops - 1 for _, one in measured),
             demerits=tuple(demerit(model, one) for job, one in measured if job.in_drive(self.drive.queue)),
             own=max(abs(one.iops / middle - 1) for _, one in measured),
@@ -114,7 +120,7 @@ class Compared:
 
     @property
     def stopped(self) -> int:
-        return sum(job.stopped for source in self.drive.own for job in jobs(source))
+        return sum(job.stopped for job in jobs(self.drive, self.drive.own))
 
     @property
     def meets_goal(self) -> bool:
@@ -208,15 +214,15 @@ def chart(one: Compared) -> Picture:
         return across(math.log2(depth)), up(max(low, min(high, math.log10(iops))))
 
     for spot, side in one.spots(drive.others):
-        picture.dot(at(spot.depth, spot.rate(side)), colour="grey" if side == "read" else "purple", radius=1.5)
+        picture.dot(at(spot.pattern.depth, spot.rate(side)), colour="grey" if side == "read" else "purple", radius=1.5)
     for direction in DIRECTIONS:
         mine = [spot for spot, side in points if side == direction]
         if mine:
-            line = (at(spot.depth, one.model(spot)[direction].iops) for spot in mine)
+            line = (at(spot.pattern.depth, one.model(spot)[direction].iops) for spot in mine)
             picture.line(*line, colour=_COLOURS[direction])
         for job in (job for spot in mine for job in spot.jobs):
-            measured = at(job.depth, job.figures[direction].iops)
-            picture.dot(measured, colour=_COLOURS[direction], radius=3.5, hollow=not job.fitted)
+            measured = at(job.pattern.depth, job.figures[direction].iops)
+            picture.dot(measured, colour=_COLOURS[direction], radius=3.5, hollow=not is_fitted(job.pattern))
     return picture
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from matrix_runner.simdisks.loop import DIRECTIONS, Direction
 
 FIO_PLOT, SAM = "louwrentius/fio-plot", "SamYaple/fio-plot-results"
 #: Commands that Linux has under way at a disk: of SATA, of an NVMe queue, and of USB storage.
@@ -47,15 +49,11 @@ class Drive:
     #: Bytes of a disk that the jobs used; None: all.
     span: int | None = None
     #: Directions whose jobs this drive alone explains.
-    directions: tuple[str, ...] = field(default=("read", "write"))
+    directions: tuple[Direction, ...] = DIRECTIONS
 
     @property
     def sources(self) -> tuple[Source, ...]:
         return (*self.own, *self.others)
-
-    @property
-    def is_hdd(self) -> bool:
-        return self.keys["kind"] == "hdd"
 
 
 def _ssd(bandwidth: str, write_bandwidth: str, interface: str = "560MB/s", **more: object) -> dict[str, object]:

@@ -4,6 +4,7 @@ Over 400 lines: one model has all keys, and what they mean for each other.
 """
 
 import math
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
@@ -409,6 +410,10 @@ class Ideal(_Model):
 AnyModel = Hdd | Ssd | Volume | Ideal
 DiskModel = Annotated[AnyModel, Field(discriminator="kind")]
 MODELS: dict[str, type[AnyModel]] = {"hdd": Hdd, "ssd": Ssd, "volume": Volume, "ideal": Ideal}
+
+
+def physics_of(keys: Mapping[str, object]) -> Physics:
+    return MODELS[str(keys["kind"])].model_validate(keys).physics(1)
 
 
 #: The loader has replaced the name of a model before this one is validated.

@@ -36,7 +36,11 @@ async def build_library(notice: Callable[[str], None] = lambda _: None) -> Path:
 
 
 async def _compile(folder: Path) -> None:
-    for target, names in ((LIBRARY, _PHYSICS), (PLUGIN, (*_PHYSICS, "plugin.c")), (ANSWERS, ("answers.c",))):
+    for target, names in (
+        (LIBRARY, (*_PHYSICS, "loop.c")),
+        (PLUGIN, (*_PHYSICS, "plugin.c")),
+        (ANSWERS, ("answers.c",)),
+    ):
         sources = [str(SOURCES / name) for name in names]
         done = run(["gcc", "-O2", "-fPIC", "-shared", "-o", str(folder / target), *sources, "-lm", "-lpthread"])
         if done.returncode:
@@ -118,6 +122,7 @@ class Library:
             ("physics_held_up", ctypes.c_int, [pointer]),
             ("physics_wakes", real, [pointer]),
             ("physics_done", None, [pointer, pointer]),
+            ("closed_loop", real, [pointer] * 5),
             ("board_made", pointer, [ctypes.c_int, real]),
             ("board_left", None, [pointer]),
             ("board_bus", None, [pointer, ctypes.c_int, real]),

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 
 enum { PAUSED, OUTSIDE, WAITING, UNDER_WAY, ANSWERED };
-enum { BLOCK = 4096, BATCH = 16, MOST_SORTED = 128 }; /* a process waits if the scheduler has so many (nr_requests) */
+enum { BATCH = 16, MOST_SORTED = 128 }; /* a process waits if the scheduler has so many (nr_requests) */
 static const double EXPIRES[] = {0.5, 5.0}; /* of reads and writes, in seconds */
 
 struct work {
-  double size, span, depth, reads, queue, turn, disks, seconds, most;
+  double begin, end, block, depth, reads, in_sequence, safe, disks, queue, turn, seconds, most, seed;
 };
 
 struct request {
@@ -27,7 +27,7 @@ struct loop {
   const struct work *work;
   struct disk *disks;
   struct request *requests;
-  uint64_t chance;
+  uint64_t chance, asked;
 };
 
 static double share(struct loop *l) {
@@ -85,15 +85,18 @@ static void start(struct loop *l, int disk, double now) {
     d->under_way++;
     r->state = UNDER_WAY;
     uint64_t tag = (uint64_t)(r - l->requests);
-    physics_submit(d->physics, now, r->what ? PHYSICS_WRITE : PHYSICS_READ, (uint64_t)r->offset, BLOCK, 0, tag);
+    physics_submit(d->physics, now, r->what ? PHYSICS_WRITE : PHYSICS_READ, (uint64_t)r->offset, (uint64_t)l->work->block,
+                   r->what && l->work->safe > 0, tag);
   }
   settle(l, disk, now);
 }
 
 static void ask(struct loop *l, struct request *r, double now) {
-  r->what = share(l) >= l->work->reads;
-  r->disk = (int)(share(l) * l->work->disks);
-  r->offset = floor(share(l) * floor(l->work->span / BLOCK)) * BLOCK;
+  const struct work *w = l->work;
+  double places = floor((w->end - w->begin) / w->block);
+  r->what = share(l) >= w->reads;
+  r->disk = (int)(share(l) * w->disks);
+  r->offset = w->begin + (w->in_sequence > 0 ? fmod((double)l->asked++, places) : floor(share(l) * places)) * w->block;
   r->arrival = now;
   r->state = OUTSIDE;
   start(l, r->disk, now);
@@ -101,7 +104,8 @@ static void ask(struct loop *l, struct request *r, double now) {
 
 /* What requests took, in seconds: reads from the beginning of `took`, writes from its end. Returns the time at the end. */
 double closed_loop(const struct disk_model *model, const struct work *work, double *took, double *reads, double *writes) {
-  struct loop l = {work, calloc((size_t)work->disks, sizeof *l.disks), calloc((size_t)work->depth, sizeof *l.requests), 1};
+  struct loop l = {work, calloc((size_t)work->disks, sizeof *l.disks), calloc((size_t)work->depth, sizeof *l.requests),
+                   (uint64_t)work->seed, 0};
   for (int at = 0; at < (int)work->disks; at++) l.disks[at].physics = physics_new(model);
   double now = 0;
   for (*reads = *writes = 0; *reads + *writes < work->most && now < work->seconds;) {

@@ -1,0 +1,86 @@
+"""What a job of fio reaches on a simulated disk, on simulated time: `server/loop.c` asks the physics as fio does."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from matrix_runner.simdisks.clib import Library
+    from matrix_runner.simdisks.disk import Physics
+
+Direction = Literal["read", "write"]
+DIRECTIONS: tuple[Direction, ...] = ("read", "write")
+PERCENTILES = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99)
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What one direction of a job reached. Times are seconds."""
+
+    iops: float
+    #: From a request's submission to its answer, as the percentiles.
+    mean: float
+    longest: float
+    #: What the submission itself took: a process waits there if the queue of the kernel is full.
+    submission: float
+    #: Empty if they were not measured.
+    percentiles: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """What a job asks for: a closed loop, as in fio. When one request ends, the next begins."""
+
+    #: Requests in flight: those of a process, times the number of processes.
+    depth: int
+    #: The share of reads; 1 and 0 for jobs in one direction.
+    reads: float
+    block: int = 4096
+    random: bool = True
+    #: The part of the disk, as shares.
+    first: float = 0.0
+    last: float = 1.0
+    #: Each write is on the medium before it is answered.
+    safe: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The disks that share the requests, and how the host asks them."""
+
+    #: Bytes of a disk.
+    size: int
+    #: Seconds from an answer to the next request.
+    turn: float = 1e-6
+    #: Commands that it has under way at a disk.
+    queue: int = 31
+    disks: int = 1
+
+
+def simulate(
+    library: Library, physics: Physics, host: Host, pattern: Pattern, seconds: float, most: int, seed: int = 1
+) -> Mapping[Direction, Figures]:
+    """Return what each direction reaches on fresh disks, in this time or with the most requests."""
+    took = (ctypes.c_double * most)()
+    reads, writes = ctypes.c_double(), ctypes.c_double()
+    ends = pattern.first * host.size, pattern.last * host.size
+    asks = pattern.block, pattern.depth, pattern.reads, not pattern.random, pattern.safe
+    work = (ctypes.c_double * 13)(*ends, *asks, host.disks, host.queue, host.turn, seconds, most, seed)
+    lasted = library.c.closed_loop(
+        library.model(physics, host.size), work, took, ctypes.byref(reads), ctypes.byref(writes)
+    )
+    parts: dict[Direction, list[float]] = {
+        "read": took[: int(reads.value)],
+        "write": took[int(most - writes.value) :],
+    }
+    return {what: _figures(part, lasted) for what, part in parts.items() if part}
+
+
+def _figures(took: Sequence[float], seconds: float) -> Figures:
+    ranked = sorted(took)
+    at = [ranked[min(len(ranked) - 1, int(len(ranked) * share / 100))] for share in PERCENTILES]
+    return Figures(len(took) / seconds, sum(took) / len(took), ranked[-1], 0.0, tuple(at))

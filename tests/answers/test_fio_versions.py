@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -45,7 +47,8 @@ def job(side: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def groups(version: str, *jobs: dict[str, Any], key: str = "jobs") -> list[Group]:
-    return parse_groups(json.dumps({"fio version": version, key: jobs}, indent=1).encode(), "old.json")
+    whole = {"fio version": version, "timestamp": 1_400_000_000, key: jobs}
+    return parse_groups(json.dumps(whole, indent=1).encode(), "old.json")
 
 
 def read_of(group: Group) -> Direction:
@@ -72,7 +75,7 @@ def test_every_version_gives_the_same_figures(version: str, side: dict[str, Any]
     assert (read.lat_mean, read.lat_p50, read.lat_p99, read.lat_max) == (2e6, 1.4e6, 3e6, 1e7)
     assert read.lat_p999 is None, "of 1,000 requests"
     assert group.lacks == (
-        "the time of submission in percentiles, which are those of `clat`; lat_percentiles=1 includes it",
+        "the time of submission in percentiles, which are those of `clat` (lat_percentiles=1 includes it)",
     )
 
 
@@ -114,6 +117,39 @@ def test_figures_of_both_directions_and_their_sum_are_read() -> None:
     whole["mixed"] = whole.pop("read")
     (group,) = groups("fio-3.36", whole)
     assert "as one figure" in group.failure
+
+
+def test_a_document_of_fio_3_41_gives_the_figures_that_it_has() -> None:
+    """With `unified_rw_reporting=both` and fdatasync; fio counts no syncs in `total_ios`."""
+    text = (Path(__file__).parents[1] / "data" / "fio-3.41-both.json").read_bytes()
+    (written,) = json.loads(text)["jobs"]
+    (group,) = parse_groups(text, "fio-3.41-both.json")
+    assert group.figures is not None
+    for name, side in group.figures.sides.items():
+        own = written[name]
+        assert (side.bw, side.iops, side.ios) == (own["bw_bytes"], own["iops"], own["total_ios"])
+        assert (side.lat_mean, side.lat_max) == (own["lat_ns"]["mean"], own["lat_ns"]["max"])
+        percentiles = own["lat_ns"]["percentile"]
+        assert (side.lat_p50, side.lat_p99) == pytest.approx(
+            (percentiles["50.000000"], percentiles["99.000000"]), rel=0.01
+        )
+    sync = group.figures.sync
+    assert sync is not None
+    assert (sync.ios, sync.lat_mean, sync.lat_p99) == (34, 1177018.970588, 3850240)
+    assert group.lacks == ()
+
+
+def test_percentiles_of_the_whole_latency_below_those_of_completions_lack_nothing() -> None:
+    """As fio 3.1 to 3.12 write them with lat_percentiles=1."""
+    (group,) = groups("fio-3.10", job(new_side(), **{"job options": {"lat_percentiles": "1"}}))
+    assert (read_of(group).lat_p99, group.lacks) == (3e6, ())
+
+
+def test_a_version_without_the_time_gets_that_of_the_file() -> None:
+    whole = json.dumps({"fio version": "fio-2.1", "jobs": [job(old_side())]}, indent=1).encode()
+    (group,) = parse_groups(whole, "old.json", datetime(2014, 5, 6, 7, 8, 9, tzinfo=UTC))
+    assert group.started.isoformat() == "2014-05-06T07:08:07+00:00", "2 s before the file was written"
+    assert group.lacks[-1] == "the time of the measurement (that of the file is used)"
 
 
 def test_syncs_of_older_versions_are_read() -> None:

@@ -1064,6 +1064,7 @@ def test_import(call: Call, tmp_path: Path) -> None:
 
 def test_import_reports_missing_figures(call: Call, tmp_path: Path) -> None:
     document = json.loads((DATA / "fio-psync-grouped.json").read_text())
+    document["jobs"][0]["job options"] |= {"lat_percentiles": "0", "clat_percentiles": "1"}
     for side in ("read", "write"):
         del document["jobs"][0][side]["lat_ns"]["bins"]
         percentile = document["jobs"][0][side]["lat_ns"].pop("percentile")

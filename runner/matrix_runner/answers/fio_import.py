@@ -4,8 +4,10 @@ The JSON of other versions of fio, of its clients and of its other reports gets 
 
 | version | difference |
 | --- | --- |
+| up to 2.1 | no time of the measurement |
 | up to 2.99 | latencies in µs, as `lat` and `clat`; `io_bytes` in KiB |
 | up to 3.1 | `bw` in KiB/s and no `bw_bytes` |
+| up to 3.12 | percentiles of the whole latency (`lat_percentiles=1`) below `clat_ns` |
 | up to 3.18 | no count `N` of latencies |
 """
 
@@ -53,6 +55,7 @@ _MOST_OPTIONS = 1000  # each is a column of tables; fio has some 300
 _MOST_VALUES, _MOST_OBJECTS, _MOST_GROUPS = 3_000_000, 200_000, 10_000
 _MOST_TEXTS = 4 * MIB  # characters of all names and options
 _EVIDENCE = 8000  # bytes of a file for messages
+_UNKNOWN = datetime.fromtimestamp(0, UTC)
 _END = re.compile(rb"\n\}[ \t\r]*$", re.MULTILINE)  # a line that ends a document
 _MOST_TRIES = 100  # documents; fio leaves at most the last one unfinished
 #: bytes/s, requests/s, ns (a month): above any real value, and below the limits of databases.
@@ -74,7 +77,8 @@ class Group:
     unsettled: str = ""  # the steady state that was requested and not reached
 
 
-def parse_groups(content: bytes, file: str) -> list[Group]:
+def parse_groups(content: bytes, file: str, written: datetime = _UNKNOWN) -> list[Group]:
+    """Return the groups of jobs of a file; `written`: when, for versions of fio that do not say it."""
     text = content[-_EVIDENCE:].decode("utf-8", "replace")
     try:
         whole = find_last_json(content, text, file)
@@ -102,7 +106,10 @@ def parse_groups(content: bytes, file: str) -> list[Group]:
     if (count := len({_number(job) for job in jobs})) > _MOST_GROUPS:
         raise _too_large(file, f"{count:,} groups of jobs", f"{_MOST_GROUPS:,}")
     by_group = groupby(sorted(jobs, key=_number), key=_number)
-    found = [_group(list(several), common, str(whole.get("fio version", "")), ended, text) for _, several in by_group]
+    version = str(whole.get("fio version", ""))
+    found = [_group(list(several), common, version, ended or written, text) for _, several in by_group]
+    if not ended:
+        found = [replace(group, lacks=(*group.lacks, _TIME)) for group in found]
     for group in found:
         _refuse_impossible(group, file)
     if (count := len({name for group in found for name in group.options})) > _MOST_OPTIONS:
@@ -224,7 +231,8 @@ def _group(
     )
 
 
-_SUBMISSION = "the time of submission in percentiles, which are those of `clat`; lat_percentiles=1 includes it"
+_TIME = "the time of the measurement (that of the file is used)"
+_SUBMISSION = "the time of submission in percentiles, which are those of `clat` (lat_percentiles=1 includes it)"
 
 
 def _lacking(figures: Figures) -> tuple[str, ...]:
@@ -255,17 +263,16 @@ def _number(job: Mapping[str, Any]) -> int:
     return number if isinstance(number, int) else 0
 
 
-def _ended(whole: Mapping[str, Any]) -> datetime:
-    try:
-        return datetime.fromtimestamp(
-            float(whole.get("timestamp_ms", 0)) / 1000 or float(whole.get("timestamp", 0)), UTC
-        )
-    except (TypeError, ValueError, OverflowError, OSError):
-        return datetime.fromtimestamp(0, UTC)
+def _ended(whole: Mapping[str, Any]) -> datetime | None:
+    with suppress(TypeError, ValueError, OverflowError, OSError):
+        if seconds := float(whole.get("timestamp_ms", 0)) / 1000 or float(whole.get("timestamp", 0)):
+            return datetime.fromtimestamp(seconds, UTC)
+    return None
 
 
 _ALL = "All clients"  # the entry of fio's client that sums up those of its servers
 _OF_COMPLETIONS = "of completions"  # a key of latencies with percentiles of `clat`
+_SET = ("1", "")  # the values of an option that is switched on
 _KIB, _MICROSECOND = 1024, 1000
 _TIMES = ("min", "max", "mean", "stddev")
 #: What else fio writes, by the first line that is not empty.
@@ -288,7 +295,8 @@ def jobs_in(whole: Any) -> list[dict[str, Any]]:
     found = whole.get("jobs", whole.get("client_stats")) if isinstance(whole, dict) else None
     if not isinstance(found, list) or not all(isinstance(job, dict) for job in found):
         return []
-    return [_modern(job) for job in _without_sum(found)]
+    common = whole.get("global options")
+    return [_modern(job, common if isinstance(common, dict) else {}) for job in _without_sum(found)]
 
 
 def _without_sum(jobs: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
@@ -301,8 +309,12 @@ def _without_sum(jobs: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
     return [{**sums[0], **kept}]
 
 
-def _modern(job: Mapping[str, Any]) -> dict[str, Any]:
+def _modern(job: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
     sides = {side: _side(job[side]) for side in SIDES if isinstance(job.get(side), dict)}
+    own = job.get("job options")
+    if {**common, **(own if isinstance(own, dict) else {})}.get("lat_percentiles") in _SET:
+        for side in sides.values():
+            side.get("lat_ns", {}).pop(_OF_COMPLETIONS, None)
     runtimes = [one.get("runtime") for one in sides.values()]
     longest = max((one for one in runtimes if isinstance(one, int | float)), default=0)
     sync = job.get(FLUSH)

@@ -33,6 +33,7 @@ from matrix_runner.session.run_request import command_line
 
 MACHINE = "import"
 _COPY = "fio.json"
+_LATEST = 2**33  # a time of a file, in seconds: later ones are errors
 #: The options that go into the name of a cell.
 _NAME_OPTIONS = ("rw", "bs", "iodepth", "numjobs", "filename", "directory")
 #: The axes of a file, by the names of its folders, from the outermost one.
@@ -121,7 +122,7 @@ def command(files: tuple[Path, ...], results: Path, store: str | None, layout: s
     for file in list(digests):
         content = _read_again(file, digests)
         try:
-            read += [(file, group) for group in parse_groups(content, str(file))]
+            read += [(file, group) for group in parse_groups(content, str(file), _written(file))]
         except BadInput as other:
             if file in files:
                 raise
@@ -291,6 +292,11 @@ def _manifest(asked: ImportRequest, read: Sequence[Group], digests: Iterable[str
         started=min(group.started for group in read).isoformat(timespec="seconds"),
         planned=len(read),
     )
+
+
+def _written(file: Path) -> datetime:
+    with translate_errors(file):
+        return datetime.fromtimestamp(min(max(file.stat().st_mtime, 0), _LATEST), UTC)
 
 
 def _read(file: Path) -> bytes:

@@ -293,7 +293,7 @@ def _correlation(nights: NDArray[np.float64]) -> float:
     inner = np.zeros(n, dtype=bool)
     inner[slice(*arc) if clear_arc[0] > clear[0] else slice(0, edges[0])] = True
     apart = np.where(inner, nights - nights[inner].mean(), nights - nights[~inner].mean())
-    return float(np.clip((lag_correlation(apart) + 5 / n) / max(0.5, 1 - 10 / n), 0, MOST))
+    return float(np.clip((lag_correlation(apart.tolist()) + 5 / n) / max(0.5, 1 - 10 / n), 0, MOST))
 
 
 def _chance(clearness: Sequence[NDArray[np.float64]], handicaps: Sequence[float]) -> tuple[float, int]:

@@ -190,6 +190,9 @@ LEAST_WEEKS, CLEAR_PROFILE = 4, 4.5
 #: A night as many standard deviations from those around it is clipped to that, if its neighbours are not as far away.
 FAR = 5.0
 
+#: Independent nights hardly ever seem as correlated. By simulation (`bench.changes`).
+CLEAR_CORRELATION = 0.4
+
 
 def _profile(logs: NDArray[np.float64], weekdays: Sequence[int]) -> NDArray[np.float64]:
     """Return by how much the weekday of each night differs; 0 if weekdays do not differ clearly."""
@@ -237,8 +240,13 @@ def _trend(logs: NDArray[np.float64]) -> float | None:
     return bounded_exp(slope * (n - 1)) if slope**2 * float((at**2).sum()) > by_change else None
 
 
-def _split(logs: NDArray[np.float64], begin: int, end: int, alarms: float, seed: int) -> list[tuple[int, float, bool]]:
-    """Return the changes between two places of a history, with their p, and whether they are certain."""
+def _split(
+    logs: NDArray[np.float64], begin: int, end: int, alarms: float, seed: int, least: float = 0.0
+) -> list[tuple[int, float, bool]]:
+    """Return the changes between two places of a history, with their p, and whether they are certain.
+
+    A part is at least as correlated as the whole (`least`): its few nights hardly show it.
+    """
     nights = logs[begin:end]
     if len(nights) < 2 * LEAST_NIGHTS or not nights.std():
         return []
@@ -248,12 +256,12 @@ def _split(logs: NDArray[np.float64], begin: int, end: int, alarms: float, seed:
     chance, edges = _clearest(nights, ORDERS, seed, newest=at_end)
     if chance > alarms:
         return []
-    correlation = _correlation(nights)
+    correlation = max(least, _correlation(nights))
     certain = not correlation or _clearest(nights, ORDERS, seed, correlation, newest=at_end)[0] <= alarms
     cuts = [begin + edge for edge in edges]
     parts = pairwise((begin, *cuts, end))
     own = [(cut, chance, certain) for cut in cuts]
-    return [*own, *(one for part in parts for one in _split(logs, *part, alarms, seed))]
+    return [*own, *(one for part in parts for one in _split(logs, *part, alarms, seed, correlation))]
 
 
 def _clearest(
@@ -284,7 +292,8 @@ def _orders(nights: NDArray[np.float64], count: int, seed: int, correlation: flo
 def _correlation(nights: NDArray[np.float64]) -> float:
     """Return the correlation of each night with the next one, apart from the clearest change; 0 if it is not positive.
 
-    A change that is removed takes a part of the correlation with it. The correction is from simulation.
+    A change that is removed takes a part of the correlation with it. The correction is from simulation. A clear one may
+    be higher by the error of its estimate.
     """
     import numpy as np
 
@@ -293,7 +302,8 @@ def _correlation(nights: NDArray[np.float64]) -> float:
     inner = np.zeros(n, dtype=bool)
     inner[slice(*arc) if clear_arc[0] > clear[0] else slice(0, edges[0])] = True
     apart = np.where(inner, nights - nights[inner].mean(), nights - nights[~inner].mean())
-    return float(np.clip((lag_correlation(apart.tolist()) + 5 / n) / max(0.5, 1 - 10 / n), 0, MOST))
+    found = float(np.clip((lag_correlation(apart.tolist()) + 5 / n) / max(0.5, 1 - 10 / n), 0, MOST))
+    return min(MOST, found + ((1 - found**2) / n) ** 0.5) if found > CLEAR_CORRELATION else found
 
 
 def _chance(clearness: Sequence[NDArray[np.float64]], handicaps: Sequence[float]) -> tuple[float, int]:

@@ -186,11 +186,19 @@ def test_help_shows_topics_pages_and_commands(call: Call) -> None:
     assert "no topic or command is called 'nonsense'" in call("help", "nonsense").err
 
 
+def test_help_explains_a_word_of_the_glossary(call: Call) -> None:
+    said = call("help", "sync")
+    assert said.status == 0
+    assert said.out.startswith("- in a layout, `sync:` of md: ")
+    assert "- As an option of fio, `sync:`: each write waits" in said.out, "each meaning on a line"
+    assert "`matrix help language`" in said.out
+    assert "divided by" in call("help", "ratio").out
+
+
 @pytest.mark.parametrize(
     ("word", "shown"),
     [
         ("chunk", "the word is in `matrix help language`, "),
-        ("host-limited", "`matrix help glossary`"),
         ("langauge", "did you mean language?"),
         ("zzz", "`matrix help` lists the topics"),
     ],

@@ -42,8 +42,17 @@ def command(context: click.Context, topic: str | None) -> None:
         _show(pages[topic].read_text(encoding="utf-8"))
     elif found := group.get_command(root, topic):
         echo_whole(found.get_help(found.context_class(found, info_name=topic, parent=root)))
+    elif meanings := _meanings(topic, pages["glossary"].read_text(encoding="utf-8")):
+        _show(f"{meanings}\n\n→ {_nearest(topic, pages)}\n")
     else:
         raise BadInput(f"no topic or command is called {topic!r}", resolution=_nearest(topic, pages))
+
+
+def _meanings(word: str, glossary: str) -> str:
+    """Return what the glossary says of a word, one sentence a line; empty if it has no entry."""
+    rows = re.findall(r"^\| ([^|]+) \| (.+) \|$", glossary, re.MULTILINE)
+    found = [text for words, text in rows if word.lower() in re.split(", | or ", words.lower().replace("`", ""))]
+    return "\n".join(f"- {one}" for text in found for one in re.split(r"(?<=\.) (?=[A-Z`])", text))
 
 
 def _nearest(word: str, pages: Mapping[str, Path]) -> str:

@@ -22,6 +22,7 @@ EXAMPLES: Mapping[str, str] = {
     "faults": "[{kind: dies, disk: 1, at: 2s}]",
     "workloads": "{oltp: {rw: randrw, bs: 4KiB, runtime: 10s}}",
     "under": "{rw: randread, bs: 4KiB}",
+    "for": "{oltp: 2, backup: 1}",
     "find": '{max: iops, while: "read.p99 < 5ms"}',
     "find max": "iops",
     "max_cells": "100000",

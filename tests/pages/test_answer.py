@@ -122,23 +122,6 @@ def test_the_answer_names_what_is_not_ranked_and_why(snapshot: SnapshotAssertion
     assert [one["degraded"] for one in as_objects(recorded.rankings)] == [["raid4/mixed"]]
 
 
-def test_the_answer_names_how_many_lost_disks_each_layout_survives() -> None:
-    rankings = run(with_chunks()).rankings
-    losses = {"raid5": 1, "raid10-far": 1, "stripe": 0, "stripe/chunk=1MiB": 3}
-    words = summarize_rankings(rankings, losses, synthetic=False, over=True)
-    assert words is not None
-    assert "Data survives no lost disk on stripe; 1 lost disk on raid10-far and raid5." in words.notes
-    assert "Data survives no lost disk" in full_answer(rankings, losses, synthetic=False, over=True)
-
-
-def test_layouts_that_survive_as_many_lost_disks_get_no_note() -> None:
-    rankings = run(THREE).rankings
-    for losses in (dict.fromkeys(THREE, 0), {"stripe": 0}, {}):
-        words = summarize_rankings(rankings, losses, synthetic=False, over=True)
-        assert words is not None
-        assert not words.notes
-
-
 def test_one_of_two_stacks_is_no_answer_and_the_other_is_named(snapshot: SnapshotAssertion) -> None:
     recorded = run({stack: THREE[stack] for stack in ("raid5", "stripe")}, broken=["raid5"])
     assert text(recorded) == snapshot

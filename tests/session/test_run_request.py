@@ -49,6 +49,20 @@ def test_the_same_request_continues_the_run(tmp_path: Path, own: Path) -> None:
     assert fingerprint(tmp_path, own=own) == fingerprint(tmp_path, own=own) != fingerprint(tmp_path)
 
 
+def test_the_manifest_has_what_a_stack_offers(tmp_path: Path) -> None:
+    text = re.sub("disks: .*", "disks: {count: 3, size: 64MiB, model: nas-7200}", SMALL)
+    (tmp_path / "m.yaml").write_text(text + "for: {work: 2}\n")
+    request = RunRequest(tmp_path / "m.yaml", load_selected(tmp_path / "m.yaml"), "dry", None, None, cold=False)
+    found = request.manifest()
+    assert found.weights == {"work": 2}
+    assert request.fingerprint() == fingerprint(tmp_path, text), "weights change no figure"
+    assert set(found.stacks) == set(found.losses) == {"raid5/chunk=16KiB", "raid5/chunk=64KiB"}
+    facts = found.stacks["raid5/chunk=64KiB"]
+    assert facts.rebuild_bytes
+    assert 64 * 2**20 < facts.capacity < 128 * 2**20
+    assert 1e8 < (facts.rebuild_rate or 0) < 2e8
+
+
 def test_rigs_of_a_cluster_work_side_by_side_only_on_disks_with_a_model(tmp_path: Path) -> None:
     def why(machine: str, disks: str) -> str:
         (tmp_path / "m.yaml").write_text(re.sub("disks: .*", f"disks: {disks}", SMALL))

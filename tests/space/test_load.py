@@ -25,6 +25,12 @@ from tests.support.mistakes import errors
 BOMB = "k0: &k0 [1]\n" + "".join(f"k{n}: &k{n} [{', '.join([f'*k{n - 1}'] * 9)}]\n" for n in range(1, 10))
 
 
+def test_weights_are_of_known_workloads() -> None:
+    assert errors(f"{SMALL}for: {{works: 2}}\n") == [
+        f"{SMALL.count(chr(10)) + 1}:14: there is no workload works; did you mean work?"
+    ]
+
+
 def test_malformed_parts_come_first_with_a_note_on_later_checks() -> None:
     text = """\
 name: broken

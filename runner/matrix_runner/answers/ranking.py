@@ -124,8 +124,14 @@ def recommend_settings(
 
 def sort_by_figure(settings: Settings, metric: Metric, sure: float) -> tuple[Setting, ...]:
     samples = {place: _combined_figure(several, metric) for place, several in settings.items()}
-    samples = {place: samples[place] for place in sorted(samples) if samples[place]}  # so ties have one order
-    extreme = find_extreme(list(samples.values()), sure, lowest=not metric.more_is_better)
+    return sort_samples(settings, samples, sure, more_is_better=metric.more_is_better)
+
+
+def sort_samples(
+    settings: Settings, every: Mapping[Places, dict[int, float]], sure: float, *, more_is_better: bool = True
+) -> tuple[Setting, ...]:
+    samples = {place: every[place] for place in sorted(every) if every[place]}  # so ties have one order
+    extreme = find_extreme(list(samples.values()), sure, lowest=not more_is_better)
     if extreme is None:
         return ()
     best = list(samples)[extreme.at]
@@ -135,11 +141,11 @@ def sort_by_figure(settings: Settings, metric: Metric, sure: float) -> tuple[Set
         ratio = None if place == best else paired_ratio(samples[best], sample, sure)
         candidate = at in extreme.candidates
         if ratio and (lost := max(one.lost_share for one in cells)):
-            candidate |= could_be_as_good(ratio, lost, more_is_better=metric.more_is_better)
+            candidate |= could_be_as_good(ratio, lost, more_is_better=more_is_better)
         ids, host_limited = tuple(one.cell.id for one in cells), sum(one.host_limited for one in cells)
         level = (fmean if len(cells) == 1 else geometric_mean)(sample.values())
         found.append(Setting(place, ids, level, ratio, candidate, host_limited))
-    sign = -1 if metric.more_is_better else 1
+    sign = -1 if more_is_better else 1
 
     def order(one: Setting) -> tuple[bool, bool, float]:
         return one.places != best, one.ratio is None, sign * (one.ratio.ratio if one.ratio else one.level)
@@ -178,6 +184,11 @@ def _name(one: Measured) -> str:
 
 def _places(one: Measured, axes: Collection[str]) -> Places:
     return tuple((axis, value) for axis, value in one.cell.axes.items() if axis in axes)
+
+
+def stack_name(cell: CellRow) -> str:
+    """Return the name of a stack with its tunables, without faults, which are a part of the work."""
+    return "/".join(part for part in cell.setting.split("/") if not part.startswith("faults="))
 
 
 def _describe(work: Places) -> str:
@@ -256,6 +267,18 @@ class RankedStack:
         return self.behind is not None and bool(self.behind.low) and isfinite(self.behind.high)
 
     @property
+    def is_compared(self) -> bool:
+        return self.standing is not Standing.NOT_COMPARED
+
+    @property
+    def least_behind(self) -> float:
+        return self.behind.low if self.behind else 1.0
+
+    @property
+    def most_behind(self) -> float:
+        return self.behind.high if self.behind else 1.0
+
+    @property
     def apart(self) -> float:
         """Return the largest difference from the fastest one within the interval (0.1: 10 %)."""
         if self.behind is None or not self.has_interval:
@@ -272,6 +295,11 @@ class Ranking:
     degraded: tuple[CellRow, ...]  # cells whose arrays have lost a disk, while others have all of theirs
     trials: int  # rounds behind the comparison that has the most
     confidence: float
+    measured: Mapping[Places, Measured]  # the figures of each setting, of workloads with a weight
+
+    @property
+    def workload(self) -> str:
+        return self.fastest.cell.axes.get("workload", "")
 
     @property
     def fastest(self) -> RankedStack:
@@ -279,7 +307,7 @@ class Ranking:
 
     @property
     def compared(self) -> list[RankedStack]:
-        return [one for one in self.stacks if one.standing is not Standing.NOT_COMPARED]
+        return [one for one in self.stacks if one.is_compared]
 
     @property
     def leaders(self) -> list[RankedStack]:
@@ -326,10 +354,12 @@ def rank_stacks(
     share: float = 1.0,
     *,
     measure: Callable[[Measured], Measured] = lambda one: one,
+    weighed: Collection[str] = (),
 ) -> list[Ranking]:
     """Rank the stacks of one run by workload. `share` is the used part of the error rate, as for guidelines.
 
-    `measure` adds the figures to a cell, for one workload at a time: those of 100,000 cells need much memory.
+    Rankings of `weighed` workloads keep the figures. `measure` adds the figures to a cell, for one workload at a time:
+    those of 100,000 cells need much memory.
     """
     workloads: dict[tuple[str, Places], Settings] = {}
     for place, several in group_by_setting(list(found)).items():
@@ -339,11 +369,11 @@ def rank_stacks(
         {place: {work: measure(one) for work, one in several.items()} for place, several in settings.items()}
         for settings in workloads.values()
     )
-    rankings = (_ranking(settings, confidence, share) for settings in measured)
+    rankings = (_ranking(settings, confidence, share, weighed) for settings in measured)
     return [one for one in rankings if one and len(one.stacks) + len(one.missing) > 1]
 
 
-def _ranking(declared: Settings, confidence: float, share: float) -> Ranking | None:
+def _ranking(declared: Settings, confidence: float, share: float, weighed: Collection[str]) -> Ranking | None:
     kept = {one.cell.id for one in possible_choices([one for several in declared.values() for one in several.values()])}
     settings = {place: work for place, work in declared.items() if all(one.cell.id in kept for one in work.values())}
     cells = {one.cell.id: one for several in settings.values() for one in several.values()}
@@ -352,6 +382,7 @@ def _ranking(declared: Settings, confidence: float, share: float) -> Ranking | N
     if not ordered:
         return None
     ranked = {cell for one in ordered for cell in one.cells}
+    keep = cells[ordered[0].cells[0]].cell.axes.get("workload") in weighed
     rounds = max((one.ratio.n_a for one in ordered if one.ratio), default=0)
     return Ranking(
         metric,
@@ -360,6 +391,7 @@ def _ranking(declared: Settings, confidence: float, share: float) -> Ranking | N
         tuple(one.cell for place in declared if place not in settings for one in declared[place].values()),
         rounds,
         confidence,
+        {one.places: cells[one.cells[0]] for one in ordered} if keep else {},
     )
 
 

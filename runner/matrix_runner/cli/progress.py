@@ -25,6 +25,7 @@ from matrix_runner.carry.events import (
 from matrix_runner.cli.screen import WIDTH, RunOutput, columns_of, echo, json_text, print_sheet
 from matrix_runner.decide.estimate import count_down, remaining_seconds
 from matrix_runner.pages.answer import as_objects
+from matrix_runner.pages.decision import MOST_STACKS, beaten_rows, decision_grid
 from matrix_runner.pages.jobs import job_sheet
 from matrix_runner.pages.knees import knee_values
 from matrix_runner.pages.pts import has_tables, pts_sheets
@@ -119,6 +120,11 @@ class View(Observer):
         if end.content.judgements:
             grid = verdict_table(end.content.judgements)
             print_sheet(as_sheet(grid), self.stream)
+            for note in grid.notes:
+                self.print_line(note)
+        if found := end.content.decision:
+            grid = decision_grid(found, MOST_STACKS)
+            print_sheet(as_sheet(grid, beaten_rows(found)), self.stream)
             for note in grid.notes:
                 self.print_line(note)
         for line in end.lines(columns_of(self.stream) or WIDTH):

@@ -26,6 +26,7 @@ from matrix_runner.language.disks import UNNAMED, BusLimit, Disks, DiskSets, Fau
 from matrix_runner.language.find import Find, Searched, resolved
 from matrix_runner.language.guidelines import Guidelines, listed
 from matrix_runner.language.hosts import Needs
+from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.language.tune import Tune
 from matrix_runner.layers import LAYERS
 from matrix_runner.simdisks.disk import Disk, Fault, Link
@@ -282,6 +283,12 @@ class Matrix(Model):
     layouts: dict[Name, LayerEntries] = Field(min_length=1)
     tune: TuneAxes = Field(default_factory=TuneAxes)
     workloads: dict[Name, WorkloadAxes] = Field(min_length=1)
+    for_: dict[Name, Annotated[float, Field(gt=0)]] = Field(
+        default_factory=dict,
+        alias="for",
+        description="the weights of workloads by name, such as `{photos: 2, vms: 1}`: the answer then names the stack "
+        "that is best for all of them together",
+    )
     repeat: Repeat = Repeat()
     monitor: Monitor = AUTO
     exclude: Annotated[tuple[Condition, ...], BeforeValidator(conditions)] = ()
@@ -320,6 +327,10 @@ class Matrix(Model):
             name: tuple(fault.of(sizes[fault.disk]) for fault in faults if fault.disk < len(sizes))
             for name, faults in sets.items()
         }
+
+    def unknown_weights(self) -> Iterator[tuple[Path, str]]:
+        for name in self.for_.keys() - self.workloads.keys():
+            yield ("for", name), f"there is no workload {name}; {did_you_mean(name, self.workloads)}"
 
     def misplaced_disks(self) -> Iterator[tuple[Path, str]]:
         disks = [several for several in self.disks for _ in range(several.count)]

@@ -1,12 +1,13 @@
 """The rankings of a run in words: which stack is fastest, for what, and by how much."""
 
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import NamedTuple
 
-from matrix_runner.answers.ranking import Gap, GapKind, RankedStack, Ranking, Standing, gap_of
+from matrix_runner.answers.decision import Decision
+from matrix_runner.answers.ranking import Gap, GapKind, RankedStack, Ranking, Standing, gap_of, stack_name
+from matrix_runner.pages.decision import decision_text
 from matrix_runner.pages.ranking_terms import (
     FIRM,
     WITHIN,
@@ -20,7 +21,6 @@ from matrix_runner.pages.ranking_terms import (
     percent,
     percent_at_most,
     ratio_of,
-    stack_name,
     standing_of,
     workload_name,
 )
@@ -43,7 +43,6 @@ _PAIRWISE = (
     "So a stack can be `cannot tell` though its interval excludes 1.",
     "The fastest stack was chosen from the same trials, so its lead may look larger than it is.",
 )
-UNKNOWN_LOSSES: Mapping[str, int] = MappingProxyType({})
 SYNTHETIC = "These figures are synthetic: the dry machine invents them. They are not measurements."
 
 
@@ -81,19 +80,18 @@ class ShortAnswer:
 
 def summarize_rankings(
     rankings: Sequence[Ranking],
-    losses: Mapping[str, int] = UNKNOWN_LOSSES,
     *,
     synthetic: bool,
     over: bool,
     most: int = MOST_LINES,
 ) -> ShortAnswer | None:
-    """Summarise rankings in about `most` lines. `losses`: by stack, how many disks may fail before data is lost."""
+    """Summarise rankings in about `most` lines."""
     if not rankings:
         return None
     groups = tuple(_shorten(list(_groups(rankings)), most))
     confidence = f" ({rankings[0].confidence * 100:g} % confidence)" if _has_intervals(rankings) else ""
     title = f"Fastest stack by workload{'' if over else ', so far'}{confidence}:"
-    notes = list(_notes(rankings, losses, synthetic=synthetic, over=over))
+    notes = list(_notes(rankings, synthetic=synthetic, over=over))
     if over and any(line.needs_trials for group in groups for line in (group.heading, *group.lines)):
         notes.insert(0, "For more trials, raise `repeat:` and run the same command again: it adds them to this run.")
     return ShortAnswer(title, groups, tuple(notes))
@@ -170,7 +168,7 @@ def answer_as_markdown(words: ShortAnswer) -> str:
 
 def full_answer(
     rankings: Sequence[Ranking],
-    losses: Mapping[str, int] = UNKNOWN_LOSSES,
+    decision: Decision | None = None,
     *,
     synthetic: bool,
     over: bool,
@@ -179,6 +177,7 @@ def full_answer(
     """Return all rankings. `part`: the cells that they are of, if not of all."""
     confidence = f"{rankings[0].confidence * 100:g} % confidence"
     lines = [
+        *([*decision_text(decision), ""] if decision else []),
         f"The stacks of each workload, the fastest first{'' if over else ', so far'}.",
         f"A ratio is how many times as fast the fastest one is ({confidence}).",
         *(_PAIRWISE if _has_intervals(rankings) else ()),
@@ -192,7 +191,7 @@ def full_answer(
         name, level, ratio = (max(len(row[at]) for row in rows) for at in range(3))
         lines += ["", f"{workload_name(one)}:"]
         lines += [f"  {row[0]:{name}}  {row[1]:>{level}}  {row[2]:{ratio}}  {row[3]}".rstrip() for row in rows]
-    notes = _notes(rankings, losses, synthetic=False, over=over)
+    notes = _notes(rankings, synthetic=False, over=over)
     return "\n".join([*lines, "", *notes]).rstrip().replace(FIRM, " ") + "\n"
 
 
@@ -344,8 +343,7 @@ def _single_trials(several: Sequence[Ranking]) -> Group:
     return Group(Line(heading), tuple(lines))
 
 
-def _notes(rankings: Sequence[Ranking], losses: Mapping[str, int], *, synthetic: bool, over: bool) -> Iterator[str]:
-    yield from _survival(rankings, losses)
+def _notes(rankings: Sequence[Ranking], *, synthetic: bool, over: bool) -> Iterator[str]:
     if any(stack.lost_share for one in rankings for stack in one.stacks):
         yield HOST_LIMITED
     uncompared = [stack.cell for one in rankings for stack in one.stacks[1:] if stack.standing is Standing.NOT_COMPARED]
@@ -364,24 +362,3 @@ def _notes(rankings: Sequence[Ranking], losses: Mapping[str, int], *, synthetic:
         yield "Intervals need two trials of each cell: `repeat: 3` or more."
     if synthetic:
         yield SYNTHETIC
-
-
-def _survival(rankings: Sequence[Ranking], losses: Mapping[str, int]) -> Iterator[str]:
-    counts = dict[str, set[int | None]]()
-    for cell in (stack.cell for one in rankings for stack in one.stacks):
-        counts.setdefault(layout_name(cell), set()).add(_losses_of(cell, losses))
-    layouts = dict[int, list[str]]()
-    for name, (count, *others) in sorted(counts.items()):
-        if count is not None and not others:
-            layouts.setdefault(count, []).append(name)
-    if len(layouts) > 1:
-        parts = (
-            f"{count or 'no'} lost disk{'s' if count > 1 else ''} on {join_few(names)}"
-            for count, names in sorted(layouts.items())
-        )
-        yield f"Data survives {'; '.join(parts)}."
-
-
-def _losses_of(cell: CellRow, losses: Mapping[str, int]) -> int | None:
-    known = [label for label in losses if cell.name == label or cell.name.startswith(f"{label}/")]
-    return losses[max(known, key=len)] if known else None

@@ -15,6 +15,7 @@ from markupsafe import Markup, escape
 from matrix_runner.base.text import strip_illegal
 from matrix_runner.pages import verdicts
 from matrix_runner.pages.answer import summarize_rankings
+from matrix_runner.pages.decision import MOST_STACKS, decision_grid
 from matrix_runner.pages.explore import script_hash
 from matrix_runner.pages.knees import knee_table
 from matrix_runner.pages.pts import pts_reports
@@ -50,7 +51,7 @@ def page(
     shown = list(sections(recorded, rows=rows, charts=charts, before=before))
     found = recorded.concerns
     notes = (recorded.unread, drift_note(recorded), host_note(recorded, certain=True), precision_note(recorded))
-    answer = summarize_rankings(recorded.rankings, recorded.losses, synthetic=False, over=recorded.over)
+    answer = summarize_rankings(recorded.rankings, synthetic=False, over=recorded.over)
     explained = answer.notes if answer else ()
     return render_page(
         "report.html.j2",
@@ -61,6 +62,7 @@ def page(
         facts=dict(_facts(recorded, manifest)),
         standing=list(_standing(recorded, manifest)),
         environment=dict(_environment_of(manifest)),
+        decision=decision_grid(recorded.decision, MOST_STACKS) if recorded.decision else None,
         answer=answer,
         doubts=[*filter(None, (one.doubt for one in found)), *(_sentence(one) for one in notes if one)],
         concerns=found,

@@ -7,13 +7,13 @@ from functools import cached_property
 from statistics import geometric_mean
 
 from matrix_runner.answers.comparison import Comparison, Line, Speed, differences
-from matrix_runner.answers.ranking import Ranking, rank_stacks
+from matrix_runner.answers.ranking import Ranking, rank_stacks, stack_name
 from matrix_runner.answers.stored_samples import USUAL_RATES, Samples, unit_of
 from matrix_runner.answers.verdicts import Judgement
 from matrix_runner.base.errors import Exit
 from matrix_runner.pages.answer import answer_as_markdown, summarize_rankings
 from matrix_runner.pages.compare_table import display_table as compared_shown
-from matrix_runner.pages.ranking_terms import figure_of, mark, stack_name, workload_name
+from matrix_runner.pages.ranking_terms import figure_of, mark, workload_name
 from matrix_runner.pages.stored import as_measured, share_of
 from matrix_runner.pages.table import Grid, as_markdown, escape_markdown
 from matrix_runner.pages.tables import display_table as results_shown

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import ceil, isfinite
 
-from matrix_runner.answers.ranking import EQUAL, Pace, RankedStack, Ranking, Standing
+from matrix_runner.answers.ranking import EQUAL, Pace, RankedStack, Ranking, Standing, stack_name
 from matrix_runner.pages.terminal_text import digits, figure, times, times_between
 from matrix_runner.pages.terminal_text import percent as rounded_percent
 from matrix_runner.records.record import CellRow
@@ -75,11 +75,6 @@ def percent(share: float) -> str:
 
 def percent_at_most(share: float) -> str:
     return f"{ceil(round(share * 100, 6))}{FIRM}%"  # 0.07 * 100 is above 7
-
-
-def stack_name(cell: CellRow) -> str:
-    parts = cell.setting.split("/")
-    return "/".join(part for part in parts if not part.startswith("faults="))
 
 
 def layout_name(cell: CellRow) -> str:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from matrix_runner.answers.axes import in_order, is_numeric
 from matrix_runner.answers.cell_figures import NO_FIGURES, CellFigures, summarize_cell
+from matrix_runner.answers.decision import Decision, decide
 from matrix_runner.answers.knee import Knee, find_knee, searches_of
 from matrix_runner.answers.ranking import Ranking, columns_of, rank_stacks
 from matrix_runner.answers.samples import Measured, measured_cell
@@ -26,6 +27,7 @@ from matrix_runner.records.record import (
     Trial,
     outcome_of_cell,
 )
+from matrix_runner.records.run_folder import StackFacts
 from matrix_runner.records.usage import Usage
 from matrix_runner.statistics.changes import Drift, drift
 from matrix_runner.statistics.stopping import Rule
@@ -150,6 +152,8 @@ class RunData:
     most: int | None = None  # most trials of a cell; None: unknown
     #: By stack: how many disks may fail before data is lost; unknown stacks are left out.
     losses: Mapping[str, int] = field(default_factory=dict)
+    stacks: Mapping[str, StackFacts] = field(default_factory=dict)
+    weights: Mapping[str, float] = field(default_factory=dict)  # of workloads
     over: bool = False  # the run is finished
     archived: bool = False  # there are no folders of cells
     steered: bool = False  # open guidelines chose the cells of later trials
@@ -250,7 +254,15 @@ class RunData:
             return measured_cell("", one.cell, self.by_cell[one.cell.id], self.rule, columns_of(one.cell))
 
         found = (Measured("", cell, NO_FIGURES) for cell in cells)
-        return rank_stacks(found, self.confidence, SHARE if self.steered else 1.0, measure=measure)
+        return rank_stacks(found, self.confidence, self._share, measure=measure, weighed=self.weights)
+
+    @property
+    def _share(self) -> float:
+        return SHARE if self.steered else 1.0
+
+    @cached_property
+    def decision(self) -> Decision | None:
+        return decide(self.rankings, self.losses, self.stacks, self.weights, self._share)
 
     @cached_property
     def slow(self) -> str:

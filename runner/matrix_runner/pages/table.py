@@ -15,7 +15,7 @@ from rich.text import Text
 
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.text import printable, printable_json, without_formula
-from matrix_runner.pages.terminal_text import wrap
+from matrix_runner.pages.terminal_text import FAINT, wrap
 from matrix_runner.statistics.ratios import Ratio
 from matrix_runner.statistics.stopping import Estimate
 
@@ -131,6 +131,7 @@ class Sheet:
     remark: str = ""  # a column that may move below its row
     usual: Collection[str] = ()  # the remarks that are left out there
     styles: Sequence[str] = ()  # by row: the style of its remark
+    faint: Collection[int] = ()  # rows in grey
 
     def __post_init__(self) -> None:
         rows = [tuple(map(printable, row)) for row in self.rows]
@@ -156,9 +157,9 @@ class Sheet:
         return {name: min(texts) for name, texts in found.items() if texts == {""} or (several and len(texts) == 1)}
 
 
-def as_sheet(grid: Grid) -> Sheet:
+def as_sheet(grid: Grid, faint: Collection[int] = ()) -> Sheet:
     rows = [tuple("" if value is None else str(value) for value in row) for row in grid.rows]
-    return Sheet(grid.columns, rows, right=grid.right)
+    return Sheet(grid.columns, rows, right=grid.right, faint=faint)
 
 
 class Fitted:
@@ -207,6 +208,7 @@ def boxed_table(sheet: Sheet) -> Table:
         table.add_column(Text(name), justify="right" if name in sheet.right else "left", no_wrap=True)
     for number, row in enumerate(sheet.rows):
         style = {sheet.remark: sheet.styles[number]} if sheet.styles else {}
+        style |= dict.fromkeys(sheet.columns, FAINT) if number in sheet.faint else {}
         cells = zip(sheet.columns, row, strict=True)
         table.add_row(*(Text(text, style=style.get(name, "")) for name, text in cells))
     return table
@@ -261,7 +263,7 @@ def plain(sheet: Sheet, widths: Sequence[int], width: int) -> Iterator[Text]:
             heading = bare.groups[number]
             yield from (Text(line, style="bold") for line in fold(heading, width))
         cells = [fold(text, size) for text, size in zip(row, widths, strict=True)]
-        yield from map(Text, _align(cells, widths, right))
+        yield from (Text(line, style=FAINT * (number in sheet.faint)) for line in _align(cells, widths, right))
         yield from _remark(sheet, number, width)
 
 

@@ -124,6 +124,7 @@ def volume(count: int) -> str:
 
 #: Styles repeat what words state. Dim, yellow, white and bright colours are hard to read on some backgrounds.
 GOOD, BAD, DOUBT = "green", "bold red", "magenta"
+FAINT = "bright_black"  # of rows that need no reading
 
 
 def wrap(text: str, width: int, measure: Callable[[str], int] = len) -> list[str]:

@@ -28,6 +28,10 @@ from matrix_runner.work.pts.specification import TESTS
 #: Reports that a run may have or not: those that the last report does not write are removed. An older `rounds.csv`
 #: stays, because it may be all that is left of lost raw outputs.
 _OPTIONAL = ("jobs.csv", "found.csv", "verdicts.csv", "answer.txt")
+_OF_MANIFEST = (
+    *("matrix", "machine", "synthetic", "confidence", "until", "least", "most", "steered", "losses", "stacks"),
+    *("weights", "archived"),
+)
 _OLDER_ROUNDS = f"{ROUNDS} is of an earlier report"
 #: A run of more cells is large: its pages show a part of them.
 MOST_CELLS = 10_000
@@ -39,8 +43,7 @@ _MOST_OUTPUTS = RECORDED  # bytes of raw outputs that reports read; one may have
 def load_run_data(run: RunFolder, journal: Journal, *, over: bool) -> RunData:
     """Load a run. Of a large one, load the trials of a part of its cells."""
     cells, found = journal.cells(), dict[str, Any]()
-    fields = ("matrix", "machine", "synthetic", "confidence", "until", "least", "most", "steered", "losses", "archived")
-    found |= {name: getattr(run.manifest, name) for name in fields}
+    found |= {name: getattr(run.manifest, name) for name in _OF_MANIFEST}
     found["finds"] = {name: Find.model_validate(find) for name, find in run.manifest.finds.items()}
     needs_all = found["finds"] or any(cell.axes.get(PRESET) in TESTS for cell in cells)  # searches and tests of SNIA
     part = choose_part(cells, MOST_SHOWN) if len(cells) > MOST_CELLS and not needs_all else None
@@ -144,7 +147,7 @@ def _short(content: RunData) -> Iterator[tuple[str, bytes]]:
     if content.rankings:
         text = full_answer(
             content.rankings,
-            content.losses,
+            content.decision,
             synthetic=content.synthetic,
             over=content.over,
             part=content.part.text if content.part else "",

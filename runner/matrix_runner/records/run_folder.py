@@ -71,6 +71,16 @@ class UnusableManifest(BadInput):
     pass
 
 
+class StackFacts(BaseModel, frozen=True, extra="forbid"):
+    """Properties of a stack that follow from its declaration."""
+
+    capacity: int = Field(description="usable bytes")
+    rebuild_bytes: int | None = Field(default=None, description="bytes that a rebuild writes; null without redundancy")
+    rebuild_rate: float | None = Field(
+        default=None, description="bytes per second at which its slowest simulated disk can rebuild, without other work"
+    )
+
+
 class Manifest(BaseModel, frozen=True, extra="forbid"):
     format: Literal[3] = 3
     id: str = Field(default="", description="unique id of this run; see `identity`")
@@ -105,6 +115,8 @@ class Manifest(BaseModel, frozen=True, extra="forbid"):
     losses: dict[str, int] = Field(
         default_factory=dict, description="by stack, how many disks may fail before data is lost, if known"
     )
+    stacks: dict[str, StackFacts] = Field(default_factory=dict, description="facts of each stack")
+    weights: dict[str, float] = Field(default_factory=dict, description="`for:`, the weights of workloads")
     finds: dict[str, dict[str, str]] = Field(
         default_factory=dict, description="`find` of the workloads that are searched, with the axis"
     )

@@ -68,7 +68,7 @@ class Ending:
         marks = legend((*map(outcome, shown_cells(content)), *lines, *doubts))
         notes = (part, *doubts, precision_note(content), drift_note(content), host_note(content), published)
         lines += filter(None, (self.failure, unread, *notes))
-        answer = summarize_rankings(content.rankings, content.losses, synthetic=content.synthetic, over=content.over)
+        answer = summarize_rankings(content.rankings, synthetic=content.synthetic, over=content.over)
         lines += [mark for mark in marks if not answer or mark not in answer.notes]
         if answer:
             lines += answer_lines(answer, width)

@@ -150,6 +150,7 @@ class Merger:
             "ended": max(one.ended for one in manifests),
             "planned": planned,
             "losses": {stack: count for one in manifests for stack, count in one.losses.items()},
+            "stacks": {stack: facts for one in manifests for stack, facts in one.stacks.items()},
             "requested": Requested(only=first.requested.only),
             "archived": planned > MOST_IN_FOLDERS,
             "exit": None,

@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
+from math import inf, isfinite
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
@@ -17,16 +18,18 @@ from matrix_runner.base.text import without_passwords
 from matrix_runner.base.variants import digest
 from matrix_runner.carry.rigs import simulated_disk_facts, specs_of
 from matrix_runner.hosts.disk_ledger import state_dir
+from matrix_runner.layers.base import sync_target
 from matrix_runner.machines import PASSTHROUGH, machine
 from matrix_runner.machines.base import MachineOptions, RigSpec
 from matrix_runner.machines.qemu.recipe import kernel_key, recipe_for
 from matrix_runner.records.cell_files import MOST_IN_FOLDERS
 from matrix_runner.records.environment import Digests, DiskFacts
 from matrix_runner.records.record import CellRow
-from matrix_runner.records.run_folder import Manifest
+from matrix_runner.records.run_folder import Manifest, StackFacts
 from matrix_runner.scripts.jinja import effective_templates
 from matrix_runner.session.host_facts import query_facts, revision
 from matrix_runner.simdisks.disk import slow_of
+from matrix_runner.space.variants import levels
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from matrix_runner.language.hosts import LabDisk
     from matrix_runner.session.selected_matrix import SelectedMatrix
     from matrix_runner.space.declared_files import Match, Study
+    from matrix_runner.space.space import Stack
 
 
 @dataclass(frozen=True)
@@ -105,6 +109,24 @@ class RunRequest:
             finds={name: find.as_written() for name, find in matrix.finds.items()},
             slow=slow_of(matrix.every_disk()),
             losses={one.label: one.losses for one in self.selected.stacks() if one.losses is not None},
+            stacks={one.label: self._facts_of(one) for one in self.selected.stacks()},
+            weights=matrix.for_,
+        )
+
+    def _facts_of(self, stack: Stack) -> StackFacts:
+        target = sync_target(levels(stack.layers.value, stack.disks)) if stack.losses else None
+        disks = () if self.match else self.selected.space.matrix.every_disk()
+        rates = [
+            disk.physics.rate(2**20, random=False, write=write)
+            for disk in disks
+            for write in (False, True)
+            if disk.physics
+        ]
+        rate = min(rates, default=inf)
+        return StackFacts(
+            capacity=stack.room,
+            rebuild_bytes=target.member if target else None,
+            rebuild_rate=rate if target and isfinite(rate) else None,
         )
 
     def texts(self) -> dict[str, Any]:
@@ -135,8 +157,9 @@ class RunRequest:
             [sorted((axis, sorted(values)) for axis, values in rule.items()) for rule in group]
             for group in selection.only
         ]
-        # Guidelines and the description do not change figures.
-        matrix = self.selected.space.matrix.model_dump(mode="json", exclude={"description", "guidelines", "repeat"})
+        # These do not change figures.
+        apart = {"description", "guidelines", "repeat", "for_"}
+        matrix = self.selected.space.matrix.model_dump(mode="json", exclude=apart)
         kernels = [name and self.images.get(name, name) for name in self._kernels]
         work: list[Any] = [matrix, self.machine, kernels, rules, effective_templates(self.templates)]
         if self.match and self.match.disks:

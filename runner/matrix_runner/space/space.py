@@ -130,7 +130,7 @@ class Space:
 
 def expand(matrix: Matrix) -> tuple[Space, Findings]:
     findings = Findings()
-    for path, message in matrix.misplaced_disks():
+    for path, message in (*matrix.misplaced_disks(), *matrix.unknown_weights()):
         findings.flaw(path, message)
     declared = stack_variants(matrix, findings)
     workloads = Workloads(matrix, declared, findings)

@@ -1,0 +1,143 @@
+"""The table to decide by: what each stack offers (room, safety, time to rebuild) beside its figure of each workload."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf, log
+from typing import TypeVar
+
+from matrix_runner.answers.evaluate import Level
+from matrix_runner.answers.ranking import (
+    Places,
+    RankedStack,
+    Ranking,
+    Setting,
+    Settings,
+    Standing,
+    sort_samples,
+    stack_name,
+)
+from matrix_runner.records.run_folder import StackFacts
+from matrix_runner.work.metrics import KNOWN
+
+T = TypeVar("T")
+_REBUILD = KNOWN["rebuild.bw"]
+_UNKNOWN = StackFacts(capacity=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuild:
+    seconds: float
+    measured: bool  # False: computed from the rate of the disks
+
+
+@dataclass(frozen=True, slots=True)
+class StackChoice:
+    name: str
+    capacity: int  # usable bytes; 0: unknown
+    losses: int | None  # lost disks that its data survives, whichever they are; None: unknown
+    rebuild: Rebuild | None
+    figures: tuple[RankedStack | None, ...]  # by workload
+    beaten: bool = False  # another stack offers as much, and is faster at every workload
+
+    @property
+    def shares(self) -> list[float]:
+        """Return its figures as shares of the best ones."""
+        return [1.0 if not one.behind else 1 / one.behind.ratio for one in self.figures if one and one.is_compared]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    rankings: tuple[Ranking, ...]  # of the columns
+    choices: tuple[StackChoice, ...]  # the best first
+    weights: Mapping[str, float]
+    overall: tuple[Setting, ...]  # the best first; empty without weights
+
+    def name_of(self, setting: Setting) -> str:
+        return next(
+            stack_name(one.cell) for each in self.rankings for one in each.stacks if one.cell.id in setting.cells
+        )
+
+
+def decide(
+    rankings: Sequence[Ranking],
+    losses: Mapping[str, int],
+    facts: Mapping[str, StackFacts],
+    weights: Mapping[str, float],
+    share: float = 1.0,
+) -> Decision | None:
+    """Return the table of all stacks; None if there is nothing to choose from. Maps are by label of the stack."""
+    figures: dict[str, list[RankedStack | None]] = {}
+    for at, ranking in enumerate(rankings):
+        for one in ranking.stacks:
+            figures.setdefault(stack_name(one.cell), [None] * len(rankings))[at] = one
+    if len(figures) < 2:
+        return None
+    rebuilt = [one.metric == _REBUILD and "workload.under.rw" not in one.fastest.cell.axes for one in rankings]
+    choices = []
+    for name, several in figures.items():
+        cell = next(one.cell for one in several if one)
+        known = _of_stack(cell.name, facts) or _UNKNOWN
+        measured = [one.level for one, is_rebuild in zip(several, rebuilt, strict=True) if one and is_rebuild]
+        rate, size = max(measured, default=known.rebuild_rate), known.rebuild_bytes
+        rebuild = Rebuild(size / rate, bool(measured)) if rate and size else None
+        choices.append(StackChoice(name, known.capacity, _of_stack(cell.name, losses), rebuild, tuple(several)))
+    choices.sort(key=lambda one: (-len(one.shares), -sum(map(log, one.shares)), one.name))
+    overall = _rank_overall(rankings, weights, share) if weights else ()
+    return Decision(tuple(rankings), tuple(_mark_beaten(choices)), weights, overall)
+
+
+def _rank_overall(rankings: Sequence[Ranking], weights: Mapping[str, float], share: float) -> tuple[Setting, ...]:
+    """Return the settings, the best for all weighed workloads first, by the weighted geometric mean of their ratios.
+
+    The variants of a workload share its weight.
+    """
+    wanted = [one for one in rankings if one.workload in weights]
+    variants = Counter(one.workload for one in wanted)
+    settings: Settings = {}
+    samples: dict[Places, dict[int, float]] = {}
+    total = sum(weights[name] for name in variants)
+    for at, one in enumerate(wanted):
+        power = weights[one.workload] / variants[one.workload] / total * (1 if one.metric.more_is_better else -1)
+        for place, measured in one.measured.items():
+            settings.setdefault(place, {})[(("", str(at)),)] = measured
+            rounds, before = measured.rounds(one.metric), samples.get(place)
+            samples[place] = {
+                number: (before[number] if before else 1.0) * value**power
+                for number, value in rounds.items()
+                if before is None or number in before
+            }
+    complete = {place: works for place, works in settings.items() if len(works) == len(wanted)}
+    confidence = rankings[0].confidence if rankings else 0.95
+    return sort_samples(complete, {place: samples[place] for place in complete}, Level(confidence, share=share).yes)
+
+
+def _of_stack(cell: str, facts: Mapping[str, T]) -> T | None:
+    """Return the fact of the stack of a cell: names of cells begin with the label of their stack."""
+    parts = cell.split("/")
+    labels = ("/".join(parts[:count]) for count in range(len(parts), 0, -1))
+    return next((facts[label] for label in labels if label in facts), None)
+
+
+def _mark_beaten(choices: Iterable[StackChoice]) -> list[StackChoice]:
+    found: list[StackChoice] = []
+    for one in choices:
+        unbeaten = (other for other in found if not other.beaten)
+        found.append(replace(one, beaten=any(_beats(other, one) for other in unbeaten)))
+    return found
+
+
+def _beats(one: StackChoice, other: StackChoice) -> bool:
+    offers = one.capacity >= other.capacity and _is_as_safe(one, other)
+    one_seconds, other_seconds = (each.rebuild.seconds if each.rebuild else inf for each in (one, other))
+    if not offers or one_seconds > other_seconds:
+        return False
+    pairs = zip(one.figures, other.figures, strict=True)
+    return all(a and b and b.standing is Standing.SLOWER and a.most_behind < b.least_behind for a, b in pairs)
+
+
+def _is_as_safe(one: StackChoice, other: StackChoice) -> bool:
+    """Return whether data on one stack survives as many lost disks as on another, or more."""
+    if one.losses is None or other.losses is None:
+        return one.losses == other.losses
+    return one.losses >= other.losses

@@ -1,0 +1,83 @@
+"""The table of decisions: what each stack offers, which are beaten, and the best one for all weighed workloads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from matrix_runner.records.run_folder import StackFacts
+from tests.answers.rankings import run
+
+if TYPE_CHECKING:
+    from matrix_runner.answers.decision import Decision
+
+TRUTH = {
+    "raid5": {"sequential/rw=read": 250.0, "random/rw=randwrite": 60.0},
+    "raid6": {"sequential/rw=read": 200.0, "random/rw=randwrite": 40.0},
+    "raid10": {"sequential/rw=read": 260.0, "random/rw=randwrite": 110.0},
+}
+FACTS = {
+    "raid5": StackFacts(capacity=3000, rebuild_bytes=1000, rebuild_rate=10.0),
+    "raid6": StackFacts(capacity=2000, rebuild_bytes=1000, rebuild_rate=10.0),
+    "raid10": StackFacts(capacity=2000, rebuild_bytes=1000, rebuild_rate=10.0),
+}
+
+
+def decision(losses: dict[str, int], **weights: float) -> Decision:
+    found = replace(run(TRUTH, rounds=5), losses=losses, stacks=FACTS, weights=weights).decision
+    assert found
+    return found
+
+
+def test_each_stack_has_what_it_offers_beside_its_figures() -> None:
+    found = decision({"raid5": 1, "raid6": 2, "raid10": 1})
+    assert [one.name for one in found.choices] == ["raid10", "raid5", "raid6"]
+    raid5 = found.choices[1]
+    assert (raid5.capacity, raid5.losses) == (3000, 1)
+    assert raid5.rebuild
+    assert (raid5.rebuild.seconds, raid5.rebuild.measured) == (100.0, False)
+    assert 0.5 < raid5.shares[1] < 0.6
+
+
+def test_a_stack_is_beaten_only_if_another_is_as_large_as_safe_and_faster_everywhere() -> None:
+    assert not any(one.beaten for one in decision({"raid5": 1, "raid6": 2, "raid10": 1}).choices)
+    found = decision({"raid5": 1, "raid6": 1, "raid10": 1})
+    assert [one.name for one in found.choices if one.beaten] == ["raid6"]
+    assert not any(one.beaten for one in decision({"raid5": 1, "raid10": 1}).choices), "its safety is unknown"
+
+
+def test_weights_decide_which_stack_is_best_overall() -> None:
+    truth = {
+        "wide": {"random/rw=randread": 200.0, "mixed": 100.0},
+        "deep": {"random/rw=randread": 100.0, "mixed": 150.0},
+    }
+    recorded = run(truth, rounds=5)
+
+    def best(**weights: float) -> str:
+        found = replace(recorded, weights=weights).decision
+        assert found
+        assert not any(one.candidate for one in found.overall[1:])
+        return found.name_of(found.overall[0])
+
+    assert best(random=1, mixed=1) == "wide"
+    assert best(random=1, mixed=4) == "deep"
+    assert best(mixed=1) == "deep", "a workload without a weight does not count"
+
+
+def test_variants_of_a_workload_share_its_weight() -> None:
+    works = {f"random/rw=randread,iodepth={depth}": 1.0 for depth in (1, 2, 4, 8)}
+    truth = {
+        "wide": dict.fromkeys(works, 110.0) | {"mixed": 100.0},
+        "deep": dict.fromkeys(works, 100.0) | {"mixed": 120.0},
+    }
+    found = replace(run(truth, rounds=5), weights={"random": 1, "mixed": 1}).decision
+    assert found
+    assert found.name_of(found.overall[0]) == "deep"
+
+
+def test_stacks_that_lack_a_weighed_workload_are_not_best_overall() -> None:
+    truth = {"part": {"mixed": 900.0}, "whole": {"random/rw=randread": 100.0, "mixed": 150.0}, "other": TRUTH["raid5"]}
+    truth["other"] = {"random/rw=randread": 90.0, "mixed": 140.0}
+    found = replace(run(truth, rounds=5), weights={"random": 1, "mixed": 1}).decision
+    assert found
+    assert {found.name_of(one) for one in found.overall} == {"whole", "other"}

@@ -1,0 +1,51 @@
+"""The table of decisions as text, on the terminal and on the page."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from matrix_runner.pages.decision import beaten_rows, decision_grid, decision_text
+from matrix_runner.pages.html import page
+from matrix_runner.pages.write import render_reports
+from tests.answers.rankings import run
+from tests.answers.test_decision import FACTS, TRUTH
+from tests.records import past
+
+RUN = replace(
+    run(TRUTH, rounds=5),
+    losses={"raid5": 1, "raid6": 1, "raid10": 0},
+    stacks=FACTS,
+    weights={"sequential": 1.0, "random": 2.0},
+)
+
+
+def test_the_table_has_a_row_of_each_stack() -> None:
+    assert RUN.decision
+    text = "\n".join(decision_text(RUN.decision))
+    assert text.splitlines()[0].split()[:4] == ["stack", "usable", "survives", "rebuild"]
+    assert "no disk" in text
+    assert "~ 1 min 40 s" in text
+    assert "For all workloads together (sequential 1, random 2): raid10 is best" in text
+
+
+def test_what_is_unknown_has_no_column() -> None:
+    found = replace(RUN, losses={}, stacks={}).decision
+    assert found
+    assert decision_grid(found).columns == ("stack", "sequential/rw=read", "random/rw=randwrite")
+
+
+def test_beaten_stacks_are_marked_in_text_and_grey_on_the_terminal() -> None:
+    assert RUN.decision
+    assert beaten_rows(RUN.decision) == [2]
+    assert decision_grid(RUN.decision).rows[2][0] == "raid6 (beaten)"
+
+
+def test_a_long_table_says_what_is_left_out() -> None:
+    assert RUN.decision
+    assert "2 more stacks in answer.txt." in decision_grid(RUN.decision, 1).notes
+
+
+def test_the_answer_and_the_page_begin_with_it() -> None:
+    assert render_reports(RUN)["answer.txt"].decode().startswith("stack ")
+    text = page(RUN, past.manifest(), "run").decode()
+    assert text.index("Stacks to choose from") < text.index("Fastest stack by workload")

@@ -154,7 +154,7 @@ def test_the_list_has_runs_that_only_the_store_knows(call: Call, tmp_path: Path)
     assert [(one["state"], one["folder"]) for one in found.values()] == [
         ("interrupted", "results/run-4"),
         ("unfinished", None),
-        ("broken", None),
+        ("gone", None),
         ("finished", "results/run-1"),
     ]
     assert (found["run-2"]["cells"], found["run-2"]["cells_broken"]) == (2, 1)

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,9 +55,8 @@ def runs_named(text: str, runs: Sequence[RunRow]) -> list[RunRow]:
 
 def good_before(run: RunRow, runs: Sequence[RunRow]) -> RunRow | None:
     """Return the last earlier run of the same work that finished without broken trials and failed guidelines."""
-    alike = attrgetter("matrix", "machine", "host", "synthetic", "part")
     before = runs[[one.id for one in runs].index(run.id) + 1 :]
-    return next((one for one in before if one.finished and one.exit == 0 and alike(one) == alike(run)), None)
+    return next((one for one in before if one.is_good and one.kind == run.kind), None)
 
 
 def _good(run: RunRow, runs: Sequence[RunRow]) -> RunRow:
@@ -86,11 +84,12 @@ def runs_on(where: str, runs: Sequence[RunRow]) -> list[RunRow]:
 
 
 def default_runs(runs: Sequence[RunRow]) -> tuple[list[RunRow], str]:
-    measured = [run for run in runs if not run.synthetic]
-    left = len(runs) - len(measured)
-    if not measured or not left:
-        return list(runs), ""
-    return measured, f"{left:,} synthetic run{'s' if left != 1 else ''} left out; name them with --runs"
+    """Return the runs without excluded and, beside measured ones, without synthetic ones, and a note about these."""
+    included = [run for run in runs if not run.excluded]
+    measured = [run for run in included if not run.synthetic] or included
+    left = {"excluded": len(runs) - len(included), "synthetic": len(included) - len(measured)}
+    counts = [f"{count:,} {kind} run{'s' if count != 1 else ''}" for kind, count in left.items() if count]
+    return measured, f"{' and '.join(counts)} left out; name them with --runs" if counts else ""
 
 
 def explain_passed_over(words: Sequence[str], runs: Sequence[RunRow]) -> str:

@@ -1,29 +1,39 @@
-"""`matrix runs`: the table is in pages/runs.py, the state of a run in records/observe.py."""
+"""`matrix runs`: the table is in pages/runs.py, the state of a run in records/observe.py, removal in retention.py."""
 
 from __future__ import annotations
 
 import csv
+import re
 import sys
 from collections import Counter
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from matrix_runner.base.errors import Damaged, MatrixError
-from matrix_runner.cli.options import results, rows, store
+from matrix_runner.answers.selectors import runs_named
+from matrix_runner.base.errors import BadInput, Damaged, MatrixError
+from matrix_runner.base.findings import few
+from matrix_runner.base.quantities import parse_size
+from matrix_runner.cli.options import Parsed, results, rows, store
 from matrix_runner.cli.screen import echo, echo_whole, json_text, print_sheet
 from matrix_runner.cli.store_options import report_damage
+from matrix_runner.hosts.disk_ledger import lease_records, state_dir
 from matrix_runner.pages.runs import ListedRun, list_table, run_document, select_by_name
 from matrix_runner.pages.table import as_sheet
+from matrix_runner.pages.terminal_text import volume
 from matrix_runner.records.address import address_of, is_named
+from matrix_runner.records.journal import Journal
 from matrix_runner.records.observe import State, derive_state, observe_run, read_progress, readable_runs
+from matrix_runner.records.retention import Keep, KeptRun, folder_size, remove_run, runs_to_remove
+from matrix_runner.records.run_folder import load
 from matrix_runner.records.store import RunRow, SharedStore, describe_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from matrix_runner.records.run_folder import RunFolder
 
@@ -36,6 +46,9 @@ Examples:
   matrix runs chunk-sweep             the runs of one matrix
   matrix runs 'nightly-*' --rows 100  the runs with such a matrix or folder
   matrix runs --json                  for a program
+  matrix runs tag latest kernel-6.12  mark a run; `prune` keeps it
+  matrix runs exclude latest --reason 'a rebuild was under way'
+  matrix runs prune --keep 90d        remove old runs, after it has listed them
 
 \b
 States of a run:
@@ -44,16 +57,40 @@ States of a run:
   finished      `matrix results RUN` shows its results
   broken        complete, with exit code 3
   unfinished    only in the store: it may be running on another host
+  gone          only in the store: its folder was removed without `matrix runs rm`
 """
 
 
-@click.command("runs", epilog=_EPILOG)
+_AGES = {"h": "hours", "d": "days", "w": "weeks"}
+
+
+def _parse_age(text: str) -> timedelta:
+    found = re.fullmatch(r"(\d{1,4})([hdw])", text)
+    if found is None:
+        raise ValueError("not an age; write it like 12h, 90d or 8w")
+    return timedelta(**{_AGES[found[2]]: int(found[1])})
+
+
+class _Runs(click.Group):
+    """A group whose usual command is `list`: other first words are names of matrices and runs."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        is_named = bool(args) and (args[0] in self.commands or args[0] in ctx.help_option_names)
+        return super().parse_args(ctx, args if is_named else ["list", *args])
+
+
+@click.group("runs", cls=_Runs, epilog=_EPILOG)
+def command() -> None:
+    """List runs, the latest first; tag, exclude or remove them."""
+
+
+@command.command("list")
 @click.argument("names", nargs=-1, metavar="[MATRIX]...")
 @rows(20, "runs")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
 @results
 @store
-def command(names: tuple[str, ...], rows: int, as_json: bool, results: Path, store: str | None) -> None:
+def list_runs(names: tuple[str, ...], rows: int, as_json: bool, results: Path, store: str | None) -> None:
     """List runs, the latest first: state, start time, cells and verdicts."""
     folders, unreadable = readable_runs(results)
     notes = []
@@ -62,14 +99,12 @@ def command(names: tuple[str, ...], rows: int, as_json: bool, results: Path, sto
         more = f"; and {len(unreadable) - 3} more" if len(unreadable) > 3 else ""
         notes.append(f"not listed, as it cannot be read: {reasons}{more}")
     with _open_store(store, results, notes) as shared:
-        by_id = {folder.manifest.identity: folder for folder in folders}
-        elsewhere = [(run, None) for run in shared.runs() if run.id not in by_id] if shared else []
-        every = [*((describe_run(folder), folder) for folder in folders), *elsewhere]
-        every.sort(key=lambda one: (one[0].started, one[0].name), reverse=True)
-        selection = select_by_name([run for run, _ in every], names)
-        folder_of = {id(run): folder for run, folder in every}
+        every = _every_run(folders, shared)
+        selection = select_by_name([one.run for one in every], names)
+        folder_of = {id(one.run): one.folder for one in every}
         damage = shared.damage if shared else {}
-        listed = [_list_run(run, folder_of[id(run)], shared, notes, damage) for run in selection[:rows]]
+        lost = State.FINISHED if is_named(store) else State.GONE
+        listed = [_list_run(run, folder_of[id(run)], shared, notes, damage, lost) for run in selection[:rows]]
         report_damage(damage)
     left_out = len(selection) - len(listed)
     if as_json:
@@ -84,6 +119,14 @@ def command(names: tuple[str, ...], rows: int, as_json: bool, results: Path, sto
     print_sheet(replace(as_sheet(list_table(listed)), spare=_SPARE), sys.stdout)
     if left_out:
         echo(f"{left_out:,} more; `--rows` shows more")
+
+
+def _every_run(folders: Sequence[RunFolder], shared: SharedStore | None) -> list[KeptRun]:
+    """Return all runs with a folder or in the store, the latest first."""
+    by_id = {folder.manifest.identity for folder in folders}
+    elsewhere = [KeptRun(run) for run in shared.runs() if run.id not in by_id] if shared else []
+    every = [*(KeptRun(describe_run(folder), folder) for folder in folders), *elsewhere]
+    return sorted(every, key=lambda one: (one.run.started, one.run.name), reverse=True)
 
 
 @contextmanager
@@ -107,9 +150,11 @@ def _list_run(
     shared: SharedStore | None,
     notes: list[str],
     damage: dict[str, MatrixError],
+    lost: State,
 ) -> ListedRun:
+    """`lost`: the state of a finished run without a folder."""
     if folder is None:
-        state = derive_state(finished=True, exit=run.exit, held=False) if run.finished else State.UNFINISHED
+        state = lost if run.finished else State.UNFINISHED
         try:
             return ListedRun(run, state, shared.progress(run.id) if shared else None, {}, "")
         except Damaged as problem:
@@ -137,3 +182,184 @@ def _verdicts(folder: RunFolder) -> Mapping[str, int]:
             return Counter({row["guideline"]: row["verdict"] for row in csv.DictReader(file)}.values())
     except (OSError, ValueError, KeyError, csv.Error):  # missing or edited
         return {}
+
+
+_RUNS = click.argument("names", nargs=-1, required=True, metavar="RUN...")
+_YES = click.option("--yes", is_flag=True, help="Do not ask.")
+_TAG = re.compile(r"[^\s,]{1,50}")
+
+
+@command.command("rm", epilog="Example:  matrix runs rm 'chunk-sweep-qemu-202601*'")
+@_RUNS
+@_YES
+@results
+@store
+def remove(names: tuple[str, ...], yes: bool, results: Path, store: str | None) -> None:
+    """Remove runs: their folders, and their rows of the store. RUN as in `matrix results`."""
+    with _chosen(names, results, store) as (shared, chosen):
+        _remove(chosen, shared, yes=yes)
+
+
+@command.command(
+    "prune",
+    epilog="""\b
+Examples:
+  matrix runs prune --keep 90d --dry-run    what would be removed
+  matrix runs prune --keep 90d --keep-last 20
+  matrix runs prune --down-to 1GB --yes     for a timer
+""",
+)
+@click.option("--keep", type=Parsed("AGE", _parse_age), help="Keep runs that are younger, e.g. 90d or 12h.")
+@click.option("--keep-last", type=click.IntRange(min=0), default=0, help="Keep so many runs of each matrix and host.")
+@click.option("--keep-tagged/--no-keep-tagged", default=True, show_default=True, help="Keep runs with a tag.")
+@click.option("--down-to", type=Parsed("SIZE", parse_size), help="Remove only until all runs have this size together.")
+@click.option("--dry-run", is_flag=True, help="Only list the runs.")
+@_YES
+@results
+@store
+def prune(
+    keep: timedelta | None,
+    keep_last: int,
+    keep_tagged: bool,
+    down_to: int | None,
+    dry_run: bool,
+    yes: bool,
+    results: Path,
+    store: str | None,
+) -> None:
+    """List old runs, then remove them.
+
+    Runs that are not finished stay, and the last good run of each matrix, machine and host: it is the baseline of the
+    next one.
+    """
+    if keep is None and not keep_last and down_to is None:
+        raise click.UsageError("say what stays: --keep AGE, --keep-last N or --down-to SIZE")
+    since = datetime.now(UTC) - keep if keep is not None else None
+    with _open_all(results, store) as (shared, every):
+        sized = [replace(one, size=folder_size(one.folder.path)) for one in every if one.folder]
+        found = runs_to_remove(sized, Keep(since, keep_last, keep_tagged, down_to))
+        if not found:
+            echo(f"no run to remove; {len(sized):,} stay")
+            return
+        if dry_run:
+            _show(found)
+            return
+        _remove(found, shared, yes=yes)
+
+
+@command.command("tag", epilog="Example:  matrix runs tag latest~1 before-upgrade")
+@click.argument("run")
+@click.argument("tags", nargs=-1, required=True, metavar="TAG...")
+@click.option("--remove", "take", is_flag=True, help="Remove these tags.")
+@results
+@store
+def tag(run: str, tags: tuple[str, ...], take: bool, results: Path, store: str | None) -> None:
+    """Add tags to a run. `prune` keeps such runs."""
+    if wrong := [one for one in tags if not _TAG.fullmatch(one)]:
+        raise BadInput(f"{wrong[0]!r} is no tag", resolution="use 1 to 50 characters without spaces and commas")
+
+    def change(folder: RunFolder) -> dict[str, object]:
+        old = folder.manifest.tags
+        return {"tags": tuple(one for one in old if one not in tags) if take else (*dict.fromkeys((*old, *tags)),)}
+
+    _change([run], results, store, change)
+
+
+@command.command("note", epilog="Example:  matrix runs note latest 'with the new cable'")
+@click.argument("run")
+@click.argument("text")
+@results
+@store
+def note(run: str, text: str, results: Path, store: str | None) -> None:
+    """Write a note on a run; an empty TEXT removes it."""
+    _change([run], results, store, lambda _: {"remark": text})
+
+
+@command.command("exclude", epilog="Example:  matrix runs exclude latest --reason 'a rebuild was under way'")
+@_RUNS
+@click.option("--reason", required=True, help="Why; `matrix runs` shows it.")
+@results
+@store
+def exclude(names: tuple[str, ...], reason: str, results: Path, store: str | None) -> None:
+    """Leave runs out of `history` and of baselines. `include` undoes it."""
+    if not reason.strip():
+        raise click.UsageError("--reason is empty")
+    _change(names, results, store, lambda _: {"excluded": reason})
+
+
+@command.command("include", epilog="Example:  matrix runs include latest")
+@_RUNS
+@results
+@store
+def include(names: tuple[str, ...], results: Path, store: str | None) -> None:
+    """Undo `exclude`."""
+    _change(names, results, store, lambda _: {"excluded": ""})
+
+
+@contextmanager
+def _open_all(results: Path, store: str | None) -> Iterator[tuple[SharedStore | None, list[KeptRun]]]:
+    folders, _ = readable_runs(results)
+    notes: list[str] = []
+    with _open_store(store, results, notes) as shared:
+        for text in notes:
+            echo(f"note: {text}", err=True)
+        yield shared, _every_run(folders, shared)
+
+
+@contextmanager
+def _chosen(
+    names: Sequence[str], results: Path, store: str | None
+) -> Iterator[tuple[SharedStore | None, list[KeptRun]]]:
+    with _open_all(results, store) as (shared, every):
+        runs = [one.run for one in every]
+        meant = {run.id for name in names for run in runs_named(name, runs)}
+        yield shared, [one for one in every if one.run.id in meant]
+
+
+def _change(
+    names: Sequence[str], results: Path, store: str | None, change: Callable[[RunFolder], dict[str, object]]
+) -> None:
+    with _chosen(names, results, store) as (shared, chosen):
+        if lacking := [one.run.name for one in chosen if one.folder is None]:
+            raise BadInput(
+                f"{few(lacking, 3)}: the folder is not below {results}/",
+                resolution="name the results folder of that host with `--results`",
+            )
+        for folder in (one.folder for one in chosen if one.folder):
+            with folder.locked():
+                changed = load(folder.path).update_manifest(**change(folder))
+            if shared and not shared.fixed:
+                with changed.feeding(wait=True), Journal.existing(changed.journal) as journal:
+                    shared.catch_up(changed, journal)
+            echo(f"{changed.path.name}: {_describe(changed)}")
+
+
+def _describe(folder: RunFolder) -> str:
+    manifest = folder.manifest
+    parts = {"tags": ", ".join(manifest.tags), "note": manifest.remark, "excluded": manifest.excluded}
+    return "; ".join(f"{name}: {text}" for name, text in parts.items() if text) or "no tags, no note, not excluded"
+
+
+def _show(found: Sequence[KeptRun]) -> None:
+    for one in found:
+        what = f"{one.run.matrix} on {one.run.machine}, {one.run.started[:16].replace('T', ' ')}"
+        echo(f"{one.run.name}  {what}{f', {volume(one.size)}' if one.size else ''}")
+    total = sum(one.size for one in found)
+    echo(f"{len(found):,} run{'s' if len(found) != 1 else ''}{f', {volume(total)}' if total else ''}")
+
+
+def _remove(chosen: Sequence[KeptRun], shared: SharedStore | None, *, yes: bool) -> None:
+    if shared and shared.fixed:
+        raise BadInput(f"the store {shared.address} is read-only", resolution="remove runs as a user who may write it")
+    leased = {one.folder for one in lease_records(state_dir())}
+    for one in chosen:
+        if one.folder and str(one.folder.path.absolute()) in leased:
+            raise BadInput(f"{one.run.name} still leases disks", resolution="run `matrix clean` first")
+    _show(chosen)
+    if not yes:
+        if not sys.stdin.isatty():
+            raise BadInput("there is no terminal to ask on before runs are removed", resolution="add `--yes`")
+        click.confirm("Remove them?", abort=True, err=True)
+    for one in chosen:
+        remove_run(one, shared)
+    echo(f"removed {len(chosen):,} run{'s' if len(chosen) != 1 else ''}")

@@ -49,18 +49,24 @@ def select_by_name(runs: Sequence[RunRow], names: Sequence[str]) -> list[RunRow]
 def list_table(listed: Sequence[ListedRun]) -> Grid:
     hosts = len({one.run.host for one in listed}) > 1
     verdicts = any(one.verdicts for one in listed)
+    marks = any(one.run.tags or one.run.remark for one in listed)
     columns = ("run", "state", "matrix", "machine", *(("host",) * hosts), "started (UTC)", "cells", "trials")
     rows = [
         (
-            *(one.run.name, one.state.value, one.run.matrix, one.run.machine),
+            *(one.run.name, _describe_state(one), one.run.matrix, one.run.machine),
             *((one.run.host,) * hosts),
             one.run.started[:16].replace("T", " "),
             *_count_cells_and_trials(one),
             *((", ".join(f"{count} {verdict}" for verdict, count in one.verdicts.items()),) * verdicts),
+            *(("; ".join(filter(None, (", ".join(one.run.tags), one.run.remark))),) * marks),
         )
         for one in listed
     ]
-    return Grid((*columns, *(("verdicts",) * verdicts)), rows)
+    return Grid((*columns, *(("verdicts",) * verdicts), *(("tags and note",) * marks)), rows)
+
+
+def _describe_state(one: ListedRun) -> str:
+    return f"{one.state}, excluded: {one.run.excluded}" if one.run.excluded else one.state.value
 
 
 def _count_cells_and_trials(one: ListedRun) -> tuple[str, str]:
@@ -91,6 +97,9 @@ def run_document(one: ListedRun) -> dict[str, Any]:
         "cells_measured": progress.measured if progress else None,
         **{f"cells_{bad}": len(progress.bad.get(bad, ())) if progress else None for bad in WORST},
         "verdicts": dict(one.verdicts),
+        "tags": list(run.tags),
+        "note": run.remark,
+        "excluded": run.excluded,
         "folder": one.folder or None,
     }
 

@@ -33,6 +33,7 @@ class State(StrEnum):
     FINISHED = "finished"
     BROKEN = "broken"  # finished, but a trial broke or no trial was measured
     UNFINISHED = "unfinished"  # known from a store only; it may be running elsewhere
+    GONE = "gone"  # its folder was removed by hand
 
 
 @dataclass(frozen=True, slots=True)

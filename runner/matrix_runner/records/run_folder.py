@@ -128,6 +128,9 @@ class Manifest(BaseModel, frozen=True, extra="forbid"):
     waiting: str = Field(default="", description="what a run on a cluster waits for; empty: for nothing")
     requested: Requested = WHOLE
     archived: bool = Field(default=False, description="scripts and outputs are in cells.sqlite, not below cells/")
+    tags: tuple[str, ...] = ()
+    remark: str = ""
+    excluded: str = Field(default="", description="why history and baselines leave it out; empty: they do not")
     finished: bool = False
     exit: int | None = Field(default=None, description="exit code at the end")
 

@@ -72,6 +72,19 @@ class RunRow:
     part: str = ""
     exit: int | None = None
     measured: bool = True  # at least one of its trials was measured
+    tags: tuple[str, ...] = ()
+    remark: str = ""
+    excluded: str = ""  # why history and baselines leave it out
+
+    @property
+    def kind(self) -> tuple[str, ...]:
+        """Return what is equal for runs of the same work on the same host."""
+        return self.matrix, self.machine, self.host, str(self.synthetic), self.part
+
+    @property
+    def is_good(self) -> bool:
+        """Return whether it may be a baseline: it is complete, nothing failed, and it is not excluded."""
+        return self.finished and self.exit == 0 and not self.excluded
 
     @property
     def steered(self) -> bool:
@@ -197,6 +210,15 @@ class SharedStore(Database):
             for table in (IN_STORE.trials, IN_STORE.jobs, tables.latencies):
                 connection.execute(sa.delete(table).filter_by(**which), gone)
 
+    def remove_run(self, run: str) -> None:
+        """Remove a run, and the readings that only its trials have."""
+        used = sa.select(IN_STORE.trials.c.readings)
+        with self._transaction(immediate=True) as connection:
+            for table in _OF_RUNS:
+                connection.execute(sa.delete(table).filter_by(run=run))
+            connection.execute(sa.delete(tables.runs).filter_by(id=run))
+            connection.execute(sa.delete(IN_STORE.readings).where(IN_STORE.readings.c.digest.not_in(used)))
+
     def complete_states(self) -> set[str]:
         query = sa.select(tables.runs.c.settled).where(tables.runs.c.settled != "")
         with self._transaction() as connection, _any_text(connection):
@@ -225,7 +247,8 @@ class SharedStore(Database):
             known["environment"] = "{}"
         known |= {"environment": orjson.loads(known["environment"]), "measured": bool(measured)}
         known |= {name: bool(known[name]) for name in ("synthetic", "finished")}
-        return RunRow(**{name: known[name] for name in RunRow.__dataclass_fields__})
+        known |= {"tags": orjson.loads(known["tags"] or "[]")}
+        return _row(known)
 
     def _find_orphans(self, connection: sa.Connection, runs: Sequence[RunRow]) -> None:
         """Find rows whose run does not exist, and name the run with the most similar id."""
@@ -373,7 +396,13 @@ class SharedStore(Database):
 
 
 def describe_run(folder: RunFolder) -> RunRow:
-    return RunRow(**{name: value for name, value in run_row(folder, "").items() if name in RunRow.__dataclass_fields__})
+    return _row(run_row(folder, ""))
+
+
+def _row(known: Mapping[str, Any]) -> RunRow:
+    named = {name: known[name] for name in RunRow.__dataclass_fields__ if name in known}
+    empty = {"tags": tuple(known["tags"] or ()), **{name: known[name] or "" for name in ("remark", "excluded")}}
+    return RunRow(**named | empty)
 
 
 def run_row(folder: RunFolder, settled: str) -> dict[str, Any]:
@@ -386,6 +415,8 @@ def run_row(folder: RunFolder, settled: str) -> dict[str, Any]:
         "host": _clean(manifest.host.hostname or ""),
         "revision": f"{revision.commit}{'+' if revision.dirty else ''}" if revision else "",
         "settled": settled,
+        "tags": list(manifest.tags) or None,
+        **{name: _clean(getattr(manifest, name)) or None for name in ("remark", "excluded")},
     }
 
 

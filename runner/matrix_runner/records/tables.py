@@ -173,6 +173,10 @@ runs = Table(
     *optional(exit=Integer),  # exit code of `matrix run` at the end
     # Digest of the manifest at which the store was complete; empty while trials may be missing.
     *required(settled=Text),
+    # By `matrix runs tag`, `note` and `exclude`.
+    Column("tags", JSON(none_as_null=True), info={SINCE: 2}),
+    Column("remark", Text, info={SINCE: 2}),
+    Column("excluded", Text, info={SINCE: 2}),
     _crc(),
 )
 latencies = Table(

@@ -1,0 +1,85 @@
+"""`matrix runs tag`, `note`, `exclude`, `rm` and `prune`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.records import past
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.command import Call
+
+
+@pytest.fixture
+def nights(tmp_path: Path) -> Path:
+    results = tmp_path / "results"
+    for number in (1, 2, 3):
+        past.recorded(results, [past.measured("c1", 1, number * 1e8)], number, exit=0, planned=1)
+    return results
+
+
+def listed(call: Call) -> dict[str, dict[str, Any]]:
+    return {one["run"]: one for one in json.loads(call("runs", "--json").out)["runs"]}
+
+
+def test_marks_are_listed_and_the_reverse_command_removes_them(nights: Path, call: Call) -> None:
+    call("results")  # makes the store
+    assert call("runs", "tag", "run-1", "release", "v1").out == "run-1: tags: release, v1\n"
+    assert call("runs", "note", "run-1", "with the new cable").status == 0
+    assert call("runs", "exclude", "run-1", "--reason", "a rebuild").status == 0
+    one = listed(call)["run-1"]
+    assert (one["tags"], one["note"], one["excluded"]) == (["release", "v1"], "with the new cable", "a rebuild")
+    assert "finished, excluded: a rebuild" in call("runs").out
+    shutil.rmtree(nights / "run-1")  # the store knows them, too
+    one = listed(call)["run-1"]
+    assert (one["tags"], one["excluded"], one["state"]) == (["release", "v1"], "a rebuild", "gone")
+
+    call("runs", "tag", "run-2", "release")
+    assert call("runs", "tag", "--remove", "run-2", "release").out == "run-2: no tags, no note, not excluded\n"
+
+
+def test_an_excluded_night_is_neither_history_nor_a_baseline(nights: Path, call: Call) -> None:
+    everything = call("history", "--only", "layout=raid5", "--format", "csv").out
+    call("runs", "exclude", "run-2", "--reason", "a rebuild")
+    shown = call("history", "--only", "layout=raid5", "--format", "csv")
+    assert ("run-2" in everything, "run-2" in shown.out) == (True, False)
+    assert "1 excluded run left out; name them with --runs" in shown.err
+    assert "3.00×" in call("compare", "latest~good", "latest").out
+    call("runs", "include", "run-2")
+    assert call("history", "--only", "layout=raid5", "--format", "csv").out == everything
+
+
+def test_runs_are_removed_only_after_a_confirmation(nights: Path, call: Call) -> None:
+    refused = call("runs", "rm", "run-1")
+    assert (refused.status, "add `--yes`" in refused.err) == (2, True)
+    assert "\n2 runs, " in call("runs", "prune", "--keep-last", "1", "--dry-run").out
+    assert (nights / "run-1").exists()
+    assert call("runs", "rm", "--yes", "run-1").status == 0
+    assert [*listed(call)] == ["run-3", "run-2"]
+    assert call("runs", "prune", "--yes", "--keep-last", "1").out.endswith("removed 1 run\n")
+    assert call("runs", "prune", "--yes", "--keep", "1h").out == "no run to remove; 1 stay\n"
+    assert [path.name for path in nights.glob("run-*")] == ["run-3"]
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("prune",), "say what stays"),
+        (("prune", "--keep", "soon"), "write it like 12h, 90d or 8w"),
+        (("rm", "--yes", "run-9"), "no run in the store matches 'run-9'"),
+        (("tag", "run-1", "two words"), "is no tag"),
+        (("exclude", "run-1", "--reason", " "), "--reason is empty"),
+        (("exclude", "run-1"), "Missing option '--reason'"),
+    ],
+)
+def test_wrong_words_are_refused(nights: Path, call: Call, words: tuple[str, ...], reason: str) -> None:
+    said = call("runs", *words)
+    assert said.status == 2
+    assert reason in " ".join(said.err.split())
+    assert len(list(nights.glob("run-*"))) == 3

@@ -200,15 +200,15 @@ def test_the_time_left_counts_down_between_trials(monkeypatch: pytest.MonkeyPatc
 
 def test_an_added_round_raises_the_total(capsys: pytest.CaptureFixture[str]) -> None:
     notice = "guidelines are not decided yet: round 4 adds 2 trials"
-    PlainView(6, 6).event(RoundAdded(4, 2))
-    JsonView(6, 6).event(RoundAdded(4, 2))
+    PlainView(6, 6).event(RoundAdded(4, 2, "guidelines are not decided yet"))
+    JsonView(6, 6).event(RoundAdded(4, 2, "guidelines are not decided yet"))
     plain, as_json = capsys.readouterr().out.splitlines()
     assert (plain, json.loads(as_json)) == (notice, {"event": "notice", "text": notice})
     view = LiveView(planned=6, done=6)
     screen = view._bar.console.file = io.StringIO()
     with view:
         view.show_estimate(60.0, 60.0)
-        view.event(RoundAdded(4, 2))
+        view.event(RoundAdded(4, 2, "guidelines are not decided yet"))
         assert view._bar.tasks[0].total == 8
     assert notice in screen.getvalue()
 

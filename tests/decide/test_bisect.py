@@ -97,12 +97,12 @@ def test_anchors_that_never_differ_end_the_search() -> None:
 
 def test_a_level_between_good_and_bad_is_a_second_change() -> None:
     standing = Standing(4, rounds([0, 0, -0.1, -0.2, -0.2], 6), NONE, Rule())
-    assert standing.state is State.NOT_ONE_STEP
+    assert standing.state is State.SEVERAL
     assert standing.second_step[1] == (1, 2, 3)
 
 
 def test_a_change_that_comes_back_is_noticed() -> None:
-    assert Standing(4, rounds([0, -0.1, 0, -0.1, -0.1], 6), NONE, Rule()).state is State.NOT_ONE_STEP
+    assert Standing(4, rounds([0, -0.1, 0, -0.1, -0.1], 6), NONE, Rule()).state is State.SEVERAL
 
 
 def test_figures_without_any_noise() -> None:

@@ -232,6 +232,7 @@ class Steering:
         self._cells = {cell.id: cell for cell in cells}
         self._trials: dict[str, list[Trial]] = {}
         self._columns = {column for one in guidelines for column in one.claimed.figure.columns}
+        self.least = least
         self._looks = frozenset(looks(least))
         self._wanted: dict[str, float] = {}
         #: The round before which the last look took place.
@@ -257,6 +258,9 @@ class Steering:
             self._open = [one.guideline for one in undecided]
             self._wanted = _weighed(one for one in undecided if not one.blocked)
         return self._wanted
+
+    def reason(self) -> str:
+        return "guidelines are not decided yet"
 
     def _before(self, round_number: int, cell: str) -> list[Trial]:
         earlier = (one for one in self._trials.get(cell, ()) if one.round < round_number)

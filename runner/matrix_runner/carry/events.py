@@ -53,16 +53,17 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class RoundAdded(Event):
-    """A round beyond the minimum, because guidelines are not decided."""
+    """A round beyond the minimum, and the reason for it."""
 
     word = "notice"
     round: int
     trials: int
+    reason: str
 
     @property
     def text(self) -> str:
         trials = f"{self.trials:,} trial{'s' if self.trials > 1 else ''}"
-        return f"guidelines are not decided yet: round {self.round} adds {trials}"
+        return f"{self.reason}: round {self.round} adds {trials}"
 
     @property
     def style(self) -> str:

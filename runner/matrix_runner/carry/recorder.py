@@ -168,7 +168,7 @@ class RunRecorder(Recorder):
         for number in self._scheduler.rounds():
             self.conclude((cell for batch in self._scheduler.plan.batches(number) for cell in batch.cells), number)
             if trials := self._scheduler.count_added(number):
-                self._context.listen(RoundAdded(number, trials))
+                self._context.listen(RoundAdded(number, trials, self._scheduler.reason()))
             yield number, self._scheduler.batches(number)
 
 

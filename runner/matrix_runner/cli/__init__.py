@@ -42,6 +42,7 @@ _COMMANDS = {
     "guidelines": "List guidelines, and judge them by results.",
     "study": "Compare the published figures of a study with results, and write its page.",
     "recommend": "Recommend the best setting for a workload, with the commands to build it.",
+    "bisect": "Find the kernel, or the value of an axis, at which a figure became worse.",
     "history": "Follow a cell through all runs, with its changes of level.",
     "import": "Import fio JSON from elsewhere as a run.",
     "schema": "Print the JSON Schema of the matrix language.",
@@ -59,6 +60,7 @@ _ACTIVITIES = {
     "plan": "checking the matrix and estimating its run",
     "render": "making the scripts",
     "run": "checking the matrix and this host",
+    "bisect": "checking the matrix and this host",
     "show": "reading the run",
     "report": "reading the run and writing its reports",
     "merge": "joining the runs",
@@ -145,9 +147,10 @@ Examples:
 
 \b
 Exit codes: 0 success, 1 a guideline fails (run, summary, guidelines check), a cell is slower (compare, summary), no
-run is running (status) or a disk model is inaccurate (disks check), 2 bad input, or a machine or disk that is refused,
-3 the harness failed: a trial broke, no trial was measured, a budget was too small for every cell's minimum, or a
-machine, host or disk failed, 130 interrupted, 141 the reader of the output closed the pipe.
+run is running (status), a disk model is inaccurate (disks check) or no version is to blame (bisect), 2 bad input, or a
+machine or disk that is refused, 3 the harness failed: a trial broke, no trial was measured, a budget was too small for
+every cell's minimum, or a machine, host or disk failed, 4 cannot tell (bisect, compare --strict), 130 interrupted, 141
+the reader of the output closed the pipe.
 """
 
 

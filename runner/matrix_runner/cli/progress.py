@@ -24,6 +24,7 @@ from matrix_runner.carry.events import (
 )
 from matrix_runner.cli.screen import WIDTH, RunOutput, columns_of, echo, json_text, print_sheet
 from matrix_runner.decide.estimate import count_down, remaining_seconds
+from matrix_runner.pages import bisect
 from matrix_runner.pages.answer import as_objects
 from matrix_runner.pages.decision import MOST_STACKS, beaten_rows, decision_grid
 from matrix_runner.pages.jobs import job_sheet
@@ -40,6 +41,7 @@ from matrix_runner.session.run import Observer
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from matrix_runner.decide.bisect_cells import BisectSteering
     from matrix_runner.session.finish import Ending
 
 
@@ -108,6 +110,18 @@ class View(Observer):
             self.notice(f"it takes {text}" if text == longest else f"it takes {text}, or up to {longest}")
 
     def end_run(self, end: Ending) -> None:
+        if end.search:
+            self._show_search(end.search)
+            self.print_line(f"{end.path}/: {', '.join(bisect.FILES)}, report.html")
+        else:
+            self._show_figures(end)
+
+    def _show_search(self, search: BisectSteering) -> None:
+        print_sheet(as_sheet(bisect.table(search)), self.stream)
+        for line in bisect.answer_lines(search):
+            self.print_line(line)
+
+    def _show_figures(self, end: Ending) -> None:
         sheet = table(end.content)
         if not end.finished:
             sheet = replace(sheet, title=f"{sheet.title}; incomplete: {end.trials}")
@@ -145,6 +159,8 @@ class QuietView(View):
     def end_run(self, end: Ending) -> None:
         if end.failure:
             echo(end.failure, err=True)
+        for line in bisect.answer_lines(end.search) if end.search else ():
+            self.print_line(line)
         self.print_line(end.location)
 
 
@@ -173,6 +189,7 @@ class JsonView(View):
             answer=as_objects(end.content.rankings),
             found=[knee_values(knee) for knee in end.content.knees],
             published={WORDS[verdict]: count for verdict, count in tally(end.comparisons).items()},
+            **({"search": bisect.search_values(end.search)} if end.search else {}),
             exit=int(end.exit),
         )
 

@@ -16,7 +16,7 @@ from matrix_runner.cli.screen import echo, echo_whole, is_live_terminal, slow_st
 from matrix_runner.cli.stop import SignalStop
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from matrix_runner.cli.progress import View
     from matrix_runner.session.run_request import RunRequest
@@ -95,6 +95,11 @@ def command(*, quiet: bool, as_json: bool, **values: Any) -> None:
 
     MATRIX is a file, or a folder with a matrix.yaml.
     """
+    follow(values, quiet=quiet, as_json=as_json)
+
+
+def follow(values: Mapping[str, Any], *, quiet: bool, as_json: bool) -> None:
+    """Run a matrix with these options, show its progress, and exit with its code."""
     from matrix_runner.session.prepare import RunOptions, prepare
     from matrix_runner.session.run import run
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from functools import cached_property
 from math import exp, inf, log, log1p, sqrt
 
@@ -32,16 +32,17 @@ _TWO_STEPS, _ONE_STEP = 0.001, 0.05
 _QUANTILES = 32
 
 
-class State(Enum):
-    """Where a search stands, and whether it is over."""
+class State(StrEnum):
+    """The state of a search."""
 
-    ANCHORS = "measuring good and bad"
+    ANCHORS = "anchors"  # only good and bad are measured, until they differ
     SEARCHING = "searching"
     FOUND = "found"
-    EQUAL = "good and bad are equal"
-    REVERSED = "good is worse than bad"
-    NOT_ONE_STEP = "more than one change"
-    UNCERTAIN = "cannot tell"
+    EQUAL = "equal"
+    REVERSED = "reversed"  # bad is better than good
+    SEVERAL = "several"  # more than one change
+    UNCERTAIN = "uncertain"
+    NO_FIGURES = "no figures"  # of good or bad
 
     @property
     def is_over(self) -> bool:
@@ -208,15 +209,17 @@ class Standing:
 
     @cached_property
     def state(self) -> State:
+        if {0, self.last} & self.skipped:
+            return State.NO_FIGURES
+        if len(self.pairs) > 2 and max(-self.anchors.low, self.anchors.high) < self.rule.smallest:
+            return State.EQUAL  # also if they seemed to differ before
         if not self.differ:
-            if len(self.pairs) > 2 and max(-self.anchors.low, self.anchors.high) < self.rule.smallest:
-                return State.EQUAL
             return State.UNCERTAIN if len(self.pairs) >= self.rule.most_pairs else State.ANCHORS
-        if self.rule.worse * self.anchors.mean < 0:
+        if max(self.rule.worse * self.anchors.low, self.rule.worse * self.anchors.high) < 0:
             return State.REVERSED
         doubt, _ = self.second_step
         if doubt < _TWO_STEPS:
-            return State.NOT_ONE_STEP
+            return State.SEVERAL
         if self.best.odds >= self.rule.confidence and doubt >= _ONE_STEP:
             return State.FOUND
         return State.UNCERTAIN if len(self.rounds) >= self.rule.most_rounds else State.SEARCHING

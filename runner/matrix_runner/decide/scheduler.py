@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from matrix_runner.answers.knee import Searches
 from matrix_runner.decide.budget import NOTHING, Spending, Wish, choose_affordable
@@ -18,9 +18,23 @@ from matrix_runner.statistics.stopping import Rule, is_precise, relative_error
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from matrix_runner.answers.verdicts import Steering
     from matrix_runner.decide.plan import Batch, Plan
     from matrix_runner.space.space import Cell, Stack
+
+
+class Steering(Protocol):
+    """Chooses the cells of rounds beyond the minimum."""
+
+    @property
+    def least(self) -> int:
+        """The rounds that measure every cell."""
+
+    @property
+    def rounds(self) -> range: ...
+    def add(self, trial: Trial) -> None: ...
+    def wanted(self, round_number: int) -> Mapping[str, float]: ...
+    def reason(self) -> str:
+        """Return why another round follows."""
 
 
 TRIES = 2  # number of lost rigs after which a trial is broken and its cell is quarantined
@@ -72,7 +86,8 @@ class Scheduler:
     ) -> None:
         self.plan, self.spending = plan, spending or Spending()
         self.records = records or Records()
-        self._steering = steering  # chooses cells beyond the minimum; None: each cell by its own interval
+        self._steering = steering  # None: each cell by its own interval
+        self._least = steering.least if steering else plan.repeat.min
         self._searched = {cell.id: cell for cell in plan.searched_cells()}
         rows = (CellRow(cell.id, cell.name, cell.axes) for cell in self._searched.values())
         self._searches = Searches(rows, plan.finds, self._rule)
@@ -186,19 +201,22 @@ class Scheduler:
 
     def leave_out(self, cells: Collection[Cell], round_number: int) -> None:
         self.left_out += len(cells)
-        self.short += len(cells) * (round_number <= self.plan.repeat.min)
+        self.short += len(cells) * (round_number <= self._least)
 
     def count_missing(self) -> int:
         """Return the number of trials of the minimum without a record, of a run whose budget did not end."""
-        least = self.plan.repeat.min
+        least = self._least
         recorded = sum(number <= least for _, number in self.records.trials)
         if self.spending.is_limited or recorded == least * self.plan.selection.count():
             return 0
         return sum(len(self._wanted(number)) for number in range(1, least + 1))
 
+    def reason(self) -> str:
+        return self._steering.reason() if self._steering else ""
+
     def count_added(self, round_number: int) -> int:
-        """Return the number of trials that undecided guidelines add in a round."""
-        if self._steering is None or round_number <= self.plan.repeat.min:
+        """Return the number of trials in a round beyond the minimum."""
+        if self._steering is None or round_number <= self._least:
             return 0
         affordable = self._affordable_cells(round_number)
         return sum(affordable is None or cell.id in affordable for cell in self._wanted(round_number))
@@ -208,7 +226,7 @@ class Scheduler:
         return [cell for cell in cells if self.is_wanted(cell, round_number)]
 
     def _affordable_cells(self, round_number: int) -> set[str] | None:
-        if not self.spending.is_limited or round_number <= self.plan.repeat.min:
+        if not self.spending.is_limited or round_number <= self._least:
             return None
         wanted = self._wanted(round_number)
         errors = {cell.id: relative_error(self.records.rates(cell.id), self._rule) for cell in wanted}
@@ -218,7 +236,7 @@ class Scheduler:
         return choose_affordable(wishes, set_ups, self.spending.left)
 
     def _weights(self, round_number: int) -> Mapping[str, float] | None:
-        if self._steering is None or round_number <= self.plan.repeat.min:
+        if self._steering is None or round_number <= self._least:
             return None
         return self._steering.wanted(round_number)
 

@@ -13,6 +13,7 @@ from matrix_runner.answers.stored_samples import USUAL_RATES, read_samples
 from matrix_runner.answers.verdicts import SHARE, UNWATCHED, judge_guidelines
 from matrix_runner.base.errors import Exit, MatrixError
 from matrix_runner.base.files import write_atomically
+from matrix_runner.decide.bisect_cells import BisectSteering
 from matrix_runner.language.guidelines import Guideline
 from matrix_runner.pages.answer import answer_lines, summarize_rankings
 from matrix_runner.pages.knees import knee_lines
@@ -42,6 +43,7 @@ class Ending:
     exit: Exit
     finished: bool = True
     comparisons: Sequence[ComparedFigure] = ()
+    search: BisectSteering | None = None
 
     @property
     def outcomes(self) -> Counter[Outcome]:
@@ -49,7 +51,8 @@ class Ending:
 
     @property
     def trials(self) -> str:
-        return f"{self.outcomes.total():,} of {self.planned:,} trials"
+        done = self.outcomes.total()
+        return f"{done:,} of {self.planned:,} trials" if self.planned else f"{done:,} trials"
 
     @property
     def failure(self) -> str:

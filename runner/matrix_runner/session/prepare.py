@@ -11,6 +11,7 @@ from matrix_runner.decide.concurrency import Jobs, Level, choose_level
 from matrix_runner.machines import Where, machine, sweep
 from matrix_runner.machines.base import Machine, MachineOptions
 from matrix_runner.session import disk_lease
+from matrix_runner.session.bisect import BisectOptions, narrowed
 from matrix_runner.session.cluster import ClusterOptions, check_hosts
 from matrix_runner.session.host_facts import kernel_release
 from matrix_runner.session.resume import run_to_continue
@@ -42,6 +43,7 @@ class RunOptions:
     cold: bool = False
     cluster: ClusterOptions | None = None
     tags: tuple[str, ...] = ()
+    bisect: BisectOptions | None = None
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,9 @@ def prepare(
     check_names(options.templates)
     selected = load_selected(options.matrix, options.only, options.shard, Checks(place.machine, options.templates))
     refuse_many(selected.selection, "run at once")
+    bisection = None
+    if options.bisect:
+        selected, bisection = narrowed(selected, options.bisect)
     matrix = selected.space.matrix
     check_kernel(options.kernel, matrix.machine.kernel or ())
     check_templates(selected, options.templates)
@@ -72,6 +77,7 @@ def prepare(
         options.templates,
         cold=options.cold,
         until_decided=options.until_decided,
+        bisection=bisection,
         study=study_beside(options.matrix, selected.space),
         host=place.host,
     )

@@ -27,7 +27,8 @@ class RunChoice:
         planned = self.repeats["planned"] if self.repeats else self.folder.manifest.planned
         changed = ", with the changed `repeat:` of the matrix" if self.repeats else ""
         started = datetime.fromisoformat(self.folder.manifest.started).astimezone(UTC)
-        return f"continuing the run of {started:%Y-%m-%d %H:%M} UTC ({done:,} of {planned:,} trials done){changed}"
+        of = f" of {planned:,}" if planned else ""
+        return f"continuing the run of {started:%Y-%m-%d %H:%M} UTC ({done:,}{of} trials done){changed}"
 
     def prepare_folder(self, journal: Journal) -> RunFolder:
         folder = self.folder

@@ -27,6 +27,7 @@ from matrix_runner.decide.scheduler import Scheduler
 from matrix_runner.hosts.disk_ledger import run_within_budget
 from matrix_runner.machines import machine
 from matrix_runner.machines.base import Machine, MachineOptions
+from matrix_runner.pages.bisect import write_search
 from matrix_runner.records.address import address_of, is_named
 from matrix_runner.records.cell_files import CellFiles, open_files
 from matrix_runner.records.disk_health import describe_missing_health
@@ -36,6 +37,7 @@ from matrix_runner.records.run_folder import RunFolder, runs
 from matrix_runner.records.store_sync import Feed
 from matrix_runner.scripts.cell import explain_missing_fio
 from matrix_runner.session import disk_lease
+from matrix_runner.session.bisect import exit_of, read_search
 from matrix_runner.session.cluster import (
     connect,
     note_pool,
@@ -218,7 +220,12 @@ def _execute(this: _Run, pace: Pace, feed: Feed) -> Ending:
     finally:
         returned = _return_disks(this)
         _free_memory()
-        end = _write_reports(this, feed, done=done, short=this.short)
+        search = read_search(this.order.bisection, this.journal) if this.order.bisection else None
+        is_open = search is not None and not search.standing.state.is_over
+        end = _write_reports(this, feed, done=done, short=this.short + is_open)
+        if search:
+            code = exit_of(search) if done else end.exit
+            end = replace(end, search=search, exit=code, files=(*end.files, *write_search(this.folder, search)))
         end = end if returned else replace(end, exit=max(end.exit, Exit.BROKEN))
         # Last: after a kill before this line, the same command writes the reports again.
         _close(this.folder, feed, end.exit, finished=end.finished)
@@ -239,7 +246,7 @@ def _measure(this: _Run, pace: Pace, feed: Feed) -> bool:
     order, disks, observer = this.order, this.disks, this.observer
     spending = Spending(this.options.budget, pace, write_budget=disks.write_budget)
     scheduler = Scheduler(order.selected.plan, spending=spending, steering=order.steering())
-    if order.until_decided:
+    if order.until_decided or order.bisection:
         this.folder = this.folder.update_manifest(steered=True)
     wear_stop, missing = "", 0
     try:

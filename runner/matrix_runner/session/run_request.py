@@ -17,6 +17,7 @@ from matrix_runner.base.errors import BadInput
 from matrix_runner.base.text import without_passwords
 from matrix_runner.base.variants import digest
 from matrix_runner.carry.rigs import simulated_disk_facts, specs_of
+from matrix_runner.decide.bisect_cells import Bisection, BisectSteering
 from matrix_runner.hosts.disk_ledger import state_dir
 from matrix_runner.layers.base import sync_target
 from matrix_runner.machines import PASSTHROUGH, machine
@@ -50,6 +51,7 @@ class RunRequest:
     templates: Path | None
     cold: bool
     until_decided: bool = False
+    bisection: Bisection | None = None
     #: Physical disks, if the machine does not create disks.
     match: Match | None = None
     #: The kernel release of the host with these disks.
@@ -66,7 +68,9 @@ class RunRequest:
                 resolution="add `guidelines:` (`matrix help write-a-guideline` has examples), or leave the option out",
             )
 
-    def steering(self) -> Steering | None:
+    def steering(self) -> Steering | BisectSteering | None:
+        if self.bisection:
+            return BisectSteering(self.bisection)
         if not self.until_decided:
             return None
         matrix = self.selected.space.matrix
@@ -106,6 +110,7 @@ class RunRequest:
             least=matrix.repeat.min,
             most=matrix.repeat.max,
             requested=self.selected.requested,
+            search=self.bisection.as_written() if self.bisection else {},
             finds={name: find.as_written() for name, find in matrix.finds.items()},
             slow=slow_of(matrix.every_disk()),
             losses={one.label: one.losses for one in self.selected.stacks() if one.losses is not None},
@@ -167,6 +172,8 @@ class RunRequest:
             # have the same serial numbers.
             host = [self.match.reach] if self.match.ssh else []
             work.append([self.release, *host, *map(self._disk_identity, self.match.disks)])
+        if self.bisection:
+            work.append(self.bisection.as_written())
         if selection.stacks is not None:
             work.append(sorted(selection.stacks))
         return digest(work).hex()

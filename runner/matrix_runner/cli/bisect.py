@@ -1,0 +1,76 @@
+"""`matrix bisect`: the odds are in decide/bisect.py, the run in session/bisect.py, the answer in pages/bisect.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from matrix_runner.base.quantities import parse_percent
+from matrix_runner.cli import options
+from matrix_runner.cli.run import follow
+
+_EPILOG = """\b
+Examples:
+  matrix bisect nas.yaml --along tune.readahead --good 4MiB --bad 64KiB
+  matrix bisect nas.yaml --only 'layout=raid5,rw=randwrite' --along kernel --good debian-12 --bad ./new/bzImage
+  matrix bisect nas.yaml --along md.chunk --good 64KiB --bad 1MiB --metric write.lat_p99
+  matrix bisect nas.yaml --along kernel --good debian-12 --bad debian-13 --confidence 99% --budget 2h
+
+\b
+Each round measures good, bad and up to three candidates in random order. The search ends when one version has the
+wanted odds. With several selected cells for each version, the figure is their geometric mean.
+
+\b
+Exit codes: 0 found, 1 not found (good and bad are equal, or bad is better), 3 good or bad has no figures, 4 cannot
+tell (the budget is used up, the noise is too large, or there is more than one change).
+"""
+_PERCENT = options.Parsed("percent", parse_percent)
+
+
+def _bisect_options(**values: Any) -> Any:
+    from matrix_runner.session.bisect import BisectOptions
+
+    return BisectOptions(**values)
+
+
+_search = options.combined(
+    "bisect",
+    _bisect_options,
+    along=click.option(
+        "--along", metavar="AXIS", default="kernel", show_default=True, help="The axis: of numbers, or kernel."
+    ),
+    good=click.option("--good", required=True, metavar="VALUE", help="A value of the axis that is as it should be."),
+    bad=click.option("--bad", required=True, metavar="VALUE", help="A value of the axis that is worse."),
+    metric=click.option("--metric", help="The figure, JOB.read.iops for one job.  [default: bandwidth]"),
+    confidence=click.option(
+        "--confidence", type=_PERCENT, default="95%", show_default=True, help="The odds that end the search."
+    ),
+    smallest=click.option(
+        "--smallest", type=_PERCENT, default="1%", show_default=True, help="Smaller differences count as none."
+    ),
+)
+
+
+@click.command("bisect", epilog=_EPILOG)
+@options.matrix_file
+@options.only
+@_search
+@options.on_host
+@options.kernel
+@options.templates
+@options.results
+@options.store
+@options.budget
+@options.passthrough
+@options.hosts
+@options.destroy
+@click.option("--fresh", is_flag=True, help="Start a new search, even if one is interrupted.")
+@click.option("--quiet", is_flag=True, help="Show only errors and the answer.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line on standard output.")
+def command(*, quiet: bool, as_json: bool, **values: Any) -> None:
+    """Find the version at which a figure became worse: a value of an ordered axis, or a kernel.
+
+    The same command continues a search that was interrupted.
+    """
+    follow(values, quiet=quiet, as_json=as_json)

@@ -1,0 +1,199 @@
+"""A search through the cells of a run: which cells are which version, and which of them the next round measures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import log
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from matrix_runner.answers.axes import finite_number
+from matrix_runner.answers.samples import match_along, measured_cell
+from matrix_runner.base.errors import BadInput
+from matrix_runner.base.findings import few
+from matrix_runner.decide.bisect import Rule, Standing, State, expected_rounds
+from matrix_runner.language.suggestions import did_you_mean
+from matrix_runner.statistics.stopping import Rule as Repeats
+
+if TYPE_CHECKING:
+    from matrix_runner.records.record import CellRow, Trial
+    from matrix_runner.work.metrics import Metric
+
+#: An anchor without a figure in so many trials ends the search.
+_TRIES = 2
+_ANY = Repeats(1, 1)
+
+
+@dataclass(frozen=True)
+class Bisection:
+    """What is searched. The figure of a version is the geometric mean over its cells."""
+
+    along: str
+    names: tuple[str, ...]  # of the versions, from good to bad
+    cells: tuple[tuple[CellRow, ...], ...]  # of each version, in the order of the same conditions
+    metric: Metric | None  # None: bandwidth, or the rate of a rebuild
+    rule: Rule
+    free: Callable[[int], float] = lambda _: 0.0  # minutes of the preparation of a version
+
+    @property
+    def last(self) -> int:
+        return len(self.names) - 1
+
+    @property
+    def figure(self) -> str:
+        return self.metric.name if self.metric else "bandwidth"
+
+    def as_written(self) -> dict[str, str]:
+        """Return what identifies the search: a run with the same continues it."""
+        rule = self.rule
+        about = {"along": self.along, "good": self.names[0], "bad": self.names[-1], "metric": self.figure}
+        return about | {"confidence": f"{rule.confidence:g}", "smallest": f"{rule.smallest:.6g}"}
+
+    def value(self, cell: CellRow, trial: Trial) -> float | None:
+        """Return the logarithm of the figure of a trial; None: it has none, or it counts for nothing."""
+        if not self.metric:
+            found = trial.counted.deciding_rate if trial.counted else 0.0
+        else:
+            rounds = measured_cell("", cell, [trial], _ANY, self.metric.columns).rounds(self.metric)
+            found = next(iter(rounds.values()), 0.0)
+        return log(found) if found > 0 else None
+
+
+def versions_along(cells: Sequence[CellRow], axis: str, good: str, bad: str) -> dict[str, list[CellRow]]:
+    """Return the cells of the versions from good to bad, in the same conditions each."""
+    values = dict.fromkeys(cell.axes[axis] for cell in cells if axis in cell.axes)
+    if not values:
+        axes = sorted({name for cell in cells for name in cell.axes})
+        raise BadInput(f"--along {axis}: the selected cells have no such axis", resolution=did_you_mean(axis, axes))
+    for option, word in (("--good", good), ("--bad", bad)):
+        if word not in values:
+            raise BadInput(
+                f"{option} {word}: no selected cell has this value of {axis}",
+                resolution=f"its values are {few(values, 20)}",
+            )
+    if good == bad:
+        raise BadInput(f"--good and --bad are both {good}", resolution="name two values of the axis")
+    ordered = _ordered(axis, list(values))
+    first, last = ordered.index(good), ordered.index(bad)
+    between = ordered[first : last + 1] if first < last else ordered[last : first + 1][::-1]
+    groups = {value: [cell for cell in cells if cell.axes.get(axis) == value] for value in between}
+    rows = [row for row in match_along(groups, axis) if len(row) == len(between)]
+    if not rows:
+        raise BadInput(
+            f"--along {axis}: no cell has all {len(between)} values from {good} to {bad} in the same conditions",
+            resolution="`matrix plan --cells` lists the cells; widen --only, `only:` or `exclude:`",
+        )
+    return {value: [row[value] for row in rows] for value in between}
+
+
+def _ordered(axis: str, values: Sequence[str]) -> list[str]:
+    """Return the values in their order: numbers by size, kernels as the matrix lists them."""
+    if axis == "kernel":
+        return list(values)
+    numbers = {value: number for value in values if (number := finite_number(value)) is not None}
+    if words := [value for value in values if value not in numbers and value != "default"]:
+        raise BadInput(
+            f"--along {axis}: this axis has no order: {words[0]!r} is not a number",
+            resolution="search along an axis of numbers, sizes or times, or along the kernels of `machine:`",
+        )
+    return sorted(numbers, key=numbers.__getitem__)
+
+
+class BisectSteering:
+    """Chooses the cells of each round. The state of the search comes from the recorded trials alone."""
+
+    least = 0
+
+    def __init__(self, bisection: Bisection) -> None:
+        self.bisection = bisection
+        self._version = {cell.id: version for version, cells in enumerate(bisection.cells) for cell in cells}
+        self._cells = {cell.id: cell for cells in bisection.cells for cell in cells}
+        self._trials: list[Trial] = []
+        self._wanted: dict[int, dict[str, float]] = {}
+
+    @property
+    def rounds(self) -> range:
+        return range(1, self.bisection.rule.most_rounds + 1)
+
+    def add(self, trial: Trial) -> None:
+        if trial.cell in self._version:
+            self._trials.append(trial)
+            self.__dict__.pop("standing", None)
+
+    def wanted(self, round_number: int) -> dict[str, float]:
+        """Return the cells of a round. They stay the same during the round, and after a kill in it."""
+        if round_number not in self._wanted:
+            begun = {trial.cell for trial in self._trials if trial.round == round_number}
+            before = self._standing([trial for trial in self._trials if trial.round < round_number])
+            versions = {self._version[cell] for cell in begun}
+            if not any(trial.round > round_number for trial in self._trials) and not before.state.is_over:
+                versions |= {0, self.bisection.last, *before.candidates(self._cost)}
+            self._wanted[round_number] = {cell.id: 1.0 for one in versions for cell in self.bisection.cells[one]}
+        return self._wanted[round_number]
+
+    def reason(self) -> str:
+        """Return why another round follows."""
+        standing = self.standing
+        if standing.state is State.ANCHORS:
+            return f"comparing {self.bisection.names[0]} with {self.bisection.names[-1]}"
+        left = self.seconds_left
+        about = f", about {max(1, round(left / 60)):,} min left" if left else ""
+        return f"the odds are {describe_odds(self.bisection, standing)}{about}"
+
+    @cached_property
+    def standing(self) -> Standing:
+        return self._standing(self._trials)
+
+    @property
+    def trials(self) -> int:
+        return len(self._trials)
+
+    @property
+    def seconds_left(self) -> float:
+        if self.standing.state is not State.SEARCHING:
+            return 0.0
+        each = fmean(trial.seconds for trial in self._trials)
+        return expected_rounds(self.standing) * each * (2 + len(self.standing.candidates())) * self._conditions
+
+    @property
+    def _conditions(self) -> int:
+        return len(self.bisection.cells[0])
+
+    def _cost(self, version: int) -> float:
+        seconds = fmean(trial.seconds for trial in self._trials) or 1.0
+        return self._conditions + 60 * self.bisection.free(version) / seconds
+
+    def _standing(self, trials: Collection[Trial]) -> Standing:
+        found: dict[int, dict[int, dict[str, float]]] = {}
+        failures: dict[int, int] = {}
+        for trial in trials:
+            version = self._version[trial.cell]
+            value = self.bisection.value(self._cells[trial.cell], trial)
+            if value is None:
+                failures[version] = failures.get(version, 0) + 1
+            else:
+                found.setdefault(trial.block, {}).setdefault(version, {})[trial.cell] = value
+        ends = {0, self.bisection.last}
+        skipped = {version for version, count in failures.items() if version not in ends or count >= _TRIES}
+        rounds = [self._means(found[block], skipped) for block in sorted(found)]
+        return Standing(self.bisection.last, rounds, frozenset(skipped), self.bisection.rule)
+
+    def _means(self, found: Mapping[int, Mapping[str, float]], skipped: Collection[int]) -> dict[int, float]:
+        return {
+            version: fmean(values.values())
+            for version, values in found.items()
+            if len(values) == self._conditions and version not in skipped
+        }
+
+
+def describe_odds(bisection: Bisection, standing: Standing, most: int = 3) -> str:
+    best = [int(at) for at in np.argsort(-standing.odds, kind="stable")[:most]]
+    return ", ".join(f"{bisection.names[at + 1]} {percent_of(standing.odds[at])}" for at in best)
+
+
+def percent_of(share: float) -> str:
+    return f"{share:.0%}".replace("%", " %") if 0.005 <= share < 0.995 else ("<1 %" if share < 0.5 else ">99 %")

@@ -1,0 +1,194 @@
+"""The answer of a search for a change: lines, a table and a chart of all candidates, and a text for a bug report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import exp
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from matrix_runner.base.files import write_atomically
+from matrix_runner.decide.bisect import Standing, State
+from matrix_runner.decide.bisect_cells import BisectSteering, describe_odds, percent_of
+from matrix_runner.pages.charts import Chart, RatioLine, ratio_chart
+from matrix_runner.pages.table import Grid, as_markdown
+from matrix_runner.pages.terminal_text import figure, percent, times, times_between
+from matrix_runner.statistics.ratios import Interval, Ratio, student_interval
+
+if TYPE_CHECKING:
+    from matrix_runner.records.run_folder import RunFolder
+
+FILES = "bisect.html", "bisect.md"
+_MORE = "the same command with a larger --budget continues the search"
+_ABOUT = (
+    "A row for each measured version, from good to bad: a dot for its figure as a multiple of that of the good one, "
+    "and a line for its interval. Differences in the shaded part count as equal. The table has the same figures."
+)
+
+
+def answer_lines(search: BisectSteering) -> list[str]:
+    """Return the answer: what was found, the evidence, and what to do."""
+    rounds, trials = len(search.standing.rounds), search.trials
+    plural = "s" * (trials > 1), "s" * (rounds > 1)
+    return [*_answer(search), f"{trials:,} trial{plural[0]} in {rounds:,} round{plural[1]}"]
+
+
+def _answer(search: BisectSteering) -> Iterator[str]:
+    about, standing = search.bisection, search.standing
+    good, bad, state = about.names[0], about.names[-1], standing.state
+    anchors = _change(standing.anchors)
+    if state is State.FOUND:
+        yield _culprit(search)
+        yield f"{about.figure} there is {_change(standing.effect)}"
+        if neighbours := _neighbours(search):
+            yield f"the odds of its neighbours: {neighbours}"
+    elif state is State.EQUAL:
+        yield f"not found: {good} and {bad} are equal; {about.figure} of {bad} is {anchors}"
+        yield f"both bounds are within --smallest {percent(exp(about.rule.smallest) - 1)}"
+    elif state is State.REVERSED:
+        yield f"not found: {bad} is better than {good}; its {about.figure} is {anchors}"
+        yield "swap --good and --bad to find what made it better"
+    elif state is State.NO_FIGURES:
+        yield f"{good} or {bad} has no figures: two of its trials failed"
+        yield "`matrix results --outcome broken` and `matrix show` have the reasons"
+    elif state is State.SEVERAL:
+        at = [about.names[version] for version in standing.second_step[1]]
+        yield f"cannot tell: there is more than one change between {good} and {bad}, near {', '.join(at)}"
+        yield f"from {good} to {bad}, {about.figure} is {anchors}; search a part of the range for each change"
+    elif standing.differ:
+        yield f"cannot tell yet: the odds are {describe_odds(about, standing)}"
+        yield _MORE
+    else:
+        yield f"cannot tell: {about.figure} of {bad} is {anchors} that of {good}"
+        more = len(standing.pairs) >= about.rule.most_pairs
+        yield "the noise hides the change; longer trials have less noise" if more else _MORE
+
+
+def search_values(search: BisectSteering) -> dict[str, object]:
+    """Return the answer for programs."""
+    standing, names = search.standing, search.bisection.names
+    best, effect = standing.best, standing.effect if standing.differ else standing.anchors
+    change = [exp(one) for one in (effect.mean, effect.low, effect.high)] if effect.n > 1 else []
+    found = {"first": names[best.first], "last": names[best.last], "odds": best.odds}
+    return {
+        "state": standing.state.value,
+        **(found if standing.differ else {}),
+        "change": change,
+        "trials": search.trials,
+        "odds_by_version": dict(zip(names[1:], standing.odds.tolist(), strict=True)),
+    }
+
+
+def _culprit(search: BisectSteering) -> str:
+    best, names = search.standing.best, search.bisection.names
+    odds = percent_of(best.odds)
+    if best.first == best.last:
+        return f"found: {names[best.first]} changed it, with odds of {odds}; {names[best.first - 1]} is good"
+    hidden = f"{names[best.first]} to {names[best.last]}"
+    return f"found: one of {hidden} changed it, with odds of {odds}; those before {names[best.last]} have no figures"
+
+
+def _neighbours(search: BisectSteering) -> str:
+    best, standing = search.standing.best, search.standing
+    near = [at for at in (best.first - 1, best.last + 1) if 1 <= at <= standing.last]
+    return ", ".join(f"{search.bisection.names[at]} {percent_of(standing.odds[at - 1])}" for at in near)
+
+
+def _change(found: Interval) -> str:
+    if found.n < 2:
+        return "unknown"
+    return f"{times(exp(found.mean))} as much ({times_between(exp(found.low), exp(found.high))})"
+
+
+def table(search: BisectSteering) -> Grid:
+    about, standing = search.bisection, search.standing
+    figures = "figure" if len(about.cells[0]) == 1 else "mean"
+    rows = []
+    for version in _versions(standing):
+        logs = _logs(standing, version)
+        ratio = _against_good(standing, version)
+        if version == 0:
+            verdict = "good"
+        elif version == standing.last:
+            verdict = "bad"
+        elif version in standing.skipped:
+            verdict = "skipped: no figures"
+        else:
+            bad = float(standing.odds[:version].sum())
+            verdict = f"bad, {percent_of(bad)}" if bad >= 0.5 else f"good, {percent_of(1 - bad)}"
+        unit = about.metric.unit if about.metric else "bytes/s"
+        mean = figure(exp(sum(logs) / len(logs)), unit) if logs else ""
+        shown = f"{times(ratio.ratio)} ({times_between(ratio.low, ratio.high)})" if ratio else ""
+        odds = percent_of(float(standing.odds[version - 1])) if version else ""
+        rows.append((about.names[version], len(logs), mean, shown, verdict, odds))
+    columns = (about.along, "rounds", figures, "against good", "verdict", "odds of the change")
+    return Grid(columns, rows, right=frozenset({"rounds", figures, "odds of the change"}))
+
+
+def _versions(standing: Standing) -> list[int]:
+    """Return the measured and skipped versions, and those of the answer."""
+    best = standing.best
+    return sorted({*standing.measured, *standing.skipped, best.first - 1, best.first, best.last})
+
+
+def _logs(standing: Standing, version: int) -> list[float]:
+    return [one[version] for one in standing.rounds if version in one]
+
+
+def _against_good(standing: Standing, version: int) -> Ratio | None:
+    logs = [one[version] - one[0] for one in standing.rounds if version in one and 0 in one]
+    found = student_interval(logs, standing.rule.confidence) if version else None
+    if not found:
+        return None
+    bounds = exp(found.mean), exp(found.low), exp(min(found.high, 600.0))
+    return Ratio(*bounds, found.n, found.n, standing.rule.confidence, 1.0, paired=True)
+
+
+def chart(search: BisectSteering) -> Chart | None:
+    about, standing = search.bisection, search.standing
+    ratios = ((version, _against_good(standing, version)) for version in standing.measured)
+    lines = [RatioLine(f"{about.names[at]}: {times(one.ratio)}", one) for at, one in ratios if one]
+    title = f"{about.figure} as a multiple of that of {about.names[0]}"
+    return ratio_chart(title, lines, about=_ABOUT, equal=exp(about.rule.smallest) - 1) if lines else None
+
+
+def write_search(folder: RunFolder, search: BisectSteering) -> Sequence[Path]:
+    from matrix_runner.pages.html import render_page  # brings templates along
+
+    synthetic = folder.manifest.synthetic
+    page = render_page(
+        "bisect.html.j2",
+        title=f"{folder.manifest.matrix}: search along {search.bisection.along}",
+        facts=folder.manifest.search,
+        lines=answer_lines(search),
+        chart=chart(search),
+        table=table(search),
+        confidence=f"{search.bisection.rule.confidence * 100:g}",
+        invented=synthetic,
+    )
+    html, report = (folder.path / name for name in FILES)
+    write_atomically(html, page)
+    write_atomically(report, bug_report(folder, search).encode())
+    return html, report
+
+
+def bug_report(folder: RunFolder, search: BisectSteering) -> str:
+    manifest = folder.manifest
+    about = manifest.host
+    lines = answer_lines(search)
+    warning = "SYNTHETIC: every figure is invented; nothing was measured.\n\n" if manifest.synthetic else ""
+    kernels = "".join(
+        f"- {kernel}: {', '.join(f'{name} {version}' for name, version in sorted(found.items()))}\n"
+        for kernel, found in manifest.versions.items()
+    )
+    return (
+        f"{warning}{lines[0][0].upper()}{lines[0][1:]}.\n\n"
+        + "".join(f"- {line}\n" for line in lines[1:])
+        + f"\n{as_markdown(table(search)).decode()}"
+        + f"\nIntervals of {search.bisection.rule.confidence * 100:g} %. Good, bad and candidates were measured in "
+        "rounds, in random order.\n"
+        + f"\nMeasured on {manifest.machine}, host {about.hostname}, by:\n\n"
+        + f"    {' '.join(manifest.command)}\n"
+        + (f"\n{kernels}" if kernels else "")
+        + f"\nThe matrix:\n\n```yaml\n{manifest.text.rstrip()}\n```\n"
+    )

@@ -1,0 +1,84 @@
+"""A search for the version at which a figure changed: a run whose rounds measure what tells most about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import log1p
+from typing import TYPE_CHECKING
+
+from matrix_runner.answers.samples import Measured
+from matrix_runner.base.errors import BadInput, Exit
+from matrix_runner.decide.bisect import Rule, State
+from matrix_runner.decide.bisect_cells import Bisection, BisectSteering, versions_along
+from matrix_runner.language.matrix import Repeat
+from matrix_runner.language.suggestions import did_you_mean
+from matrix_runner.records.record import CellRow
+from matrix_runner.work.metrics import KNOWN, Metric, metric_named
+
+if TYPE_CHECKING:
+    from matrix_runner.records.journal import Journal
+    from matrix_runner.session.selected_matrix import SelectedMatrix
+
+
+@dataclass(frozen=True)
+class BisectOptions:
+    along: str
+    good: str
+    bad: str
+    metric: str | None
+    confidence: float
+    smallest: float
+
+
+EXITS = {
+    State.FOUND: Exit.ALL_MEASURED,
+    State.EQUAL: Exit.CLAIM_FAILED,
+    State.REVERSED: Exit.CLAIM_FAILED,
+    State.NO_FIGURES: Exit.BROKEN,
+}
+
+
+def narrowed(selected: SelectedMatrix, wanted: BisectOptions) -> tuple[SelectedMatrix, Bisection]:
+    """Return the search, and the selection of its cells without a minimum of trials."""
+    for option, share, most in (("--confidence", wanted.confidence, 1.0), ("--smallest", wanted.smallest, 0.5)):
+        if not 0 < share < most:
+            usual = "95%" if most == 1 else "1%"
+            raise BadInput(f"{option} {share:.4g}: must lie between 0% and {most:.0%}", resolution=f"write {usual}")
+    cells = {cell.id: cell for cell in selected.selection.cells()}
+    rows = [CellRow(cell.id, cell.name, cell.axes) for cell in cells.values()]
+    versions = versions_along(rows, wanted.along, wanted.good, wanted.bad)
+    chosen = [row for several in versions.values() for row in several]
+    metric = _metric(wanted.metric) if wanted.metric else None
+    for row in chosen:
+        jobs = cells[row.id].workload.value.directions
+        if metric and not Measured("", row, jobs=jobs).has(metric):
+            raise BadInput(
+                f"--metric {metric.name}: {row.name} has no such figure",
+                resolution="name a figure of all selected cells, or select other cells with --only",
+            )
+    smallest, worse = log1p(wanted.smallest), 1 if metric and not metric.more_is_better else -1
+    rule = Rule(confidence=wanted.confidence, smallest=smallest, worse=worse)
+    selection = replace(selected.selection, ids=frozenset(row.id for row in chosen))
+    repeat = Repeat.model_construct(min=0, max=0, until=None, confidence=wanted.confidence)
+    plan = replace(selected.plan, selection=selection, repeat=repeat)
+    bisection = Bisection(wanted.along, tuple(versions), tuple(map(tuple, versions.values())), metric, rule)
+    return replace(selected, selection=selection, plan=plan), bisection
+
+
+def _metric(word: str) -> Metric:
+    try:
+        return metric_named(word)
+    except KeyError:
+        raise BadInput(f"--metric {word} is not a figure", resolution=did_you_mean(word, KNOWN)) from None
+
+
+def read_search(bisection: Bisection, journal: Journal) -> BisectSteering:
+    """Return the search as the recorded trials leave it."""
+    found = BisectSteering(bisection)
+    for trial in journal.trials():
+        found.add(trial)
+    return found
+
+
+def exit_of(search: BisectSteering) -> Exit:
+    return EXITS.get(search.standing.state, Exit.CANNOT_TELL)

@@ -1,0 +1,200 @@
+"""`matrix bisect`: the search along an axis, its end, its continuation after a kill, and wrong input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from matrix_runner.machines import dry
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.run_folder import load
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tests.support.command import Call, Said
+
+MATRIX = """\
+name: steps
+disks: {count: 2, size: 512MiB, bus: sata}
+layouts: {one: [disk], two: [md: {level: 0, chunk: 64KiB}]}
+workloads: {work: {rw: randread, bs: 4KiB, iodepth: [1, 2, 3, 4, 5, 6, 7, 8], runtime: 1s}}
+"""
+ALONG = ("--only", "layout=one", "--along", "workload.iodepth", "--good", "1", "--bad", "8")
+
+
+@pytest.fixture
+def steps(tmp_path: Path) -> Path:
+    (tmp_path / "steps.yaml").write_text(MATRIX)
+    return tmp_path
+
+
+@pytest.fixture
+def slower_from_6(monkeypatch: pytest.MonkeyPatch, steps: Path) -> Path:
+    """Figures fall by 13 % from a queue depth of 6 on."""
+    return stepped(monkeypatch, steps, {depth: 4 if depth < 6 else 3 for depth in range(1, 9)})
+
+
+def stepped(monkeypatch: pytest.MonkeyPatch, folder: Path, levels: Mapping[int, int]) -> Path:
+    plain = dry._result
+
+    def result(name: str, options: Mapping[str, str], job: str, slow: int) -> dict[str, Any]:
+        return plain(name, {**options, "iodepth": str(levels[int(options["iodepth"])])}, job, slow)
+
+    monkeypatch.setattr(dry, "_result", result)
+    return folder
+
+
+def bisect(call: Call, *words: str) -> Said:
+    return call("bisect", "steps.yaml", "--on", "dry", *words)
+
+
+def run_of(folder: Path) -> Path:
+    (found,) = (one for one in (folder / "results").iterdir() if one.is_dir())
+    return found
+
+
+def test_the_change_is_found(call: Call, slower_from_6: Path) -> None:
+    done = bisect(call, *ALONG)
+    assert done.status == 0, done.err
+    assert "found: 6 changed it" in done.out
+    assert "; 5 is good" in done.out
+    assert "comparing 1 with 8: round 1 adds 2 trials" in done.out
+    run = run_of(slower_from_6)
+    assert load(run).manifest.search["along"] == "workload.iodepth"
+    page, text = (run / "bisect.html").read_text(), (run / "bisect.md").read_text()
+    assert "SYNTHETIC" in page
+    assert "found: 6 changed it" in page
+    assert "<svg" in page
+    assert "SYNTHETIC" in text
+    assert MATRIX.rstrip() in text
+
+
+def test_json(call: Call, slower_from_6: Path) -> None:
+    done = bisect(call, *ALONG, "--json")
+    end = json.loads(done.out.splitlines()[-1])["search"]
+    assert (end["state"], end["first"], end["last"]) == ("found", "6", "6")
+    assert end["odds"] >= 0.95
+    assert end["change"][1] < end["change"][0] < end["change"][2] < 1
+    assert sum(end["odds_by_version"].values()) == pytest.approx(1)
+
+
+def test_the_mean_of_several_cells(call: Call, slower_from_6: Path) -> None:
+    done = bisect(call, *ALONG[2:])
+    assert done.status == 0, done.err
+    assert "found: 6 changed it" in done.out
+
+
+def test_the_other_way(call: Call, slower_from_6: Path) -> None:
+    done = bisect(call, *ALONG[:4], "--good", "8", "--bad", "1")
+    assert done.status == 1
+    assert "not found: 1 is better than 8" in done.out
+
+
+def test_more_is_worse_for_latencies(call: Call, slower_from_6: Path) -> None:
+    # In the model, a latency is the depth divided by the rate.
+    done = bisect(call, *ALONG[:4], "--good", "8", "--bad", "1", "--metric", "read.lat_mean")
+    assert "read.lat_mean there is" in done.out, done.err
+
+
+def test_equal_anchors(call: Call, monkeypatch: pytest.MonkeyPatch, steps: Path) -> None:
+    stepped(monkeypatch, steps, dict.fromkeys(range(1, 9), 4))
+    done = bisect(call, *ALONG, "--smallest", "5%")
+    assert done.status == 1
+    assert "not found: 1 and 8 are equal" in done.out
+
+
+def test_two_changes(call: Call, monkeypatch: pytest.MonkeyPatch, steps: Path) -> None:
+    stepped(monkeypatch, steps, {depth: 16 if depth < 3 else 9 if depth < 6 else 4 for depth in range(1, 9)})
+    done = bisect(call, *ALONG)
+    assert done.status == 4
+    assert "more than one change between 1 and 8" in done.out
+
+
+def test_a_search_continues_after_each_kill(call: Call, slower_from_6: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record, left = Journal.record, [9]
+
+    def killed(journal: Journal, trial: Any) -> None:
+        record(journal, trial)
+        left[0] -= 1
+        if not left[0]:
+            raise MemoryError  # no end that the program foresees
+
+    monkeypatch.setattr(Journal, "record", killed)
+    assert bisect(call, *ALONG).status == 3
+    left[0] = 10
+    assert bisect(call, *ALONG).status == 3
+    monkeypatch.setattr(Journal, "record", record)
+    done = bisect(call, *ALONG)
+    assert done.status == 0, done.err
+    assert "(19 trials done)" in done.out
+    run = run_of(slower_from_6)
+    with Journal.open(run / "journal.sqlite", synthetic=True) as journal:
+        trials = list(journal.trials())
+    whole = bisect(call, *ALONG)
+    assert f"{len(trials)} trials in" in done.out
+    assert f"{len(trials)} trials in" in whole.out, "the kills added no trial"
+
+
+def test_a_budget_that_is_too_small(call: Call, slower_from_6: Path) -> None:
+    done = bisect(call, *ALONG, "--bytes-budget", "1KiB", "--budget", "0.001s")
+    assert done.status == 4
+    assert "a larger --budget continues the search" in done.out
+    done = bisect(call, *ALONG)
+    assert done.status == 0
+    assert "continuing the run" in done.out
+
+
+def test_a_candidate_without_figures_is_skipped(
+    call: Call, slower_from_6: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = dry._result
+
+    def broken(name: str, options: Mapping[str, str], job: str, slow: int) -> dict[str, Any]:
+        found = plain(name, options, job, slow)
+        return found | {"error": 5} if options["iodepth"] == "5" else found
+
+    monkeypatch.setattr(dry, "_result", broken)
+    done = bisect(call, *ALONG)
+    assert done.status == 0, done.out
+    assert "found: one of 5 to 6 changed it" in done.out
+    assert "skipped: no figures" in done.out
+    assert slower_from_6.is_dir()
+
+
+def test_an_anchor_without_figures(call: Call, steps: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = dry._result
+
+    def broken(name: str, options: Mapping[str, str], job: str, slow: int) -> dict[str, Any]:
+        return plain(name, options, job, slow) | ({"error": 5} if options["iodepth"] == "8" else {})
+
+    monkeypatch.setattr(dry, "_result", broken)
+    done = bisect(call, *ALONG)
+    assert done.status == 3
+    assert "1 or 8 has no figures" in done.out
+    assert steps.is_dir()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--along", "md.chunk", "--good", "1", "--bad", "8"), "no selected cell has this value"),
+        (("--along", "nothing", "--good", "1", "--bad", "8"), "no such axis"),
+        (("--along", "layout", "--good", "one", "--bad", "two"), "has no order"),
+        (("--along", "workload.iodepth", "--good", "1", "--bad", "9"), "--bad 9: no selected cell"),
+        (("--along", "workload.iodepth", "--good", "1", "--bad", "1"), "are both 1"),
+        ((*ALONG, "--metric", "write.iops"), "has no such figure"),
+        ((*ALONG, "--metric", "speed"), "is not a figure"),
+        ((*ALONG, "--confidence", "100%"), "--confidence 1"),
+        ((*ALONG, "--smallest", "0%"), "--smallest 0"),
+    ],
+)
+def test_wrong_input(call: Call, steps: Path, words: tuple[str, ...], message: str) -> None:
+    done = bisect(call, *words)
+    assert done.status == 2
+    assert message in done.err
+    assert "→" in done.err
+    assert not (steps / "results").exists()

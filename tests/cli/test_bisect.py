@@ -178,6 +178,15 @@ def test_an_anchor_without_figures(call: Call, steps: Path, monkeypatch: pytest.
     assert steps.is_dir()
 
 
+def test_kernels_are_versions(call: Call, steps: Path) -> None:
+    kernels = "machine: {kernel: [debian-12, ./a/bzImage, ./b/bzImage, debian-13]}\n"
+    (steps / "steps.yaml").write_text(kernels + MATRIX)
+    words = ("--only", "layout=one,workload.iodepth=4", "--good", "debian-12", "--bad", "./b/bzImage")
+    done = bisect(call, *words, "--smallest", "5%")
+    assert done.status == 1, done.err
+    assert "not found: debian-12 and ./b/bzImage are equal" in done.out
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

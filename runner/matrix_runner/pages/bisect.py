@@ -177,9 +177,13 @@ def bug_report(folder: RunFolder, search: BisectSteering) -> str:
     about = manifest.host
     lines = answer_lines(search)
     warning = "SYNTHETIC: every figure is invented; nothing was measured.\n\n" if manifest.synthetic else ""
+    short = {
+        kernel: {name: one for name, one in found.items() if len(one) < 40}
+        for kernel, found in manifest.versions.items()
+    }
     kernels = "".join(
         f"- {kernel}: {', '.join(f'{name} {version}' for name, version in sorted(found.items()))}\n"
-        for kernel, found in manifest.versions.items()
+        for kernel, found in short.items()
     )
     return (
         f"{warning}{lines[0][0].upper()}{lines[0][1:]}.\n\n"

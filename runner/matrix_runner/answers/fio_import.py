@@ -313,8 +313,8 @@ def _modern(job: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, Any]
     sides = {side: _side(job[side]) for side in SIDES if isinstance(job.get(side), dict)}
     own = job.get("job options")
     if {**common, **(own if isinstance(own, dict) else {})}.get("lat_percentiles") in _SET:
-        for side in sides.values():
-            side.get("lat_ns", {}).pop(_OF_COMPLETIONS, None)
+        for latencies in (side["lat_ns"] for side in sides.values() if isinstance(side.get("lat_ns"), dict)):
+            latencies.pop(_OF_COMPLETIONS, None)
     runtimes = [one.get("runtime") for one in sides.values()]
     longest = max((one for one in runtimes if isinstance(one, int | float)), default=0)
     sync = job.get(FLUSH)

@@ -20,6 +20,7 @@ from matrix_runner.records.run_folder import create
 from matrix_runner.records.salvage import salvage
 from matrix_runner.records.store import SharedStore
 from matrix_runner.records.store_sync import bring_up_to_date
+from matrix_runner.records.tables import IN_STORE, since
 from matrix_runner.records.versions import Versioned, execute
 from tests.records import past
 
@@ -121,9 +122,11 @@ def test_a_store_of_version_1_is_converted(tmp_path: Path, monkeypatch: pytest.M
 def test_a_store_in_postgresql_is_converted_in_one_transaction(postgresql: Server, tmp_path: Path) -> None:
     address = address_of(postgresql.database("older"), tmp_path)
     with SharedStore.open(address) as store, store._transaction() as connection:
-        execute("ALTER TABLE trials DROP COLUMN lost_processor", "UPDATE meta SET value = '1' WHERE key = 'version'")(
-            connection
-        )
+        added = [column for table in IN_STORE.metadata.sorted_tables for column in table.columns if since(column) > 1]
+        execute(
+            *(f"ALTER TABLE {column.table.name} DROP COLUMN {column.name}" for column in added),
+            "UPDATE meta SET value = '1' WHERE key = 'version'",
+        )(connection)
     past.recorded(tmp_path, past.TRIALS[:2])
     with SharedStore.existing(address) as store:
         assert bring_up_to_date(store, tmp_path) == []

@@ -36,7 +36,8 @@ def command(runs: Words, to: Path | None, opens: bool | None, source: Source) ->
     with open_store(source) as shared:
         among = select_runs(shared, runs or ("latest",))
         own = source.results / among[0].name
-        target = to or (own if len(among) == 1 and own.is_dir() else source.results) / "explore.html"
+        several = source.home or source.results
+        target = to or (own if len(among) == 1 and own.is_dir() else several) / "explore.html"
         found = read_explored(shared, among, source.results, target.parent)
     if not found:
         raise BadInput(

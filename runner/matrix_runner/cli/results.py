@@ -37,6 +37,7 @@ Examples:
 \b
 Names of runs:
   sweep-qemu-20260304-050607    a folder below results/, or the beginning of a run id
+  ../theirs/sweep-qemu-2026…    the path of any run folder, such as a colleague's
   'nightly-*'                   all runs that match
   latest, MATRIX                the last run with results; a synthetic one only if there is no measured one
   latest~1, MATRIX~1            the run before that one

@@ -7,8 +7,9 @@ import os
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,7 +19,7 @@ from matrix_runner.cli.options import combined, results, store
 from matrix_runner.cli.screen import Ending, columns_of, echo, sheet_text, wrap_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from matrix_runner.base.errors import MatrixError
     from matrix_runner.pages.table import Grid
@@ -33,6 +34,7 @@ _BY_SUFFIX = {".csv": "csv", ".json": "json", ".md": "md", ".parquet": "parquet"
 class Source:
     results: Path
     store: str | None
+    home: Path | None = None  # where pages of several runs go, if `results` is temporary
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,20 @@ _to = click.option(
     help="Write the table to this file (.csv, .json, .md, .parquet, .txt).",
 )
 output = combined("output", Output, form=form, to=_to)
-source = combined("source", Source, results=results, store=store)
+_source = combined("source", Source, results=results, store=store)
+
+
+def source(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of the store. Runs may also be named by the path of their folder."""
+
+    @wraps(command)
+    def call(*args: Any, source: Source, **values: Any) -> Any:
+        from matrix_runner.cli.elsewhere import with_folders_elsewhere
+
+        meant, where = with_folders_elsewhere(values, source)
+        return command(*args, source=where, **meant)
+
+    return _source(call)
 
 
 @contextmanager

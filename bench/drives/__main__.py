@@ -3,6 +3,7 @@
 python -m bench.drives extract MIRRORS   # figures.csv, from bare clones of the repositories
 python -m bench.drives fit [NAME ...]    # matrix/models/NAME.yaml
 python -m bench.drives page              # docs/explanation/models-against-real-drives.md and its charts
+python -m bench.drives hidden            # calibrate 60 random models, and predict jobs that the fit did not see
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.drives import figures, page
+from bench.drives import figures, hidden, page
 from bench.drives.sets import DRIVES
 from matrix_runner.language.disks import physics_of
+from matrix_runner.pages.calibration import key_lines
 from matrix_runner.simdisks.clib import build_library, load_library
 from matrix_runner.simdisks.fit import Fit, Subject, keys_of
 
@@ -33,11 +35,15 @@ def main() -> None:
     doings.add_parser("extract").add_argument("mirrors", type=Path)
     doings.add_parser("fit").add_argument("names", nargs="*", default=[drive.name for drive in DRIVES])
     doings.add_parser("page")
+    doings.add_parser("hidden")
     asked = parser.parse_args()
     if asked.doing == "extract":
         figures.extract(asked.mirrors)
         return
     library = load_library(asyncio.run(build_library()))
+    if asked.doing == "hidden":
+        hidden.show(library)
+        return
     if asked.doing == "page":
         page.write([page.Compared(library, drive) for drive in DRIVES])
         return
@@ -55,14 +61,8 @@ def model_file(drive: Drive, keys: Mapping[str, object]) -> str:
     places = "; ".join(f"{own.repository} {own.commit} {own.folder}" for own in drive.own)
     lines = ["# yaml-language-server: $schema=../model.schema.json", f"name: {drive.name}", "source: >-"]
     lines += textwrap.wrap(words, 128, initial_indent="  ", subsequent_indent="  ")
-    lines += [f"fitted_to: {places}", *(f"{key}: {_inline(value)}" for key, value in keys.items())]
+    lines += [f"fitted_to: {places}", *key_lines(keys)]
     return "\n".join(lines) + "\n"
-
-
-def _inline(value: object) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {_inline(one)}" for key, one in value.items()) + "}"
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import codecs
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import groupby, islice
 from typing import Any
@@ -75,6 +75,8 @@ class Group:
     lacks: tuple[str, ...]  # figures that our own runs have and these lack
     where: str = ""  # files or devices, if they are named
     unsettled: str = ""  # the steady state that was requested and not reached
+    #: Latencies in ns by per cent of the requests, of each direction: a mean over jobs. Empty with histograms.
+    percentiles: Mapping[str, Mapping[float, float]] = field(default_factory=dict)
 
 
 def parse_groups(content: bytes, file: str, written: datetime = _UNKNOWN) -> list[Group]:
@@ -226,9 +228,17 @@ def _group(
     lacks = _lacking(figures) if figures else ()
     if figures and any(map(has_percentiles_of_completions, jobs)):
         lacks = (*lacks, _SUBMISSION)
-    return Group(
-        name, options, figures, failure, version, started, lacks, unsettled=fio_output.missed_steady_states(jobs)
-    )
+    own = {side: merged for side in SIDES if (merged := _merged_percentiles(jobs, side))}
+    unsettled = fio_output.missed_steady_states(jobs)
+    return Group(name, options, figures, failure, version, started, lacks, unsettled=unsettled, percentiles=own)
+
+
+def _merged_percentiles(jobs: Sequence[Mapping[str, Any]], side: str) -> dict[float, float]:
+    found = [job[side].get("lat_ns", {}).get("percentile", {}) for job in jobs if side in job]
+    common = set.intersection(*map(set, found)) if found else set()
+    values = {name: [one[name] for one in found] for name in common}
+    known = {name: several for name, several in values.items() if None not in map(_finite, several)}
+    return {float(name): sum(several) / len(several) for name, several in known.items()}
 
 
 _TIME = "the time of the measurement (that of the file is used)"

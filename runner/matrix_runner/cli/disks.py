@@ -12,6 +12,7 @@ import click
 
 from matrix_runner.base.errors import BadInput, Exit
 from matrix_runner.base.quantities import format_size, parse_size
+from matrix_runner.cli import calibrate
 from matrix_runner.cli.screen import WIDTH, echo, echo_whole, json_text, print_sheet
 from matrix_runner.hosts import HOSTS_FILE
 from matrix_runner.language.suggestions import did_you_mean
@@ -118,6 +119,9 @@ def command(ctx: click.Context, hosts: Path | None, host: str | None, form: str)
     else:
         columns = ("disk", "stable name", "size", "what", "may it be used?")
         print_sheet(Sheet(columns, [_row(one) for one in found]), sys.stdout)
+
+
+command.add_command(calibrate.command)
 
 
 @command.command("models", epilog="Example:  matrix disks models")

@@ -6,14 +6,14 @@ sequential jobs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import inf
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from matrix_runner.base.quantities import parse_rate
-from matrix_runner.simdisks.loop import DIRECTIONS, Direction, Figures, Host, Pattern, simulate
+from matrix_runner.simdisks.loop import DIRECTIONS, WHOLE, Direction, Figures, Host, Pattern, simulate
 from matrix_runner.simdisks.measured import Job, Spot, spots
 
 if TYPE_CHECKING:
@@ -22,23 +22,32 @@ if TYPE_CHECKING:
     from matrix_runner.simdisks.clib import Library
     from matrix_runner.simdisks.disk import Physics
 
-#: Of a job: seconds of a hard disk, and requests of an SSD.
+#: Of a job: seconds of a hard disk, and requests of an SSD. Writes take as long as in fio: the cache is empty at first.
 SECONDS, REQUESTS = 60.0, 5000
 #: How much the latencies of a job count, beside its rate.
 OF_LATENCIES = 0.3
 #: Steps of a key, as factors: from coarse to fine.
-STEPS = (1.3, 1.1, 1.04)
+STEPS, FINE = (1.3, 1.1, 1.04), (1.3, 1.1, 1.03, 1.01, 1.003)
+#: Bounds of a key are searched at these distances, as factors.
+APART = (1.01, 1.02, 1.04, 1.08, 1.15, 1.3, 1.6, 2.5)
 CHANNELS = (1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 20, 24, 32, 48, 64, 128, 256)
 QUEUES = (1, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32)
 RANGES = (32, 64, 96, 128, 192, 256, 384, 512)
 CHOICES = (4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64, 96)
+IN_ORDER = tuple(range(33))
+_WHOLE: dict[str, Sequence[int]] = {
+    "channels": CHANNELS,
+    "queue": QUEUES,
+    "ranges": RANGES,
+    "choice": CHOICES,
+    "in_order": IN_ORDER,
+}
 SPEEDS = (4200, 5400, 5900, 7200, 10_000, 15_000)
 #: Of a list of zones that is made from places: the model has this number, with rates between those measured.
 ZONES = 32
 #: A key can have all values with which the fit is worse by at most this.
 WORSE = 0.005
-#: A part of the disk that stands for all of it.
-WHOLE = 0.9
+BANDWIDTHS: dict[Direction, str] = {"read": "bandwidth", "write": "write_bandwidth"}
 _TYPICAL, _TYPICAL_BANDWIDTH = {"read": 90e-6, "write": 40e-6}, 550e6
 Values = dict[str, float]
 
@@ -59,6 +68,26 @@ class Subject:
         return self.keys["kind"] == "hdd"
 
 
+Evidence = tuple[tuple[Spot, Direction], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Keys that are varied together, and the jobs that identify them."""
+
+    names: tuple[str, ...]
+    evidence: Evidence
+    steps: tuple[float, ...] = STEPS
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """None: no bound was found."""
+
+    low: float | None
+    high: float | None
+
+
 class Modelled:
     """What a drive does with the values of some keys; results are kept."""
 
@@ -73,7 +102,8 @@ class Modelled:
         if key not in self._known:
             ends = (1e9, max(REQUESTS, 30 * pattern.depth))
             if physics.kind == "hdd":
-                ends = (SECONDS, 100_000) if pattern.random else (SECONDS / 30, 100_000)
+                seconds = SECONDS if pattern.reads == 1 else pattern.seconds
+                ends = (seconds if pattern.random else SECONDS / 30, 100_000)
             self._known[key] = simulate(self._library, physics, self._host, pattern, *ends)
         return self._known[key]
 
@@ -84,7 +114,7 @@ def keys_of(subject: Subject, values: Values) -> dict[str, object]:
     if subject.is_hdd:
         if "rpm" in values:
             keys["rpm"] = int(values["rpm"])
-        track, full = (_time(values[name]) for name in ("track", "full"))
+        track, full = (time_text(values[name]) for name in ("track", "full"))
         keys |= {"seek": {"track": track, "full": full}, "queue": int(values["queue"])}
         if values["in_order"]:
             keys["in_order"] = int(values["in_order"])
@@ -92,7 +122,7 @@ def keys_of(subject: Subject, values: Values) -> dict[str, object]:
             keys["write_cache"] = {"ranges": int(values["ranges"]), "choice": int(values["choice"])}
         return keys
     names = ("overhead", "write_overhead", "read_latency", "write_latency", "flush")
-    keys |= {name: _time(values[name]) for name in names if name in values}
+    keys |= {name: time_text(values[name]) for name in names if name in values}
     keys |= {name: rate_text(values[name]) for name in ("bandwidth", "write_bandwidth") if name in values}
     keys["channels"] = int(values["channels"])
     if values["by_address"]:
@@ -103,12 +133,16 @@ def keys_of(subject: Subject, values: Values) -> dict[str, object]:
     return keys
 
 
-def _time(seconds: float) -> str:
-    return f"{seconds * 1e3:.3g}ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g}us"
+def time_text(seconds: float) -> str:
+    return f"{_short(seconds * 1e3)}ms" if seconds >= 1e-3 else f"{_short(seconds * 1e6)}us"
 
 
 def rate_text(rate: float) -> str:
-    return f"{rate / 1e6:.3g}MB/s"
+    return f"{_short(rate / 1e6)}MB/s"
+
+
+def _short(value: float) -> str:
+    return f"{float(f'{value:.3g}'):.15g}"
 
 
 class Fit:
@@ -128,38 +162,80 @@ class Fit:
         self._safe = [one for one in several if one.pattern.safe]
         self._sequential = [one for one in several if not (one.pattern.random or one.pattern.safe)]
 
-    def cost(self, values: Values, directions: Sequence[str]) -> float:
+    def cost(self, values: Values, evidence: Evidence) -> float:
         physics = self._physics_of(keys_of(self.subject, values))
-        costs = [
+        return fmean(
             spot.distance(self.model(physics, spot.pattern), direction, self.subject.host, OF_LATENCIES)
-            for direction in DIRECTIONS
-            if direction in directions and direction in self.subject.directions
-            for spot in self._spots[direction]
-        ]
-        return fmean(costs) if costs else 0.0
+            for spot, direction in evidence
+        )
 
     def run(self) -> Values:
         is_hdd = self.subject.is_hdd
         values = self._best_queue(self._guess_hdd()) if is_hdd else self._best_channels(self._guess_ssd())
-        for names, directions in self.stages(values):
-            values = self._descend(values, names, directions)
+        for stage in self.stages(values):
+            values = self._descend(values, stage)
         return values
 
-    def stages(self, values: Values) -> Iterator[tuple[tuple[str, ...], tuple[Direction, ...]]]:
-        """Yield the keys that are varied together, and the directions of the jobs that identify them."""
-        for names, directions in self._stages():
-            if any(side in self.subject.directions and self._spots[side] for side in directions):
-                yield tuple(name for name in names if name in values), directions
+    def stages(self, values: Values) -> Iterator[Stage]:
+        stages = self._of_hdd() if self.subject.is_hdd else self._of_ssd()
+        for one in stages:
+            names = tuple(name for name in one.names if name in values)
+            if names and one.evidence:
+                yield replace(one, names=names)
 
-    def _stages(self) -> Sequence[tuple[tuple[str, ...], tuple[Direction, ...]]]:
-        if self.subject.is_hdd:
-            return [((*self._seeks, "in_order", "queue"), ("read",)), (("ranges", "choice"), ("write",))]
-        writes = ("write_latency", "write_overhead", "flush", "cliff", "cliff_rate")
-        return [
-            (("read_latency", "by_address", "channels", "overhead"), ("read",)),
-            (writes, ("write",)),
-            (("by_address", "channels"), ("read", "write")),
-        ]
+    def _of_hdd(self) -> Iterator[Stage]:
+        yield Stage((*self._seeks, "in_order", "queue"), self._evidence("read"))
+        yield Stage(("ranges", "choice"), self._evidence("write"))
+
+    def _of_ssd(self) -> Iterator[Stage]:
+        yield Stage(("read_latency", "by_address", "channels", "overhead"), self._evidence("read"))
+        names = ("write_latency", "write_overhead", "cliff", "cliff_rate")
+        yield Stage(names if self._caches else (*names, "flush"), self._evidence("write"))
+        yield Stage(("by_address", "channels"), self._evidence("read", "write"))
+        for side, name in BANDWIDTHS.items():
+            several = [one for one in self._sequential if one.pattern.reads == (side == "read")]
+            fastest = max(several, key=lambda one: one.rate(side) * one.pattern.block, default=None)
+            yield Stage((name,), ((fastest, side),) if fastest else (), FINE)
+        if self._caches:
+            yield Stage(("flush",), tuple((one, "write") for one in self._safe), FINE)
+
+    @property
+    def _caches(self) -> bool:
+        return bool(self.subject.keys.get("write_cache", True))
+
+    def _evidence(self, *sides: Direction) -> Evidence:
+        return tuple((spot, side) for side in sides if side in self.subject.directions for spot in self._spots[side])
+
+    def intervals(self, values: Values) -> dict[str, Interval]:
+        """Return, for each key that was varied, the values with which its jobs are at most `WORSE` farther away."""
+        found = dict[str, Interval]()
+        for stage in self.stages(values):
+            worst = self.cost(values, stage.evidence) + WORSE
+            for name in stage.names:
+                low, high = (self._bound(values, stage, name, worst, up=up) for up in (False, True))
+                found[name] = Interval(low, high)
+        if "rpm" in values:
+            found["rpm"] = Interval(min(self.speeds), max(self.speeds))
+        return found
+
+    def _bound(self, values: Values, stage: Stage, name: str, worst: float, *, up: bool) -> float | None:
+        """Return the first value in this direction that fits worse, or the last whole one that does not."""
+        last: float = values[name]
+        if name == "by_address":  # there is one other value
+            other = {**values, name: 1 - last}
+            return None if self.cost(other, stage.evidence) <= worst else last
+        whole = _WHOLE.get(name)
+        if whole:
+            further = whole if up else reversed(whole)
+            ahead = [float(one) for one in further if (one > last if up else one < last)]
+        else:
+            ahead = [last * factor if up else last / factor for factor in APART]
+        for value in ahead:
+            tried = {**values, name: value}
+            if tried.get("track", 0.0) > tried.get("full", inf) or self.cost(tried, stage.evidence) > worst:
+                return last if whole else value
+            last = value
+        return None
 
     @property
     def _alone(self) -> list[Spot]:
@@ -193,42 +269,41 @@ class Fit:
             for by_address in (0, 1)
             for channels in (1, 2, 4, 6, 8, 12, 16, 24, 32, 64, 128)
         ]
-        return min(tried, key=lambda one: self.cost(one, DIRECTIONS))
+        return min(tried, key=lambda one: self.cost(one, self._evidence(*DIRECTIONS)))
 
     def _best_queue(self, values: Values) -> Values:
         """Take the seeks from depth 1, then try all queues: the best ones of each fixed order are far apart."""
-        every, self._spots["read"] = self._spots["read"], self._alone
+        alone = tuple((one, DIRECTIONS[0]) for one in self._alone)
         by_speed = dict[float, Values]()
         for one in self._seek_curves(values):
             best = by_speed.setdefault(one.get("rpm", 0.0), one)
-            if self.cost(one, ("read",)) < self.cost(best, ("read",)):
+            if self.cost(one, alone) < self.cost(best, alone):
                 by_speed[one.get("rpm", 0.0)] = one
-        found = [
-            self._descend(one, ("track",) if len(by_speed) == 1 else self._seeks, ("read",))
-            for one in by_speed.values()
+        stage = Stage(("track",) if len(by_speed) == 1 else self._seeks, alone)
+        found = [self._descend(one, stage) for one in by_speed.values()]
+        values = min(found, key=lambda one: self.cost(one, alone))
+        worst = self.cost(values, alone) + WORSE
+        self.speeds = [one["rpm"] for one in found if "rpm" in one and self.cost(one, alone) <= worst]
+        tried = [
+            {**values, "in_order": float(n), "queue": float(queue)} for n in range(9) for queue in (4, 8, 16, 24, 32)
         ]
-        values = min(found, key=lambda one: self.cost(one, ("read",)))
-        worst = self.cost(values, ("read",)) + WORSE
-        self.speeds = [one["rpm"] for one in found if "rpm" in one and self.cost(one, ("read",)) <= worst]
-        self._spots["read"] = every
-        tried = [{**values, "in_order": float(n), "queue": float(queue)} for n in range(9) for queue in (8, 16, 24, 32)]
-        return min(tried, key=lambda one: self.cost(one, ("read",)))
+        return min(tried, key=lambda one: self.cost(one, self._evidence("read")))
 
-    def _descend(self, values: Values, names: Sequence[str], directions: Sequence[str]) -> Values:
-        best = self.cost(values, directions)
-        for step in STEPS:
+    def _descend(self, values: Values, stage: Stage) -> Values:
+        best = self.cost(values, stage.evidence)
+        for step in stage.steps:
             improved = True
             while improved:
                 improved = False
-                for name in names:
+                for name in stage.names:
                     for changed in _neighbours(name, values[name], step):
                         tried = {**values, name: changed}
                         if tried.get("track", 0.0) > tried.get("full", inf):
                             continue
-                        cost = self.cost(tried, directions)
+                        cost = self.cost(tried, stage.evidence)
                         if cost < best * 0.998:
                             values, best, improved = tried, cost, True
-        self._notice(f"{directions} {best:.4f} {values}")
+        self._notice(f"{stage.names} {best:.4f} {values}")
         return values
 
     def _guess_hdd(self) -> Values:
@@ -255,6 +330,7 @@ class Fit:
             "by_address": 0.0,
             **({"write_overhead": top["write"]} if "write" in top else {}),
             **self._bandwidths(),
+            **self._flush(),
         }
         if "write" not in found:
             return values
@@ -268,11 +344,17 @@ class Fit:
             values |= {"cliff": 100.0 * block, "cliff_rate": block * min(rates)}
         return values
 
+    def _flush(self) -> Values:
+        """Return the time of a flush, unless safe writes take no longer than others: the disk protects its cache."""
+        safe = min((one.pattern.depth / one.rate("write") for one in self._safe), default=0.0)
+        plain = self._spots["write"]
+        free = plain and safe < 1.5 * plain[0].pattern.depth / plain[0].rate("write")
+        return {} if not safe or free or "flush" in self.subject.keys else {"flush": safe - self.subject.host.turn}
+
     def _bandwidths(self) -> Values:
         """Return the rates of sequential jobs; without any, the highest ones of others, which are a lower bound."""
         found = {}
-        names: dict[Direction, str] = {"read": "bandwidth", "write": "write_bandwidth"}
-        for side, name in names.items():
+        for side, name in BANDWIDTHS.items():
             rates = [
                 one.rate(side) * one.pattern.block for one in self._sequential if one.pattern.reads == (side == "read")
             ]
@@ -297,12 +379,11 @@ def zones_of(places: Iterable[tuple[float, float]]) -> dict[str, object]:
 
 
 def _neighbours(name: str, value: float, step: float) -> Iterator[float]:
-    whole = {"channels": CHANNELS, "queue": QUEUES, "ranges": RANGES, "choice": CHOICES}.get(name)
     if name == "by_address":
         yield 1 - value
     elif name == "in_order":
         yield from (value - 1, value + 1) if value else (1.0, 4.0)
-    elif whole:
+    elif whole := _WHOLE.get(name):
         at = min(range(len(whole)), key=lambda at: abs(whole[at] - value))
         yield from (float(whole[near]) for near in (at - 1, at + 1, at - 3, at + 3) if 0 <= near < len(whole))
     else:

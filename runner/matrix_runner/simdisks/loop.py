@@ -6,12 +6,16 @@ import ctypes
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from matrix_runner.base.quantities import format_size
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from matrix_runner.simdisks.clib import Library
     from matrix_runner.simdisks.disk import Physics
 
+#: A part of the disk that stands for all of it.
+WHOLE = 0.9
 Direction = Literal["read", "write"]
 DIRECTIONS: tuple[Direction, ...] = ("read", "write")
 PERCENTILES = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99)
@@ -46,6 +50,14 @@ class Pattern:
     last: float = 1.0
     #: Each write is on the medium before it is answered.
     safe: bool = False
+    seconds: float = 60.0
+
+    @property
+    def title(self) -> str:
+        what = {1.0: "reads", 0.0: "writes"}.get(self.reads, f"{self.reads:.0%} reads".replace("%", " %"))
+        words = f"{'random' if self.random else 'sequential'} {'safe ' * self.safe}{what} of {format_size(self.block)}"
+        place = f" at {self.first:.0%}".replace("%", " %") if self.last - self.first < WHOLE and self.first else ""
+        return f"{words}, depth {self.depth}{place}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,63 @@
+"""Which jobs of fio show a disk, and what they say about it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from matrix_runner.answers.disk_jobs import Unfit, disk_job
+from matrix_runner.answers.fio_import import Group, parse_groups
+from matrix_runner.simdisks.loop import PERCENTILES, Pattern
+
+FILE = Path(__file__).parents[1] / "data" / "fio-psync-grouped.json"
+READ = {"rw": "randread", "bs": "4KiB", "iodepth": "8", "ioengine": "libaio", "direct": "1"}
+
+
+def group(**options: str) -> Group:
+    (found,) = parse_groups(FILE.read_bytes(), "one.json")
+    figures = found.figures
+    assert figures
+    side = figures.read or figures.write
+    rw = options.get("rw", "randread")
+    read, write = (side if wanted else None for wanted in ("write" not in rw, "write" in rw))
+    return replace(found, options={**READ, **options}, figures=replace(figures, read=read, write=write, runtime=15.0))
+
+
+@pytest.mark.parametrize(
+    ("options", "pattern"),
+    [
+        ({}, Pattern(8, 1.0)),
+        ({"numjobs": "4"}, Pattern(32, 1.0)),
+        ({"numjobs": "4", "ioengine": "psync"}, Pattern(4, 1.0)),
+        ({"rw": "randwrite", "sync": "dsync", "bs": "16KiB"}, Pattern(8, 0.0, 16384, safe=True)),
+        ({"rw": "randwrite", "fsync": "1"}, Pattern(8, 0.0, safe=True)),
+        ({"rw": "read", "offset": "25%", "size": "1%"}, Pattern(8, 1.0, random=False, first=0.25, last=0.26)),
+        ({"offset": "250KiB", "size": "100KiB"}, Pattern(8, 1.0, first=0.25, last=0.35)),
+    ],
+)
+def test_options_are_a_pattern(options: dict[str, str], pattern: Pattern) -> None:
+    job = disk_job(group(**options), "one.json", 1_024_000)
+    assert replace(job.pattern, last=round(job.pattern.last, 6)) == replace(pattern, seconds=15.0)
+    (figures,) = job.figures.values()
+    assert len(figures.percentiles) == len(PERCENTILES)
+    assert figures.percentiles[6] <= figures.percentiles[-1] <= figures.longest
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"direct": "0"}, "page cache"),
+        ({"rate_iops": "100"}, "the option rate_iops"),
+        ({"bs": "4KiB|8KiB"}, "several jobs with different bs"),
+        ({"rw": "read", "numjobs": "2"}, "several sequential processes"),
+        ({"rw": "randtrim"}, "rw=randtrim"),
+        ({"bs": "4KiB,8KiB"}, "bs=4KiB,8KiB"),
+        ({"iodepth": "1024"}, "more than 256 requests"),
+        ({"offset": "10MiB"}, "size of the disk is unknown"),
+    ],
+)
+def test_other_jobs_are_left_out_with_the_reason(options: dict[str, str], why: str) -> None:
+    with pytest.raises(Unfit, match=why):
+        disk_job(group(**options), "one.json", None)

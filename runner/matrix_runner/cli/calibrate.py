@@ -14,7 +14,7 @@ import click
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.files import RECORDED, read_input, write_output
 from matrix_runner.base.quantities import parse_size
-from matrix_runner.cli.screen import echo, echo_whole, first_notes, print_sheet
+from matrix_runner.cli.screen import echo, echo_whole, first_notes, print_sheet, slow_start
 
 if TYPE_CHECKING:
     from matrix_runner.simdisks.measured import Job
@@ -63,6 +63,7 @@ def command(folder: Path, to: Path, force: bool, size: str | None, rpm: int | No
             details="\n".join(f"  {count:,}: {why}" for why, count in skipped.most_common(5)),
             resolution="it reads JSON of fio with direct=1, of whole devices; `matrix help your-disk-as-a-model`",
         )
+    slow_start.begin("fitting the model")
     library = load_library(asyncio.run(build_library()))
     found = calibrate(library, jobs, bytes_ or page.USUAL_SIZE, physics_of, {"rpm": rpm} if rpm else {})
     write_output(to, page.model_file(found, to.stem, name, datetime.now(UTC).date().isoformat()).encode())
@@ -70,7 +71,9 @@ def command(folder: Path, to: Path, force: bool, size: str | None, rpm: int | No
         if sheet.rows:
             echo_whole(f"\n{title}")
             print_sheet(sheet, sys.stdout)
-    echo_whole(f"\n{page.trust(found)}\n\nwritten to {to}")
+    echo("")
+    echo(page.trust(found))
+    echo_whole(f"\nwritten to {to}")
 
 
 def _disk_of(folder: Path, size: str | None) -> tuple[int | None, str]:

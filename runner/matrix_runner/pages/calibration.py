@@ -49,7 +49,7 @@ def trust(found: Calibration) -> str:
         words += f" A stack of such disks is as near, for work like these jobs: {', '.join(_covered(found.held_out))}."
     if any(one.name in {"write_latency", "write_cache.ranges"} for one in found.unknown):
         words += " Writes were not measured: with parity, journals or mixed work it shows usual disks, not yours."
-    return textwrap.fill(words, 120)
+    return words
 
 
 def _kind(one: Residual) -> str:
@@ -73,6 +73,8 @@ def _estimate(one: Estimate) -> tuple[str, ...]:
 
 
 def _value(value: float, unit: str) -> str:
+    if unit == "true or false":
+        return str(bool(value)).lower()
     if unit == "B":
         return format_size(round(value / 1024) * 1024)
     return {"s": time_text, "B/s": rate_text}[unit](value) if unit else f"{value:g}"

@@ -52,7 +52,7 @@ KEYS: Mapping[str, tuple[Key, ...]] = {
         Key("read_latency", "read_latency", READS, "s"),
         Key("overhead", "overhead", DEEP, "s"),
         Key("channels", "channels", DEEP),
-        Key("by_address", "by_address", DEEP),
+        Key("by_address", "by_address", DEEP, "true or false"),
         Key("bandwidth", "bandwidth", SEQUENCE, "B/s"),
         Key("write_latency", "write_latency", WRITES, "s"),
         Key("write_overhead", "write_overhead", DEEP_WRITES, "s"),

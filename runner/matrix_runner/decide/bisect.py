@@ -176,6 +176,14 @@ class Standing:
         *_, free = self._table
         return sqrt(float(self._fits[2].min()) / max(1, free - 1))
 
+    def half_width(self, rounds: int) -> float:
+        """Return that of the interval of a difference in so many rounds, by the scatter of all versions."""
+        *_, free = self._table
+        left = free - len(self.measured) + 1
+        if left < 1:
+            return inf
+        return t_factor(left, self.rule.confidence) * sqrt(self._squares_of_levels / left * 2 / rounds)
+
     @cached_property
     def second_step(self) -> tuple[float, tuple[int, ...]]:
         """The p-value of one step against two, and the measured versions around the two steps that fit best."""

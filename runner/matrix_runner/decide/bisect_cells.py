@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import log
+from math import exp, log
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -51,7 +51,7 @@ class Bisection:
         """Return what identifies the search: a run with the same continues it."""
         rule = self.rule
         about = {"along": self.along, "good": self.names[0], "bad": self.names[-1], "metric": self.figure}
-        return about | {"confidence": f"{rule.confidence:g}", "smallest": f"{rule.smallest:.6g}"}
+        return about | {"confidence": f"{rule.confidence:g}", "smallest": f"{exp(rule.smallest) - 1:.6g}"}
 
     def value(self, cell: CellRow, trial: Trial) -> float | None:
         """Return the logarithm of the figure of a trial; None: it has none, or it counts for nothing."""

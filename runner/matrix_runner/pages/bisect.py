@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import exp
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from matrix_runner.base.files import write_atomically
@@ -137,11 +138,17 @@ def _logs(standing: Standing, version: int) -> list[float]:
 
 def _against_good(standing: Standing, version: int) -> Ratio | None:
     logs = [one[version] - one[0] for one in standing.rounds if version in one and 0 in one]
-    found = student_interval(logs, standing.rule.confidence) if version else None
+    if not version or not logs or not standing.differ:
+        return None
+    if len(logs) > 2:
+        found = student_interval(logs, standing.rule.confidence)
+    else:  # their own scatter says little
+        half = standing.half_width(len(logs))
+        found = Interval(mean := fmean(logs), mean - half, mean + half, len(logs), standing.rule.confidence)
     if not found:
         return None
-    bounds = exp(found.mean), exp(found.low), exp(min(found.high, 600.0))
-    return Ratio(*bounds, found.n, found.n, standing.rule.confidence, 1.0, paired=True)
+    low, high = exp(found.low), exp(min(found.high, 600.0))
+    return Ratio(exp(found.mean), low, high, found.n, found.n, found.confidence, 1.0)
 
 
 def chart(search: BisectSteering) -> Chart | None:

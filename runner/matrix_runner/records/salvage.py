@@ -139,18 +139,20 @@ class _Reader:
     def _simple(self, table: Table) -> list[dict[str, Any]]:
         unique = [column.name for column in table.primary_key if column.name != "id"]
         found: dict[object, dict[str, Any]] = {}
-        for row in self._read(table, lambda row: dict(zip(data_columns(table), row, strict=True))):
+        columns = data_columns(table)
+        for row in self._read(table, lambda row: dict(zip(columns, row, strict=True))):
             found.setdefault(tuple(row[name] for name in unique) or len(found), row)
         return list(found.values())
 
     def _read(self, table: Table, parse: Callable[[Sequence[Any]], T]) -> Iterator[T]:
         """Read the rows whose checksum is right, and that this program can have written."""
-        names = (*data_columns(table), *((CRC,) if CRC in table.c else ()))
+        data, has_checksum = data_columns(table), CRC in table.c
+        names = (*data, *((CRC,) if has_checksum else ()))
         for row in self._rows(table.name, names):
             try:
                 values = [value.decode() if is_text else value for value, is_text in _typed(row)]
-                if CRC not in table.c or is_sound(table, values):
-                    yield parse(values[: len(data_columns(table))])
+                if not has_checksum or is_sound(table, values):
+                    yield parse(values[: len(data)])
                     continue
             except (ValueError, TypeError):
                 pass

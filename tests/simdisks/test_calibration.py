@@ -73,6 +73,18 @@ def test_reads_of_a_hard_disk_say_nothing_about_its_writes(code: Library) -> Non
     assert {one.name for one in found.unknown} == {"write_cache.ranges", "write_cache.choice"}
 
 
+def test_a_write_cache_is_found_far_from_the_first_guess(code: Library) -> None:
+    """From the first guess alone, the fit ends at 512 ranges and a choice of 40, and mixed work is 20 % off."""
+    disk = {**HDD, "seek": {"track": "1.71ms", "full": "22.59ms"}, "queue": 16, "in_order": 0}
+    disk |= {"outer": "198MB/s", "inner": "146MB/s", "cache": "8MiB", "write_cache": {"ranges": 137, "choice": 77}}
+    known = {name: disk[name] for name in ("rpm", "outer", "inner")}
+    jobs = [job for job in measured(code, disk, writes=True) if job.pattern.random]
+    found = calibrate(code, jobs, TB, physics_of, known)
+    values = {one.key.name: one.value for one in found.estimates}
+    assert values["write_cache.choice"] > 50
+    assert values["write_cache.ranges"] < 250
+
+
 def test_what_is_known_is_not_fitted(code: Library) -> None:
     jobs = [job for job in measured(code, HDD, writes=False) if job.pattern.random]
     found = calibrate(code, jobs, TB, physics_of, {"rpm": 7200})

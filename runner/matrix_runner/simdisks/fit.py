@@ -173,8 +173,15 @@ class Fit:
         is_hdd = self.subject.is_hdd
         values = self._best_queue(self._guess_hdd()) if is_hdd else self._best_channels(self._guess_ssd())
         for stage in self.stages(values):
-            values = self._descend(values, stage)
+            values = self._descend(self._best_cache(values, stage) if "ranges" in stage.names else values, stage)
         return values
+
+    def _best_cache(self, values: Values, stage: Stage) -> Values:
+        """Try caches that are far apart: a large one with a small choice may be nearly as good as the opposite."""
+        tried = [
+            {**values, "ranges": float(n), "choice": float(c)} for n in (64, 128, 256, 384) for c in (8, 32, 64, 96)
+        ]
+        return min((values, *tried), key=lambda one: self.cost(one, stage.evidence))
 
     def stages(self, values: Values) -> Iterator[Stage]:
         stages = self._of_hdd() if self.subject.is_hdd else self._of_ssd()

@@ -50,7 +50,7 @@ def test_other_work_starts_a_new_run_and_says_why(tmp_path: Path) -> None:
 
 def test_another_part_of_the_same_matrix_starts_a_new_run_and_says_why(tmp_path: Path) -> None:
     last = create(tmp_path, unfinished())
-    options = "--only, --shard, --kernel, --templates or hosts.yaml differ"
+    options = "--only, --shard, --race, --kernel, --templates or hosts.yaml differ"
     message = chosen(tmp_path, fingerprint="other").message(0)
     assert message == f"not continuing {last.path}/, which is not finished: {options}"
 

@@ -15,6 +15,7 @@ from matrix_runner.base.errors import BadInput
 from matrix_runner.base.quantities import parse_size
 from matrix_runner.records.record import CellRow
 from matrix_runner.statistics.extremes import find_extreme
+from matrix_runner.statistics.race import stand
 from matrix_runner.statistics.ratios import Ratio, paired_ratio
 from matrix_runner.work.fio.bounds import MIXED, parse_fio_size
 from matrix_runner.work.metrics import KNOWN, RATES, SIDES, Metric, is_large, is_paced
@@ -122,16 +123,23 @@ def recommend_settings(
     return Recommendation(metric, ordered, names, left_out, confidence, tuple(combined) if len(works) > 1 else ())
 
 
-def sort_by_figure(settings: Settings, metric: Metric, sure: float) -> tuple[Setting, ...]:
+def sort_by_figure(settings: Settings, metric: Metric, sure: float, *, raced: bool = False) -> tuple[Setting, ...]:
     samples = {place: _combined_figure(several, metric) for place, several in settings.items()}
-    return sort_samples(settings, samples, sure, more_is_better=metric.more_is_better)
+    return sort_samples(settings, samples, sure, more_is_better=metric.more_is_better, raced=raced)
 
 
 def sort_samples(
-    settings: Settings, every: Mapping[Places, dict[int, float]], sure: float, *, more_is_better: bool = True
+    settings: Settings,
+    every: Mapping[Places, dict[int, float]],
+    sure: float,
+    *,
+    more_is_better: bool = True,
+    raced: bool = False,
 ) -> tuple[Setting, ...]:
     samples = {place: every[place] for place in sorted(every) if every[place]}  # so ties have one order
-    extreme = find_extreme(list(samples.values()), sure, lowest=not more_is_better)
+    values = list(samples.values())
+    standings = stand(values, sure, lowest=not more_is_better) if raced else None
+    extreme = standings or find_extreme(values, sure, lowest=not more_is_better)
     if extreme is None:
         return ()
     best = list(samples)[extreme.at]
@@ -139,6 +147,8 @@ def sort_samples(
     for at, (place, sample) in enumerate(samples.items()):
         cells = settings[place].values()
         ratio = None if place == best else paired_ratio(samples[best], sample, sure)
+        if standings and (ahead := standings.ahead[at]):
+            ratio = ahead.inverse if more_is_better else ahead
         candidate = at in extreme.candidates
         if ratio and (lost := max(one.lost_share for one in cells)):
             candidate |= could_be_as_good(ratio, lost, more_is_better=more_is_better)
@@ -245,6 +255,8 @@ class Standing(StrEnum):
     UNDECIDED = "cannot tell"
     #: It is slower here, but the host slowed it down: it may be as fast on a faster host.
     HOST_LIMITED = "cannot tell: host-limited"
+    #: In a race, no more trials are needed: it is not better than the fastest one.
+    NOT_BETTER = "equal or slower"
     SLOWER = "slower"
     #: It has no round in common with the fastest one.
     NOT_COMPARED = "not compared"
@@ -296,6 +308,7 @@ class Ranking:
     trials: int  # rounds behind the comparison that has the most
     confidence: float
     measured: Mapping[Places, Measured]  # the figures of each setting, of workloads with a weight
+    raced: bool = False  # the fastest is the best one, or equal to it
 
     @property
     def workload(self) -> str:
@@ -311,11 +324,11 @@ class Ranking:
 
     @property
     def leaders(self) -> list[RankedStack]:
-        return [one for one in self.compared if one.standing is not Standing.SLOWER]
+        return [one for one in self.compared if one not in self.slower]
 
     @property
     def slower(self) -> list[RankedStack]:
-        return [one for one in self.stacks if one.standing is Standing.SLOWER]
+        return [one for one in self.stacks if one.standing in {Standing.SLOWER, Standing.NOT_BETTER}]
 
     @property
     def is_host_limited(self) -> bool:
@@ -355,30 +368,47 @@ def rank_stacks(
     *,
     measure: Callable[[Measured], Measured] = lambda one: one,
     weighed: Collection[str] = (),
+    raced: bool = False,
 ) -> list[Ranking]:
     """Rank the stacks of one run by workload. `share` is the used part of the error rate, as for guidelines.
 
     Rankings of `weighed` workloads keep the figures. `measure` adds the figures to a cell, for one workload at a time:
     those of 100,000 cells need much memory.
     """
+    rankings = []
+    for settings in _by_workload(found):
+        places = {place: {work: measure(one) for work, one in of.items()} for place, of in settings.items()}
+        rankings.append(_ranking(places, confidence, share, weighed, raced=raced))
+    return [one for one in rankings if one and len(one.stacks) + len(one.missing) > 1]
+
+
+def stacks_by_workload(found: Iterable[Measured]) -> Iterator[dict[Places, Measured]]:
+    """Yield the stacks that a ranking compares, for each workload."""
+    for settings in _by_workload(found):
+        yield {place: one for place, works in _without_degraded(settings).items() for one in works.values()}
+
+
+def _by_workload(found: Iterable[Measured]) -> Iterable[Settings]:
     workloads: dict[tuple[str, Places], Settings] = {}
     for place, several in group_by_setting(list(found)).items():
         for work, one in several.items():
             workloads.setdefault((one.cell.axes.get("faults", ""), work), {})[place] = {work: one}
-    measured = (
-        {place: {work: measure(one) for work, one in several.items()} for place, several in settings.items()}
-        for settings in workloads.values()
-    )
-    rankings = (_ranking(settings, confidence, share, weighed) for settings in measured)
-    return [one for one in rankings if one and len(one.stacks) + len(one.missing) > 1]
+    return workloads.values()
 
 
-def _ranking(declared: Settings, confidence: float, share: float, weighed: Collection[str]) -> Ranking | None:
+def _without_degraded(declared: Settings) -> Settings:
     kept = {one.cell.id for one in possible_choices([one for several in declared.values() for one in several.values()])}
-    settings = {place: work for place, work in declared.items() if all(one.cell.id in kept for one in work.values())}
+    return {place: work for place, work in declared.items() if all(one.cell.id in kept for one in work.values())}
+
+
+def _ranking(
+    declared: Settings, confidence: float, share: float, weighed: Collection[str], *, raced: bool
+) -> Ranking | None:
+    settings = _without_degraded(declared)
     cells = {one.cell.id: one for several in settings.values() for one in several.values()}
     metric = headline(cells.values())
-    ordered = sort_by_figure(settings, metric, Level(confidence, share=share).yes)
+    sure = confidence if raced else Level(confidence, share=share).yes
+    ordered = sort_by_figure(settings, metric, sure, raced=raced)
     if not ordered:
         return None
     ranked = {cell for one in ordered for cell in one.cells}
@@ -386,12 +416,16 @@ def _ranking(declared: Settings, confidence: float, share: float, weighed: Colle
     rounds = max((one.ratio.n_a for one in ordered if one.ratio), default=0)
     return Ranking(
         metric,
-        tuple(_stack(one, ordered[0], cells, metric, fastest=rounds > 0 and one is ordered[0]) for one in ordered),
+        tuple(
+            _stack(one, ordered[0], cells, metric, fastest=rounds > 0 and one is ordered[0], raced=raced)
+            for one in ordered
+        ),
         tuple(one.cell for one in cells.values() if one.cell.id not in ranked),
         tuple(one.cell for place in declared if place not in settings for one in declared[place].values()),
         rounds,
         confidence,
         {one.places: cells[one.cells[0]] for one in ordered} if keep else {},
+        raced,
     )
 
 
@@ -417,11 +451,11 @@ def headline(cells: Iterable[Measured]) -> Metric:
 
 
 def _stack(
-    setting: Setting, best: Setting, cells: Mapping[str, Measured], metric: Metric, *, fastest: bool
+    setting: Setting, best: Setting, cells: Mapping[str, Measured], metric: Metric, *, fastest: bool, raced: bool
 ) -> RankedStack:
     behind = setting.ratio.inverse if setting.ratio and metric.more_is_better else setting.ratio
     one, first = cells[setting.cells[0]], cells[best.cells[0]]
-    standing = Standing.FASTEST if fastest else _standing(setting, behind, one.lost_share, metric)
+    standing = Standing.FASTEST if fastest else _standing(setting, behind, one.lost_share, metric, raced=raced)
     corrected = _corrected(behind, one.lost_share, first.lost_share) if behind else None
     level = fmean(one.rounds(metric).values())
     return RankedStack(one.cell, level, standing, behind, one.lost_share, corrected, _pace(one))
@@ -434,7 +468,7 @@ def _corrected(behind: Ratio, lost: float, lost_by_fastest: float) -> tuple[floa
     return behind.low * (1 - lost), behind.high / (1 - lost_by_fastest) if lost_by_fastest < 1 else inf
 
 
-def _standing(setting: Setting, behind: Ratio | None, lost_share: float, metric: Metric) -> Standing:
+def _standing(setting: Setting, behind: Ratio | None, lost_share: float, metric: Metric, *, raced: bool) -> Standing:
     """Call a stack slower only if the test of all stacks and the interval of the pair agree."""
     if setting.ratio is None or behind is None:
         return Standing.NOT_COMPARED
@@ -446,4 +480,6 @@ def _standing(setting: Setting, behind: Ratio | None, lost_share: float, metric:
         return Standing.HOST_LIMITED
     if equal:
         return Standing.EQUAL
-    return Standing.SLOWER if is_slower_here and not setting.candidate else Standing.UNDECIDED
+    if is_slower_here and not setting.candidate:
+        return Standing.SLOWER
+    return Standing.NOT_BETTER if raced and behind.low >= 1 / (1 + EQUAL) else Standing.UNDECIDED

@@ -153,16 +153,18 @@ class CellSelection:
         return any(all(axes.get(axis) in allowed for axis, allowed in rule.items()) for rule in self.rules)
 
 
-def select_cells(word: str | None, only: Sequence[str], cells: Sequence[CellRow]) -> CellSelection | None:
-    """Return the selection by a name or id and the rules of `--only`; None if that is all cells."""
+def select_cells(
+    word: str | None, only: Sequence[str], cells: Sequence[CellRow], *, option: str = "--only"
+) -> CellSelection | None:
+    """Return the selection by a name or id and the rules of an option; None if that is all cells."""
     if word is None and not only:
         return None
-    rules = _rules(only, cells)
+    rules = _rules(only, cells, option)
     named = CellSelection(cell_named(word, cells) if word is not None else {cell.id for cell in cells}, rules)
     return CellSelection({cell.id for cell in cells if named.takes(cell)}, rules)
 
 
-def _rules(only: Sequence[str], cells: Iterable[CellRow]) -> list[Mapping[str, frozenset[str]]]:
+def _rules(only: Sequence[str], cells: Iterable[CellRow], option: str) -> list[Mapping[str, frozenset[str]]]:
     if not only:
         return []
 
@@ -176,7 +178,7 @@ def _rules(only: Sequence[str], cells: Iterable[CellRow]) -> list[Mapping[str, f
             rules.append(rule_of(parse_only(text, values), values))
         except BadRule as error:
             raise BadInput(
-                f"--only '{text}': {error.message}", resolution="`matrix results --format csv` shows all axes"
+                f"{option} '{text}': {error.message}", resolution="`matrix results --format csv` shows all axes"
             ) from None
     return rules
 

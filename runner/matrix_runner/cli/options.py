@@ -73,6 +73,31 @@ only = click.option(
 )
 
 
+def _race(race: bool, wanted: Words) -> Words | None:
+    from matrix_runner.base.errors import BadInput
+
+    if wanted and not race:
+        raise BadInput("--for chooses the workloads of a race", resolution="add --race, or use --only")
+    return wanted if race else None
+
+
+race = combined(
+    "race",
+    _race,
+    race=click.option(
+        "--race",
+        is_flag=True,
+        help="After the minimum of every cell, measure only stacks that can still be the best, until the best of each "
+        "workload is decided (within 5 %).",
+    ),
+    wanted=click.option(
+        "--for",
+        "wanted",
+        multiple=True,
+        metavar="AXIS=VALUE,…",
+        help="With --race: the workloads to decide, as for --only. If repeated: those that match any of them.",
+    ),
+)
 _ALL_ROWS = 10**9  # in place of larger numbers, which databases refuse
 
 

@@ -117,10 +117,7 @@ def _recommend(
             )
         columns = ranked_by.columns if ranked_by else COLUMNS
         check_jobs(columns, shared, [row])
-        try:
-            cells = select_cells(None, wanted, recorded)
-        except BadInput as error:
-            raise BadInput(error.brief.replace("--only", "--for"), resolution=error.resolution) from None
+        cells = select_cells(None, wanted, recorded, option="--for")
         samples = read_samples(shared, [row], columns, cells)
     measured = [as_measured(one) for one in samples]
     among = possible_choices(measured)

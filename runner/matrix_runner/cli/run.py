@@ -53,6 +53,8 @@ Examples:
   matrix run --on ssh:shelf my.yaml                     on disks of another host, over ssh
   matrix run --passthrough --destroy wwn-0x5000c500a1b2c3d4 my.yaml  on disks of this host, in a virtual machine
   matrix run --until-decided --budget 1h my.yaml        until its guidelines are decided, for an hour at most
+  matrix run --race my.yaml                             until the best stack for each workload is decided
+  matrix run --race --for workload=oltp my.yaml         only for this workload; the others get their minimum
   matrix run --store postgresql://lab@db/matrix my.yaml  with a store that several hosts share
 """
 
@@ -78,6 +80,7 @@ Examples:
     is_flag=True,
     help="After the minimum of every cell, add trials to cells of undecided guidelines until all are decided.",
 )
+@options.race
 @click.option(
     "--folder-to",
     type=click.Path(path_type=Path, dir_okay=False),

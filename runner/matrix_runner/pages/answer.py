@@ -43,6 +43,7 @@ _PAIRWISE = (
     "So a stack can be `cannot tell` though its interval excludes 1.",
     "The fastest stack was chosen from the same trials, so its lead may look larger than it is.",
 )
+_OF_RACE = "The intervals hold after any number of rounds, and for all stacks of a workload together."
 SYNTHETIC = "These figures are synthetic: the dry machine invents them. They are not measurements."
 
 
@@ -90,7 +91,8 @@ def summarize_rankings(
         return None
     groups = tuple(_shorten(list(_groups(rankings)), most))
     confidence = f" ({rankings[0].confidence * 100:g} % confidence)" if _has_intervals(rankings) else ""
-    title = f"Fastest stack by workload{'' if over else ', so far'}{confidence}:"
+    raced = ", or one that is " + WITHIN if rankings[0].raced else ""
+    title = f"Fastest stack by workload{raced}{'' if over else ', so far'}{confidence}:"
     notes = list(_notes(rankings, synthetic=synthetic, over=over))
     if over and any(line.needs_trials for group in groups for line in (group.heading, *group.lines)):
         notes.insert(0, "For more trials, raise `repeat:` and run the same command again: it adds them to this run.")
@@ -180,7 +182,7 @@ def full_answer(
         *([*decision_text(decision), ""] if decision else []),
         f"The stacks of each workload, the fastest first{'' if over else ', so far'}.",
         f"A ratio is how many times as fast the fastest one is ({confidence}).",
-        *(_PAIRWISE if _has_intervals(rankings) else ()),
+        *([_OF_RACE] if rankings[0].raced else _PAIRWISE if _has_intervals(rankings) else ()),
         *[SYNTHETIC] * synthetic,
         *([f"These are {part}."] if part else ()),
     ]

@@ -154,7 +154,7 @@ SUMMARY_HEAD = (
         "`max` (`max:` trials are done, and it is not certain that `until:` is reached), "
         "`budget` (the budget is used up, and it is not certain that `until:` is reached), "
         "`decided` (with `--until-decided`: no guideline needs more trials of it, the budget is used up, or 200 trials "
-        "are done; with `find:`: the search has ended); "
+        "are done; with `--race`: it cannot be the best, or that is decided; with `find:`: the search has ended); "
         "or `unfinished` (it gets more trials)",
     ),
     Column(

@@ -156,7 +156,8 @@ class RunData:
     weights: Mapping[str, float] = field(default_factory=dict)  # of workloads
     over: bool = False  # the run is finished
     archived: bool = False  # there are no folders of cells
-    steered: bool = False  # open guidelines chose the cells of later trials
+    steered: bool = False  # open guidelines or a race chose the cells of later trials
+    raced: bool = False
     judgements: Sequence[Judgement] = ()
     finds: Mapping[str, Find] = field(default_factory=dict)  # by workload
     #: By cell and round: the text of `profile.csv` of each trial.
@@ -254,7 +255,7 @@ class RunData:
             return measured_cell("", one.cell, self.by_cell[one.cell.id], self.rule, columns_of(one.cell))
 
         found = (Measured("", cell, NO_FIGURES) for cell in cells)
-        return rank_stacks(found, self.confidence, self._share, measure=measure, weighed=self.weights)
+        return rank_stacks(found, self.confidence, self._share, measure=measure, weighed=self.weights, raced=self.raced)
 
     @property
     def _share(self) -> float:

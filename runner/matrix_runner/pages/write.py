@@ -44,6 +44,7 @@ def load_run_data(run: RunFolder, journal: Journal, *, over: bool) -> RunData:
     """Load a run. Of a large one, load the trials of a part of its cells."""
     cells, found = journal.cells(), dict[str, Any]()
     found |= {name: getattr(run.manifest, name) for name in _OF_MANIFEST}
+    found["raced"] = run.manifest.requested.race is not None
     found["finds"] = {name: Find.model_validate(find) for name, find in run.manifest.finds.items()}
     needs_all = found["finds"] or any(cell.axes.get(PRESET) in TESTS for cell in cells)  # searches and tests of SNIA
     part = choose_part(cells, MOST_SHOWN) if len(cells) > MOST_CELLS and not needs_all else None

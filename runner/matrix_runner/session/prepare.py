@@ -37,6 +37,7 @@ class RunOptions:
     destroy: tuple[str, ...] = ()
     passthrough: bool = False
     until_decided: bool = False
+    race: tuple[str, ...] | None = None
     folder_to: Path | None = None
     fresh: bool = False
     retry_broken: bool = False
@@ -78,6 +79,7 @@ def prepare(
         cold=options.cold,
         until_decided=options.until_decided,
         bisection=bisection,
+        race=options.race,
         study=study_beside(options.matrix, selected.space),
         host=place.host,
     )

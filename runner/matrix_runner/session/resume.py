@@ -100,8 +100,9 @@ def _why_new(results: Path, wanted: Manifest) -> str:
         if _work(last.manifest) != _work(wanted):
             return ""
         changed = last.manifest.steered and _repeats(last.manifest) != _repeats(wanted)
-        why = " and was made with `--until-decided`, so a changed `repeat:` does not continue it" if changed else ""
+        option = "--until-decided" if last.manifest.requested.race is None else "--race"
+        why = f" and was made with `{option}`, so a changed `repeat:` does not continue it" if changed else ""
         return f"this is a new run, as {last.path}/ is finished{why}; `matrix results {last.path.name}` shows that one"
     same = (last.manifest.text, last.manifest.used) == (wanted.text, wanted.used)
-    differs = "--only, --shard, --kernel, --templates or hosts.yaml differ" if same else "the matrix differs"
+    differs = "--only, --shard, --race, --kernel, --templates or hosts.yaml differ" if same else "the matrix differs"
     return f"not continuing {last.path}/, which is not finished: {differs}"

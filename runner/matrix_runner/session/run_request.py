@@ -12,12 +12,14 @@ from math import inf, isfinite
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
+from matrix_runner.answers.selectors import select_cells
 from matrix_runner.answers.verdicts import Steering
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.text import without_passwords
 from matrix_runner.base.variants import digest
 from matrix_runner.carry.rigs import simulated_disk_facts, specs_of
 from matrix_runner.decide.bisect_cells import Bisection, BisectSteering
+from matrix_runner.decide.race import Race
 from matrix_runner.hosts.disk_ledger import state_dir
 from matrix_runner.layers.base import sync_target
 from matrix_runner.machines import PASSTHROUGH, machine
@@ -52,6 +54,7 @@ class RunRequest:
     cold: bool
     until_decided: bool = False
     bisection: Bisection | None = None
+    race: tuple[str, ...] | None = None  # conditions of the workloads that race; None: no race
     #: Physical disks, if the machine does not create disks.
     match: Match | None = None
     #: The kernel release of the host with these disks.
@@ -61,16 +64,42 @@ class RunRequest:
     host: str = ""
 
     def check(self) -> None:
-        """Refuse --until-decided without guidelines: it would never end."""
+        """Refuse --until-decided without guidelines, which would never end, and a race that has no choice."""
+        if self.race is not None:
+            self._check_race()
         if self.until_decided and not self.selected.space.matrix.guidelines:
             raise BadInput(
                 f"--until-decided: {self.path} has no guidelines to decide",
                 resolution="add `guidelines:` (`matrix help write-a-guideline` has examples), or leave the option out",
             )
 
-    def steering(self) -> Steering | BisectSteering | None:
+    def _check_race(self) -> None:
+        if self.until_decided:
+            raise BadInput("--race and --until-decided both choose the trials", resolution="leave one of them out")
+        if self.selected.requested.shard:
+            raise BadInput(
+                "--race compares all stacks round by round, and --shard has only some of them",
+                resolution="leave one of them out; --cluster races on several hosts",
+            )
+        if self._race().is_empty:
+            raise BadInput(
+                f"--race: {self.path} has no workload with several stacks to choose from",
+                resolution="add layouts or values of their axes, or leave the option out",
+            )
+
+    def _race(self) -> Race:
+        repeat, finds = self.selected.plan.repeat, self.selected.space.matrix.finds
+        cells = [CellRow(cell.id, cell.name, cell.axes) for cell in self.selected.selection.cells()]
+        cells = [cell for cell in cells if cell.axes["workload"] not in finds]
+        chosen = select_cells(None, self.race or (), cells, option="--for")
+        racing = (cell for cell in cells if not chosen or chosen.takes(cell))
+        return Race(racing, repeat.min, repeat.confidence)
+
+    def steering(self) -> Steering | BisectSteering | Race | None:
         if self.bisection:
             return BisectSteering(self.bisection)
+        if self.race is not None:
+            return self._race()
         if not self.until_decided:
             return None
         matrix = self.selected.space.matrix
@@ -109,7 +138,8 @@ class RunRequest:
             until=matrix.repeat.until,
             least=matrix.repeat.min,
             most=matrix.repeat.max,
-            requested=self.selected.requested,
+            steered=self.race is not None,
+            requested=self.selected.requested.model_copy(update={"race": self.race}),
             search=self.bisection.as_written() if self.bisection else {},
             finds={name: find.as_written() for name, find in matrix.finds.items()},
             slow=slow_of(matrix.every_disk()),
@@ -176,6 +206,8 @@ class RunRequest:
             work.append(self.bisection.as_written())
         if selection.stacks is not None:
             work.append(sorted(selection.stacks))
+        if self.race is not None:
+            work.append(["race", *self.race])
         return digest(work).hex()
 
     def _disk_identity(self, disk: LabDisk) -> dict[str, Any]:

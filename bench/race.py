@@ -1,0 +1,122 @@
+"""Races of stacks: `python -m bench.race [--times 2000]` counts wrong answers, and trials beside fixed repeats.
+
+Each race draws stacks, the best of them at random, and runs to its end as `matrix run --race` does. An answer is wrong
+if the true rate of the named stack is more than 5 % below the best. Beside it, the same rounds as fixed repeats: the
+number that a user has to choose so that the interval at the end decides as often, by Student's t with the same
+correction for the number of stacks. Three kinds of noise take turns: normal, lognormal, and with drift.
+"""
+
+from __future__ import annotations
+
+import argparse
+from math import log, sqrt
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from matrix_runner.answers.ranking import EQUAL
+from matrix_runner.statistics.race import error_of_pair, stand_of_table
+from matrix_runner.statistics.ratios import t_factor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.random import Generator
+    from numpy.typing import NDArray
+
+    Table = NDArray[np.float64]
+
+LEAST, MOST, CONFIDENCE = 3, 200, 0.95
+WITHIN = log(1 + EQUAL)
+
+
+class Ended(NamedTuple):
+    rounds: int
+    trials: int
+    decided: bool
+    wrong: bool
+
+
+def drawn(effects: str, stacks: int, noise: float, kind: int, chance: Generator) -> tuple[Table, Table]:
+    """Return the true logarithms of rates, and those of each stack (row) in each round."""
+    truth = np.log(1 - chance.uniform(0, 0.5, stacks))
+    if effects == "equal":
+        truth[:] = 0.0
+    if effects == "edge":  # all but one are a little too far from the best: the most chances for a wrong answer
+        truth[:] = -1.001 * WITHIN
+        truth[chance.integers(stacks)] = 0.0
+    scatter = noise * chance.standard_normal((stacks, MOST))
+    if kind == 0:
+        return truth, truth[:, None] + np.log(np.maximum(1 + scatter, 0.05))
+    drift = 0.3 * np.linspace(0, 1, MOST) + 0.05 * chance.standard_normal(MOST) if kind == 2 else 0.0
+    return truth, truth[:, None] + scatter + drift
+
+
+def race(truth: Table, logs: Table) -> Ended:
+    running, trials = np.ones(len(truth), bool), LEAST * len(truth)
+    seen = np.full_like(logs, np.nan)
+    seen[:, :LEAST] = logs[:, :LEAST]
+    at, decided, rounds = 0, False, LEAST
+    for rounds in range(LEAST, MOST + 1):
+        at, candidates, low = stand_of_table(seen[:, :rounds], CONFIDENCE)
+        running[:] = False
+        running[candidates] = True
+        rivals = [place for place in candidates if place != at]
+        decided = bool((low[rivals] >= -WITHIN).all())
+        if decided or rounds == MOST:
+            break
+        trials += int(running.sum())
+        seen[running, rounds] = logs[running, rounds]
+    return Ended(rounds, trials, decided, decided and truth[at] < truth.max() - WITHIN)
+
+
+def decides_after(logs: Table) -> Iterator[bool]:
+    """Yield for each number of fixed repeats whether its intervals decide."""
+    error = error_of_pair(len(logs), CONFIDENCE)
+    totals = np.cumsum(logs, axis=1)
+    for rounds in range(2, MOST + 1):
+        apart = logs[np.argmax(totals[:, rounds - 1]), :rounds] - logs[:, :rounds]
+        half = t_factor(rounds - 1, 1 - error) * apart.std(axis=1, ddof=1) / sqrt(rounds)
+        yield bool((apart.mean(axis=1) - half >= -WITHIN).all())
+
+
+def measure(effects: str, stacks: int, noise: float, times: int) -> tuple[list[Ended], float]:
+    """Return the races, and the fixed repeats that decide as often as 95 % of runs."""
+    ended, shares = [], np.zeros(MOST - 1)
+    for time in range(times):
+        chance = np.random.default_rng([stacks, int(noise * 1000), time])
+        truth, logs = drawn(effects, stacks, noise, time % 3, chance)
+        ended.append(race(truth, logs))
+        if time % FIXED == 0:
+            shares += np.fromiter(decides_after(logs), float)
+    enough = shares / len(range(0, times, FIXED)) >= CONFIDENCE
+    return ended, float(np.argmax(enough) + 2) if enough.any() else np.inf
+
+
+FIXED = 8  # every eighth race is also measured with fixed repeats, which take longer to compute
+_SIZES = (2, 5, 10, 20, 50)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.race", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--times", type=int, default=2000)
+    parser.add_argument("--quick", action="store_true", help="few races, to test this program")
+    asked = parser.parse_args()
+    sizes, times = ((2, 5), 16) if asked.quick else (_SIZES, asked.times)
+    print("effects   stacks  noise  wrong  decided  rounds  trials  fixed repeats  their trials  share")
+    for effects in ("0..50 %", "edge", "equal"):
+        for stacks in sizes:
+            for noise in (0.02, 0.10):
+                count = times if effects == "0..50 %" else times // 4
+                ended, repeats = measure(effects, stacks, noise, count)
+                trials = np.mean([one.trials for one in ended])
+                print(
+                    f"{effects:9}  {stacks:5}  {noise:4.0%}  {np.mean([one.wrong for one in ended]):5.1%}"
+                    f"  {np.mean([one.decided for one in ended]):7.1%}  {np.mean([one.rounds for one in ended]):6.1f}"
+                    f"  {trials:6.0f}  {repeats:13.0f}  {repeats * stacks:12.0f}  {trials / repeats / stacks:5.0%}",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()

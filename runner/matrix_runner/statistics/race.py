@@ -1,0 +1,130 @@
+"""Which of several places may be the best, asked after every round: intervals that hold at all rounds at once.
+
+The difference of two logarithms in a round is assumed to be normal and independent from round to round, with an unknown
+mean and variance: what a round does to both cancels. Take the likelihood of "the mean lies N(0, SPREAD) standard
+deviations away" over that of "the mean is this one". It is a martingale (Lai 1976; Wang and Ramdas 2023), whatever the
+variance is, so it ever exceeds 1 / `error` with a probability of at most `error` (Ville). The means that it does not
+exclude are an interval, for any rule of stopping.
+
+The best place is lost only if its interval to another one is wrong, so each of these gets an equal part of the error
+(Bonferroni). Only one side of an interval can lose it, so both sides together get twice that part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import inf, log, sqrt
+from typing import TYPE_CHECKING
+
+from matrix_runner.statistics.changes import log_table
+from matrix_runner.statistics.ratios import Ratio, bounded_exp
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Table = NDArray[np.float64]
+
+#: The variance of the mean, in variances of a difference. By simulation (`bench.race`).
+SPREAD = 16.0
+
+
+@lru_cache(maxsize=4096)
+def reach(rounds: int, error: float) -> float:
+    """Return the half width of the interval in standard deviations; `error` is that of both sides, at all rounds."""
+    if rounds < 2:
+        return inf
+    wider = 1 + rounds * SPREAD
+    most = (sqrt(wider) / error) ** (2 / rounds)
+    return sqrt((most - 1) / (1 - most / wider) * (rounds - 1) / rounds) if most < wider else inf
+
+
+@dataclass(frozen=True, slots=True)
+class Standings:
+    at: int  # the place of the leader
+    candidates: tuple[int, ...]  # those that may be the best, the leader included
+    #: By place, how many times as good the leader is; None for itself, and without a common round.
+    ahead: tuple[Ratio | None, ...]
+
+    def is_decided(self, within: float) -> bool:
+        """Return whether no other place can be better than the leader by more than a share."""
+        others = (self.ahead[place] for place in self.candidates if place != self.at)
+        return all(one is not None and one.low >= 1 / (1 + within) for one in others)
+
+    def is_hopeless(self, within: float, rounds: int, error: float) -> bool:
+        """Return whether a rival would stay undecided after so many rounds, though the leader were further ahead."""
+        return any(
+            one is not None and one.n_a >= _ENOUGH and _cannot_decide(one, within, rounds, error)
+            for place, one in enumerate(self.ahead)
+            if place in self.candidates
+        )
+
+
+_ENOUGH = 10  # rounds that show how much a difference scatters
+
+
+def _cannot_decide(one: Ratio, within: float, rounds: int, error: float) -> bool:
+    scatter = log(one.ratio / one.low) / reach(one.n_a, error) if one.low else inf
+    most = log(one.ratio) + 2 * scatter / sqrt(one.n_a)
+    return most - scatter * reach(rounds, error) <= -log(1 + within)
+
+
+def error_of_pair(places: int, confidence: float) -> float:
+    """Return the part of the error of each pair, both sides together. With two places, an interval has both sides."""
+    return 2 * (1 - confidence) / max(2, places - 1)
+
+
+def stand(samples: Sequence[Mapping[int, float]], confidence: float, *, lowest: bool = False) -> Standings | None:
+    """Return the standings of a race from the values of each place by round; None without a positive value."""
+    there = [place for place, sample in enumerate(samples) if sample and min(sample.values()) > 0]
+    if not there:
+        return None
+    table = log_table([samples[place] for place in there]) * (-1 if lowest else 1)
+    best, running, (rounds, mean, half) = _stand(table, error_of_pair(len(samples), confidence))
+
+    def ahead(place: int) -> Ratio | None:
+        if place not in there or place == there[best] or not rounds[best, at := there.index(place)]:
+            return None
+        n, apart, width = int(rounds[best, at]), float(mean[best, at]), float(half[best, at])
+        low, high = (bounded_exp(apart - width), bounded_exp(apart + width)) if width < inf else (0.0, inf)
+        return Ratio(bounded_exp(apart), low, high, n, n, confidence, 1.0, paired=True)
+
+    return Standings(there[best], tuple(there[at] for at in running), tuple(map(ahead, range(len(samples)))))
+
+
+def stand_of_table(table: Table, confidence: float) -> tuple[int, list[int], Table]:
+    """Return of logarithms by place and round the leader, the candidates, and how far the leader is at least ahead."""
+    best, running, (_, mean, half) = _stand(table, error_of_pair(len(table), confidence))
+    return best, running, mean[best] - half[best]
+
+
+def _stand(table: Table, error: float) -> tuple[int, list[int], tuple[Table, Table, Table]]:
+    import numpy as np
+
+    rounds, mean, half = _differences(table, error)
+    out = (mean - half > 0).any(axis=0)
+    running = np.flatnonzero(~out | out.all())
+    levels = mean[np.ix_(running, running)].mean(axis=1)
+    return int(running[np.argmax(levels)]), running.tolist(), (rounds, mean, half)
+
+
+def _differences(table: Table, error: float) -> tuple[Table, Table, Table]:
+    """Return of each pair the common rounds, the mean of their differences (row less column), and its half width."""
+    import numpy as np
+
+    known = (~np.isnan(table)).astype(float)
+    values = np.nan_to_num(table - np.nanmean(table))  # small numbers, whose squares lose no digits
+    rounds = known @ known.T
+    counts = np.maximum(rounds, 1)
+    sums, squares = values @ known.T, values**2 @ known.T
+    mean = (sums - sums.T) / counts
+    variance = np.maximum((squares + squares.T - 2 * values @ values.T) / counts - mean**2, 0.0)
+    numbers, places = np.unique(rounds, return_inverse=True)
+    factor = np.array([reach(int(number), error) for number in numbers])[places].reshape(rounds.shape)
+    with np.errstate(invalid="ignore"):
+        half = np.sqrt(variance * counts / np.maximum(counts - 1, 1)) * factor
+    half[np.isnan(half)] = np.inf  # no scatter in too few rounds
+    return rounds, mean, half

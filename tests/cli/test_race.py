@@ -1,0 +1,90 @@
+"""`matrix run --race`: fewer trials, a marked run, and the same race after a kill."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.run_folder import latest, runs
+from tests.support.matrices import SMALL
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.command import Call
+
+FIVE = SMALL.replace("chunk: [16KiB, 64KiB]", "chunk: [4KiB, 16KiB, 64KiB, 256KiB, 1MiB]")
+
+
+def trials(folder: Path) -> set[tuple[str, int]]:
+    run = latest(runs(folder / "results"))
+    assert run
+    with Journal.open(run.journal, synthetic=True) as journal:
+        return {(one.cell, one.round) for one in journal.trials()}
+
+
+def test_a_race_ends_when_the_best_is_decided_and_marks_the_run(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(FIVE)
+    said = call("run", "--on", "dry", "--race", "small.yaml")
+    assert "the race is not decided yet: round 4 adds" in said.out
+    assert "or one that is equal within 5 %" in said.out
+    run = latest(runs(tmp_path / "results"))
+    assert run
+    assert run.manifest.finished
+    assert run.manifest.steered
+    assert run.manifest.part == "race for each workload"
+
+
+def test_only_chosen_workloads_race(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(FIVE)
+    call("run", "--on", "dry", "--race", "--for", "rw=read", "small.yaml")
+    rounds = dict[str, int]()
+    run = latest(runs(tmp_path / "results"))
+    assert run
+    with Journal.open(run.journal, synthetic=True) as journal:
+        names = {one.id: one.axes["workload.rw"] for one in journal.cells()}
+        for one in journal.trials():
+            work = names[one.cell]
+            rounds[work] = max(one.round, rounds.get(work, 0))
+    assert rounds == {"read": rounds["read"], "randwrite": 2}
+    assert rounds["read"] > 3
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("--race", "--shard", "1/2"), "has only some of them"),
+        (("--race", "--until-decided"), "both choose the trials"),
+        (("--for", "rw=read"), "--for chooses the workloads of a race"),
+        (("--race", "--only", "chunk=4KiB"), "no workload with several stacks"),
+        (("--race", "--for", "rw=reed"), "--for 'rw=reed'"),
+    ],
+)
+def test_what_a_race_cannot_do_is_refused(call: Call, tmp_path: Path, options: tuple[str, ...], why: str) -> None:
+    (tmp_path / "small.yaml").write_text(FIVE)
+    said = call("run", "--on", "dry", *options, "small.yaml")
+    assert said.status == 2
+    assert why in said.err
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_killed_race_goes_on_to_the_same_end(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(FIVE)
+    call("run", "--on", "dry", "--race", "small.yaml")
+    whole = trials(tmp_path)
+    run = latest(runs(tmp_path / "results"))
+    assert run
+    last = max(number for _, number in whole)
+    assert last > 4
+    with closing(sqlite3.connect(run.journal)) as connection, connection:
+        connection.execute("delete from trials where round >= ?", (last - 1,))
+    manifest = run.path / "manifest.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"finished": False}))
+    said = call("run", "--on", "dry", "--race", "small.yaml")
+    assert "continuing the run" in said.out
+    assert trials(tmp_path) == whole

@@ -1,0 +1,92 @@
+"""A race: which cells it wants in each round, what leaves it, and when it ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from matrix_runner.decide.race import Race
+from matrix_runner.records.record import CellRow, Outcome, Trial
+from matrix_runner.work.fio.output import Figures
+from tests.answers.rankings import _direction, cell
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+READ = "sequential/rw=read"
+
+
+def trial(one: CellRow, round_number: int, rate: float) -> Trial:
+    figures = Figures(_direction(rate, 1 << 20), None, 1.0, 1.0, 1.0, 0)
+    return Trial(one.id, round_number, Outcome.MEASURED, figures=figures)
+
+
+def measured(truth: Mapping[str, float], noise: float = 0.02, works: tuple[str, ...] = (READ,)) -> Iterator[Trial]:
+    chance = np.random.default_rng(1)
+    for round_number in range(1, 60):
+        mood = 0.2 * chance.standard_normal()
+        for stack, rate in truth.items():
+            for work in works:
+                value = rate * np.exp(mood + noise * chance.standard_normal())
+                yield trial(cell(stack, work), round_number, float(value))
+
+
+def run(truth: Mapping[str, float], least: int = 3) -> dict[str, int]:
+    """Return the number of trials of each stack at the end of the race."""
+    race = Race([cell(stack, READ) for stack in truth], 3, 0.95)
+    counts = dict.fromkeys(truth, 0)
+    for one in measured(truth, noise=0.06):
+        if one.round <= least or one.cell in race.wanted(one.round):
+            race.add(one)
+            counts[one.cell.partition("/")[0]] += 1
+    return counts
+
+
+def test_a_clear_loser_gets_fewer_trials() -> None:
+    counts = run({"raid5": 100.0, "raid6": 98.0, "disk": 40.0})
+    assert counts["disk"] < counts["raid5"] == counts["raid6"] < 59
+
+
+def test_a_race_among_equals_ends() -> None:
+    counts = run({"a": 100.0, "b": 100.0, "c": 100.0, "d": 100.0})
+    assert 3 < max(counts.values()) < 50
+
+
+def test_each_workload_has_its_own_race() -> None:
+    stacks = {"a": 100.0, "b": 100.0}
+    works = (READ, "sequential/rw=write")
+    race = Race([cell(stack, work) for stack in stacks for work in works], 3, 0.95)
+    for one in measured(stacks, works=works):
+        if one.round <= 4:
+            slow = "write" in one.cell and one.cell.startswith("b")
+            rate = one.figures.total_bw / (1 << 20) if one.figures else 0.0
+            race.add(
+                trial(CellRow(one.cell, one.cell, {"workload": "sequential"}), one.round, rate / (3 if slow else 1))
+            )
+    wanted = race.wanted(5)
+    assert {one for one in wanted if "write" in one} == set()
+    assert {one for one in wanted if "read" in one} == {f"a/{READ}", f"b/{READ}"}
+    assert race.reason() == "the race is not decided yet; out for sequential/rw=write: b, 1 left"
+    race.wanted(6)
+    assert race.reason() == "the race is not decided yet"
+
+
+def test_its_own_trials_do_not_change_a_round() -> None:
+    race = Race([cell("a", READ), cell("b", READ)], 3, 0.95)
+    for one in measured({"a": 100.0, "b": 97.0}):
+        if one.round <= 3:
+            race.add(one)
+        elif one.round == 4:
+            before = race.wanted(4)
+            race.add(trial(CellRow(one.cell, one.cell, {}), 4, 1e-3))
+            assert race.wanted(4) == before
+
+
+def test_a_single_stack_has_no_race() -> None:
+    assert Race([cell("a", READ), cell("a", "mixed")], 3, 0.95).is_empty
+
+
+def test_a_workload_without_figures_is_over() -> None:
+    race = Race([cell("a", READ), cell("b", READ)], 3, 0.95)
+    assert race.wanted(4) == {}

@@ -1,0 +1,82 @@
+"""The standings of a race: the interval, who is out, and when it is decided."""
+
+from __future__ import annotations
+
+from math import exp, inf, sqrt
+
+import numpy as np
+import pytest
+
+from matrix_runner.statistics.race import SPREAD, error_of_pair, reach, stand
+
+
+def values(*rows: tuple[float, ...]) -> list[dict[int, float]]:
+    return [{number: exp(value) for number, value in enumerate(row, 1)} for row in rows]
+
+
+@pytest.mark.parametrize(("rounds", "error"), [(5, 0.01), (20, 0.05), (200, 0.005)])
+def test_the_interval_excludes_what_the_likelihood_ratio_excludes(rounds: int, error: float) -> None:
+    t = reach(rounds, error) * sqrt(rounds)
+    wider, free = 1 + rounds * SPREAD, rounds - 1
+    ratio = ((1 + t**2 / free) / (1 + t**2 / (free * wider))) ** (rounds / 2) / sqrt(wider)
+    assert ratio == pytest.approx(1 / error)
+
+
+def test_few_rounds_exclude_nothing() -> None:
+    assert reach(1, 0.05) == reach(2, 0.01) == inf
+    assert reach(4, 0.01) < inf
+
+
+def test_a_clear_loser_is_out_and_equal_ones_are_equally_good() -> None:
+    noise = (0.0, 0.01, -0.01, 0.005, -0.005, 0.0)
+    same = tuple(value / 2 for value in noise)
+    found = stand(values(noise, same, tuple(value - 0.5 for value in noise[::-1])), 0.95)
+    assert found
+    assert set(found.candidates) == {0, 1}
+    assert found.is_decided(0.05)
+    assert not found.is_decided(1e-6)
+    latencies = stand(values(noise, same, tuple(value - 0.5 for value in noise[::-1])), 0.95, lowest=True)
+    assert latencies
+    assert latencies.candidates == (2,)
+    assert latencies.is_decided(0.05)
+
+
+def test_drift_common_to_a_round_cancels() -> None:
+    drift = (0.0, 0.3, -0.2, 0.6, 0.1)
+    found = stand(values(drift, tuple(value - 0.1 + at % 2 / 1000 for at, value in enumerate(drift))), 0.95)
+    assert found
+    assert found.candidates == (0,)
+
+
+def test_places_without_values_or_common_rounds_are_not_out() -> None:
+    found = stand([{1: 2.0, 2: 2.0}, {}, {3: 1.0}], 0.95)
+    assert found
+    assert found.candidates == (0, 2)
+    assert found.ahead == (None, None, None)
+    assert not found.is_decided(0.05)
+    assert stand([{}, {}], 0.95) is None
+
+
+def test_a_race_that_more_rounds_cannot_decide_is_hopeless() -> None:
+    chance = np.random.default_rng(1)
+    loud = values(*(tuple(row) for row in 3 * chance.standard_normal((2, 90))))
+    found = stand(loud, 0.95)
+    assert found
+    assert found.is_hopeless(0.05, 200, error_of_pair(2, 0.95))
+    quiet = stand(values(*(tuple(row) for row in 0.02 * chance.standard_normal((2, 12)))), 0.95)
+    assert quiet
+    assert not quiet.is_hopeless(0.05, 200, error_of_pair(2, 0.95))
+
+
+def test_equal_places_lose_one_as_rarely_as_stated() -> None:
+    chance = np.random.default_rng(3)
+    wrong = 0
+    for _ in range(200):
+        logs = 0.1 * chance.standard_normal((5, 40))
+        lost = False
+        for rounds in range(3, 41):
+            found = stand(values(*(tuple(row[:rounds]) for row in logs)), 0.95)
+            assert found
+            lost |= 0 not in found.candidates
+        wrong += lost
+    assert wrong <= 10

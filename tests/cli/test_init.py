@@ -34,6 +34,28 @@ def test_a_kind_alone_is_name_and_kind(kind: str, call: Call, tmp_path: Path) ->
     assert named.replace(f'name: "{kind}"', 'name: "mine"') == mine
 
 
+def test_a_nas_has_the_wanted_disks_and_arrays(call: Call, tmp_path: Path) -> None:
+    assert call("init", "--disks", "6", "--levels", "5,6,10").status == 0
+    matrix = load(tmp_path / "nas.yaml").space.matrix
+    assert len(matrix.every_disk()) == 6
+    assert list(matrix.layouts) == ["raid5", "raid6", "raid10"]
+    assert "A NAS with 6 disks" in (tmp_path / "nas.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--disks", "3", "--levels", "6"), "RAID 6 needs at least 4 disks"),
+        (("--levels", "7"), "there is no RAID level '7'"),
+        (("raid", "--levels", "5"), "--disks and --levels are of a NAS"),
+    ],
+)
+def test_a_nas_that_cannot_be_is_refused(words: tuple[str, ...], why: str, call: Call, tmp_path: Path) -> None:
+    said = call("init", *words)
+    assert (said.status, why in said.err) == (2, True)
+    assert not (tmp_path / "nas.yaml").exists()
+
+
 def test_two_names_are_refused_with_the_command_that_was_meant(call: Call, tmp_path: Path) -> None:
     said = call("init", "compare", "mine")
     assert (said.status, list(tmp_path.iterdir())) == (2, [])

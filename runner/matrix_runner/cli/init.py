@@ -8,16 +8,34 @@ import click
 
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.files import shipped
+from matrix_runner.cli.options import Parsed
 from matrix_runner.cli.screen import echo
 
 KINDS = ("raid", "lvm", "nas", "ssd", "compare")
 SCHEMA = "matrix.schema.json"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.+-]{0,79}")
+_ARRAYS = {
+    "0": "level: 0, chunk: 512KiB",
+    "1": "level: 1",
+    "5": "level: 5, chunk: 512KiB",
+    "6": "level: 6, chunk: 512KiB",
+    "10": "level: 10, layout: f2, chunk: 512KiB",
+}
+
+
+def _parse_levels(text: str) -> tuple[str, ...]:
+    levels = tuple(dict.fromkeys(text.split(",")))
+    if unknown := [level for level in levels if level not in _ARRAYS]:
+        raise ValueError(f"there is no RAID level {unknown[0]!r}; known are {', '.join(_ARRAYS)}")
+    return levels
+
+
 _EPILOG = """\b
 Examples:
   matrix init                          write raid.yaml
   matrix init compare                  write compare.yaml: RAID 5, RAID 10 far and an LVM stripe
   matrix init my-nas --kind nas        write my-nas.yaml: arrays under file systems
+  matrix init --disks 6 --levels 5,6,10  write nas.yaml: these arrays of six disks under file systems
   matrix init --from jobs/db.fio       write db.yaml: this job file of fio on a disk and on RAID 5
 
 \b
@@ -39,13 +57,26 @@ Then:
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write a matrix of this job file of fio. NAME is that of the file if not given.",
 )
-def command(name: str | None, more: tuple[str, ...], kind: str | None, job: Path | None) -> None:
+@click.option("--disks", type=click.IntRange(1, 26), help="The number of disks of a NAS.")
+@click.option("--levels", metavar="LEVEL,…", type=Parsed("levels", _parse_levels), help="The RAID levels of a NAS.")
+def command(
+    name: str | None,
+    more: tuple[str, ...],
+    kind: str | None,
+    job: Path | None,
+    disks: int | None,
+    levels: tuple[str, ...] | None,
+) -> None:
     """Write a small, commented matrix as a start, and a schema for editors."""
     if more:
         one = f"{more[0]} --kind {name}" if name in KINDS else f"{name} --kind KIND"
         raise BadInput(f"one NAME, not {len(more) + 1}", resolution=f"matrix init {one}")
     if kind and job:
         raise BadInput("--kind and --from both determine the content of the matrix", resolution="leave one of them out")
+    if disks or levels:
+        if job or kind not in {None, "nas"} or name in set(KINDS) - {"nas"}:
+            raise BadInput("--disks and --levels are of a NAS", resolution="leave them out, or use --kind nas")
+        kind = "nas"
     name = (name or kind or (_name_of(job) if job else "raid")).removesuffix(".yaml").removesuffix(".yml")
     if not _NAME.fullmatch(name):
         raise BadInput(
@@ -54,6 +85,8 @@ def command(name: str | None, more: tuple[str, ...], kind: str | None, job: Path
         )
     path = Path(f"{name}.yaml")
     text = _of_job(name, job, path) if job else _of_kind(name, kind or (name if name in KINDS else "raid"))
+    if disks or levels:
+        text = _adapt_nas(text, path, disks, levels)
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
@@ -69,6 +102,19 @@ def _of_kind(name: str, kind: str) -> str:
     text = (shipped("matrix") / "starters" / f"{kind}.yaml").read_text(encoding="utf-8")
     text = text.replace("$schema=../schema.json", f"$schema={SCHEMA}", 1)
     return text.replace(f"name: {kind}\n", f'name: "{name}"\n', 1)
+
+
+def _adapt_nas(text: str, path: Path, disks: int | None, levels: tuple[str, ...] | None) -> str:
+    """Return the matrix of a NAS with other disks and arrays, checked."""
+    from matrix_runner.space.load import parse
+
+    if disks:
+        text = re.sub("(?<=count: )[0-9]+", str(disks), text, count=1).replace("with four disks", f"with {disks} disks")
+    if levels:
+        lines = [f"  raid{level}: [md: {{{_ARRAYS[level]}}}, fs: {{type: [ext4, xfs]}}]\n" for level in levels]
+        text = re.sub(r"(?<=layouts:\n)(  .*\n)+", "".join(lines), text, count=1)
+    parse(str(path), text)
+    return text
 
 
 def _name_of(job: Path) -> str:

@@ -228,7 +228,8 @@ def _group(
     lacks = _lacking(figures) if figures else ()
     if figures and any(map(has_percentiles_of_completions, jobs)):
         lacks = (*lacks, _SUBMISSION)
-    own = {side: merged for side in SIDES if (merged := _merged_percentiles(jobs, side))}
+    sides = figures.sides if figures else ()  # their shape is checked
+    own = {side: merged for side in sides if (merged := _merged_percentiles(jobs, side))}
     unsettled = fio_output.missed_steady_states(jobs)
     return Group(name, options, figures, failure, version, started, lacks, unsettled=unsettled, percentiles=own)
 
@@ -238,7 +239,14 @@ def _merged_percentiles(jobs: Sequence[Mapping[str, Any]], side: str) -> dict[fl
     common = set.intersection(*map(set, found)) if found else set()
     values = {name: [one[name] for one in found] for name in common}
     known = {name: several for name, several in values.items() if None not in map(_finite, several)}
-    return {float(name): sum(several) / len(several) for name, several in known.items()}
+    numbers = {name: number for name in known if (number := _percent(name)) is not None}
+    return {number: sum(known[name]) / len(known[name]) for name, number in numbers.items()}
+
+
+def _percent(name: str) -> float | None:
+    with suppress(ValueError):
+        return float(name)
+    return None
 
 
 _TIME = "the time of the measurement (that of the file is used)"

@@ -51,6 +51,7 @@ def test_answers(levels: Mapping[int, float], state: State, text: str) -> None:
 def test_equal_anchors() -> None:
     found = search(rounds({0: 0, 3: 0}, 20), smallest=0.05)
     assert answer_lines(found)[0].startswith("not found: a and d are equal")
+    assert [(row[0], *row[-2:]) for row in table(found).rows] == [("a", "good", ""), ("d", "", "")]
 
 
 def test_a_version_that_one_round_measured_has_an_interval_too() -> None:

@@ -108,28 +108,33 @@ def table(search: BisectSteering) -> Grid:
     for version in _versions(standing):
         logs = _logs(standing, version)
         ratio = _against_good(standing, version)
-        if version == 0:
-            verdict = "good"
-        elif version == standing.last:
-            verdict = "bad"
-        elif version in standing.skipped:
-            verdict = "skipped: no figures"
-        else:
-            bad = float(standing.odds[:version].sum())
-            verdict = f"bad, {percent_of(bad)}" if bad >= 0.5 else f"good, {percent_of(1 - bad)}"
         unit = about.metric.unit if about.metric else "bytes/s"
         mean = figure(exp(sum(logs) / len(logs)), unit) if logs else ""
         shown = f"{times(ratio.ratio)} ({times_between(ratio.low, ratio.high)})" if ratio else ""
-        odds = percent_of(float(standing.odds[version - 1])) if version else ""
-        rows.append((about.names[version], len(logs), mean, shown, verdict, odds))
+        odds = percent_of(float(standing.odds[version - 1])) if version and standing.differ else ""
+        rows.append((about.names[version], len(logs), mean, shown, _verdict(standing, version), odds))
     columns = (about.along, "rounds", figures, "against good", "verdict", "odds of the change")
     return Grid(columns, rows, right=frozenset({"rounds", figures, "odds of the change"}))
+
+
+def _verdict(standing: Standing, version: int) -> str:
+    if version in standing.skipped:
+        return "skipped: no figures"
+    if version == 0:
+        return "good"
+    if not standing.differ:  # no version is known to be worse
+        return ""
+    if version == standing.last:
+        return "bad"
+    bad = float(standing.odds[:version].sum())
+    return f"bad, {percent_of(bad)}" if bad >= 0.5 else f"good, {percent_of(1 - bad)}"
 
 
 def _versions(standing: Standing) -> list[int]:
     """Return the measured and skipped versions, and those of the answer."""
     best = standing.best
-    return sorted({*standing.measured, *standing.skipped, best.first - 1, best.first, best.last})
+    of_answer = (best.first - 1, best.first, best.last) if standing.differ else ()
+    return sorted({*standing.measured, *standing.skipped, *of_answer})
 
 
 def _logs(standing: Standing, version: int) -> list[float]:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.records.record import CellRow, Outcome, Trial
+from matrix_runner.records.run_folder import StackFacts
 from matrix_runner.work.fio.output import Direction, Figures
 from tests.support.facts import noted
 
@@ -19,6 +20,18 @@ if TYPE_CHECKING:
 
 #: The request size of each workload.
 SIZES = {"sequential": 1 << 20, "random": 4096, "mixed": 8192}
+
+#: Three stacks whose figures are apart, and what each offers.
+TRUTH = {
+    "raid5": {"sequential/rw=read": 250.0, "random/rw=randwrite": 60.0},
+    "raid6": {"sequential/rw=read": 200.0, "random/rw=randwrite": 40.0},
+    "raid10": {"sequential/rw=read": 260.0, "random/rw=randwrite": 110.0},
+}
+FACTS = {
+    "raid5": StackFacts(capacity=3000, rebuild_bytes=1000, rebuild_rate=10.0),
+    "raid6": StackFacts(capacity=2000, rebuild_bytes=1000, rebuild_rate=10.0),
+    "raid10": StackFacts(capacity=2000, rebuild_bytes=1000, rebuild_rate=10.0),
+}
 
 
 def cell(stack: str, work: str) -> CellRow:

@@ -5,22 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from matrix_runner.records.run_folder import StackFacts
-from tests.answers.rankings import run
+from tests.answers.rankings import FACTS, TRUTH, run
 
 if TYPE_CHECKING:
     from matrix_runner.answers.decision import Decision
-
-TRUTH = {
-    "raid5": {"sequential/rw=read": 250.0, "random/rw=randwrite": 60.0},
-    "raid6": {"sequential/rw=read": 200.0, "random/rw=randwrite": 40.0},
-    "raid10": {"sequential/rw=read": 260.0, "random/rw=randwrite": 110.0},
-}
-FACTS = {
-    "raid5": StackFacts(capacity=3000, rebuild_bytes=1000, rebuild_rate=10.0),
-    "raid6": StackFacts(capacity=2000, rebuild_bytes=1000, rebuild_rate=10.0),
-    "raid10": StackFacts(capacity=2000, rebuild_bytes=1000, rebuild_rate=10.0),
-}
 
 
 def decision(losses: dict[str, int], **weights: float) -> Decision:

@@ -60,7 +60,7 @@ OPTIONS = {name: (command, option) for name, command, option in options()}
 
 
 def test_the_numbers_of_the_command_line_are_found() -> None:
-    assert {"plan plan --budget", "compare compare --confidence", "runs runs --rows"} <= OPTIONS.keys()
+    assert {"plan plan --budget", "compare compare --confidence", "runs list --rows"} <= OPTIONS.keys()
 
 
 @pytest.mark.parametrize("name", OPTIONS)

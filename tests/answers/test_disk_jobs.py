@@ -56,8 +56,23 @@ def test_options_are_a_pattern(options: dict[str, str], pattern: Pattern) -> Non
         ({"bs": "4KiB,8KiB"}, "bs=4KiB,8KiB"),
         ({"iodepth": "1024"}, "more than 256 requests"),
         ({"offset": "10MiB"}, "size of the disk is unknown"),
+        ({"offset": "abc%"}, "an offset or a size of abc%"),
+        ({"size": "nan%"}, "an offset or a size of nan%"),
+        ({"offset": "-5%"}, "an offset or a size of -5%"),
+        ({"offset": "100%"}, "beyond the end"),
+        ({"iodepth": "0"}, "that fio refuses"),
+        ({"rw": "randrw", "rwmixread": "150"}, "that fio refuses"),
     ],
 )
 def test_other_jobs_are_left_out_with_the_reason(options: dict[str, str], why: str) -> None:
     with pytest.raises(Unfit, match=why):
         disk_job(group(**options), "one.json", None)
+
+
+def test_a_rate_of_zero_is_refused() -> None:
+    found = group()
+    assert found.figures
+    assert found.figures.read
+    still = replace(found.figures, read=replace(found.figures.read, iops=0.0))
+    with pytest.raises(Unfit, match="no requests per second"):
+        disk_job(replace(found, figures=still), "one.json", None)

@@ -68,6 +68,10 @@ def _pattern(options: Mapping[str, str], size: int | None, seconds: float) -> Pa
     part = _share(length, size) if size or length.endswith("%") else 1.0
     safe = options.get("fsync") == "1" or options.get("sync", "0") not in {"0", "none", "false"}
     reads = _READS.get(way, _number(options, "rwmixread", 50) / 100)
+    if depth < 1 or not 0 <= reads <= 1:
+        raise Unfit("iodepth, numjobs or rwmixread that fio refuses")
+    if first >= 1:
+        raise Unfit("an offset at or beyond the end of the disk (--size)")
     return Pattern(
         depth,
         reads,
@@ -94,7 +98,10 @@ def _bytes(text: str) -> int:
 
 def _share(text: str, size: int | None) -> float:
     if text.endswith("%"):
-        return float(text.removesuffix("%")) / 100
+        with suppress(ValueError):
+            if 0 <= (share := float(text.removesuffix("%")) / 100) <= 1:
+                return share
+        raise Unfit(f"an offset or a size of {text}")
     length = _bytes(text) if text != "0" else 0
     if length and not size:
         raise Unfit("an offset in bytes, and the size of the disk is unknown (--size)")
@@ -103,9 +110,11 @@ def _share(text: str, size: int | None) -> float:
 
 def _figures(side: Side, own: Mapping[float, float]) -> Figures:
     """Return seconds. Without latencies, the percentiles are empty, and the mean follows from the rate."""
+    if side.iops <= 0:
+        raise Unfit("no requests per second")
     values: list[float | None] = [own.get(float(share)) for share in PERCENTILES]
     if side.latencies:
         values = [*percentiles(side.latencies.unpack(), PERCENTILES)]
-    known = tuple(value / 1e9 for value in values if value is not None)
+    known = tuple(value / 1e9 for value in values if value)
     mean = (side.lat_mean or 0.0) / 1e9 or 1 / side.iops
     return Figures(side.iops, mean, (side.lat_max or 0.0) / 1e9, 0.0, known if len(known) == len(values) else ())

@@ -10,6 +10,7 @@ import pytest
 
 from matrix_runner.decide.estimate import count_down, remaining_seconds
 from matrix_runner.pages.runs import RunStatus, status_document, status_lines
+from matrix_runner.records.environment import Requested
 from matrix_runner.records.observe import Holder, LastTrial, Progress, State
 from matrix_runner.records.run_folder import RunFolder
 from tests.records.past import manifest
@@ -75,3 +76,16 @@ def test_the_trials_under_way_on_a_cluster_are_not_known() -> None:
 
 def test_no_time_is_left_at_the_end() -> None:
     assert status(20, expected=100, elapsed=50).seconds_left == 0
+
+
+@pytest.mark.parametrize(
+    ("planned", "race", "text"),
+    [(20, None, "7 of at most 20"), (20, (), "7 of 20"), (5, (), "7"), (0, None, "7")],
+)
+def test_a_plan_that_a_race_or_a_search_has_passed_is_not_named(
+    planned: int, race: tuple[str, ...] | None, text: str
+) -> None:
+    found = status(1, expected=1, elapsed=1, trials=7)
+    there = manifest(planned=planned, steered=True, requested=Requested(race=race))
+    found = replace(found, folder=RunFolder(found.folder.path, there))
+    assert dict(status_lines(found))["trials"].partition(":")[0] == text

@@ -20,6 +20,7 @@ from matrix_runner.answers.stored_samples import (
 )
 from matrix_runner.base.errors import BadInput, Exit
 from matrix_runner.base.findings import few
+from matrix_runner.base.text import of_planned
 from matrix_runner.records.names import split_owner
 from matrix_runner.records.record import WORST, Outcome
 from matrix_runner.statistics.mixing import Sides, mixture_shares
@@ -365,7 +366,7 @@ def _unfinished(a: Side, b: Side, recorded: Mapping[str, int]) -> Iterator[str]:
         for run in side.runs:
             if not run.finished:
                 which = f" of {run.name}" if len(side.runs) > 1 else ""
-                yield f"{name} is not finished: {recorded.get(run.id, 0):,} of {run.planned:,} trials{which}"
+                yield f"{name} is not finished: {of_planned(recorded.get(run.id, 0), run.planned)} trials{which}"
 
 
 def _environment(side: Side) -> dict[str, set[str]]:

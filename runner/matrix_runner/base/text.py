@@ -43,6 +43,11 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
+def of_planned(done: int, planned: int, most: str = "") -> str:
+    """Return the number of trials, and of how many: beyond its plan, the plan of a race or a search says nothing."""
+    return f"{done:,} of {most}{planned:,}" if planned and done <= planned else f"{done:,}"
+
+
 def without_formula(value: Any) -> Any:
     """Put `'` before a text that a spreadsheet would compute. Anyone may have chosen the names in a file of fio."""
     if isinstance(value, str) and value.startswith(_FORMULA) and not _NUMBER.fullmatch(value):

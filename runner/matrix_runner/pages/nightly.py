@@ -11,6 +11,7 @@ from matrix_runner.answers.ranking import Ranking, rank_stacks, stack_name
 from matrix_runner.answers.stored_samples import USUAL_RATES, Samples, unit_of
 from matrix_runner.answers.verdicts import Judgement
 from matrix_runner.base.errors import Exit
+from matrix_runner.base.text import of_planned
 from matrix_runner.pages.answer import answer_as_markdown, summarize_rankings
 from matrix_runner.pages.compare_table import display_table as compared_shown
 from matrix_runner.pages.ranking_terms import figure_of, mark, workload_name
@@ -210,7 +211,7 @@ def _of_runs(night: Night) -> Grid:
     rows = [
         (
             *(run.name, run.part or "all", run.host, run.revision[:12] + "+" * run.revision.endswith("+"), run.started),
-            f"{night.recorded.get(run.id, 0):,} of {run.planned:,}",
+            of_planned(night.recorded.get(run.id, 0), run.planned),
             "not finished" if not run.finished else "" if run.exit is None else str(run.exit),
         )
         for run in night.runs

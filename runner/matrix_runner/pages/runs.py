@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from matrix_runner.base.errors import BadInput
+from matrix_runner.base.text import of_planned
 from matrix_runner.decide.estimate import count_down, remaining_seconds
 from matrix_runner.language.suggestions import few_names
 from matrix_runner.pages.table import Grid
@@ -75,8 +76,8 @@ def _count_cells_and_trials(one: ListedRun) -> tuple[str, str]:
         return "?", "?"
     measured = "" if progress.measured == progress.cells else f"{progress.measured:,} of "
     bad = "".join(f", {len(cells):,} {kind}" for kind, cells in progress.bad.items() if cells)
-    planned = "" if one.run.finished else f" of {one.run.planned:,}"
-    return f"{measured}{progress.cells:,}{bad}", f"{progress.trials:,}{planned}"
+    trials = of_planned(progress.trials, 0 if one.run.finished else one.run.planned)
+    return f"{measured}{progress.cells:,}{bad}", trials
 
 
 def run_document(one: ListedRun) -> dict[str, Any]:
@@ -160,7 +161,8 @@ class RunStatus:
 
     @property
     def at_most(self) -> bool:
-        return self.folder.manifest.until is not None or self.folder.manifest.steered
+        manifest = self.folder.manifest
+        return manifest.until is not None or (manifest.steered and manifest.requested.race is None)
 
 
 def status_lines(status: RunStatus) -> Iterator[tuple[str, str]]:
@@ -176,7 +178,8 @@ def status_lines(status: RunStatus) -> Iterator[tuple[str, str]]:
     elif manifest.ended:
         yield "ended", _moment(manifest.ended)
     outcomes = ", ".join(f"{count:,} {one}" for one in Outcome if (count := progress.outcomes.get(one, 0)))
-    yield "trials", f"{progress.trials:,} of {at_most}{manifest.planned:,}{f': {outcomes}' if outcomes else ''}"
+    count = of_planned(progress.trials, manifest.planned, at_most)
+    yield "trials", f"{count}{f': {outcomes}' if outcomes else ''}"
     yield "cells", f"{progress.measured:,} of {progress.cells:,} have a measured trial"
     for kind, bad in progress.bad.items():
         yield from ((kind.value, f"{name}: {why}") for name, why in list(bad.items())[:_FEW])

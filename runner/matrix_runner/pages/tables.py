@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from matrix_runner.answers.axes import Axes, common_aliases, names_of, with_aliases
 from matrix_runner.answers.selectors import describe_synthetic
 from matrix_runner.answers.stored_samples import METRICS, USUAL_RATES, Sample, Samples, unit_of
+from matrix_runner.base.text import of_planned
 from matrix_runner.pages.table import HINT, Grid, Value, estimate_values
 from matrix_runner.pages.terminal_text import MARK, doubt, figure, host_limited_mark, legend, rate, unsettled_mark
 from matrix_runner.records.record import Outcome
@@ -119,8 +120,8 @@ def display_trials(found: Sequence[Samples], metrics: Sequence[str], *, most: in
 
 def describe_unfinished(runs: Iterable[RunRow], recorded: Mapping[str, int]) -> tuple[str, ...]:
     return tuple(
-        f"{run.name} is not finished: {recorded.get(run.id, 0):,} of {'at most ' if run.until else ''}"
-        f"{run.planned:,} trials"
+        f"{run.name} is not finished: "
+        f"{of_planned(recorded.get(run.id, 0), run.planned, 'at most ' if run.until else '')} trials"
         for run in {run.id: run for run in runs}.values()
         if not run.finished
     )

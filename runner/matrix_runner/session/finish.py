@@ -13,6 +13,7 @@ from matrix_runner.answers.stored_samples import USUAL_RATES, read_samples
 from matrix_runner.answers.verdicts import SHARE, UNWATCHED, judge_guidelines
 from matrix_runner.base.errors import Exit, MatrixError
 from matrix_runner.base.files import write_atomically
+from matrix_runner.base.text import of_planned
 from matrix_runner.decide.bisect_cells import BisectSteering
 from matrix_runner.language.guidelines import Guideline
 from matrix_runner.pages.answer import answer_lines, summarize_rankings
@@ -51,8 +52,7 @@ class Ending:
 
     @property
     def trials(self) -> str:
-        done = self.outcomes.total()
-        return f"{done:,} of {self.planned:,} trials" if self.planned else f"{done:,} trials"
+        return f"{of_planned(self.outcomes.total(), self.planned)} trials"
 
     @property
     def failure(self) -> str:

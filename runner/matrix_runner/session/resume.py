@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from matrix_runner.base.errors import BadInput
+from matrix_runner.base.text import of_planned
 from matrix_runner.records.cell_files import open_files
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.run_folder import Manifest, RunFolder, create, latest, runs
@@ -27,8 +28,8 @@ class RunChoice:
         planned = self.repeats["planned"] if self.repeats else self.folder.manifest.planned
         changed = ", with the changed `repeat:` of the matrix" if self.repeats else ""
         started = datetime.fromisoformat(self.folder.manifest.started).astimezone(UTC)
-        of = f" of {planned:,}" if planned else ""
-        return f"continuing the run of {started:%Y-%m-%d %H:%M} UTC ({done:,}{of} trials done){changed}"
+        count = of_planned(done, planned)
+        return f"continuing the run of {started:%Y-%m-%d %H:%M} UTC ({count} trials done){changed}"
 
     def prepare_folder(self, journal: Journal) -> RunFolder:
         folder = self.folder

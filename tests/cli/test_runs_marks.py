@@ -83,3 +83,16 @@ def test_wrong_words_are_refused(nights: Path, call: Call, words: tuple[str, ...
     assert said.status == 2
     assert reason in " ".join(said.err.split())
     assert len(list(nights.glob("run-*"))) == 3
+
+
+def test_prune_names_what_stays_above_the_wanted_size(nights: Path, call: Call) -> None:
+    call("runs", "tag", "run-1", "release")
+    said = call("runs", "prune", "--yes", "--down-to", "1KB")
+    assert said.out.endswith("removed 1 run\n")
+    assert "stay: runs that are not finished, tagged" in said.err
+    assert sorted(path.name for path in nights.glob("run-*")) == ["run-1", "run-3"]
+
+
+def test_latest_is_a_run_with_results(nights: Path, call: Call) -> None:
+    past.recorded(nights, (), 4, finished=False)
+    assert call("runs", "exclude", "latest", "--reason", "a rebuild").out.startswith("run-3: ")

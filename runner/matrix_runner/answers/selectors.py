@@ -48,7 +48,8 @@ def runs_named(text: str, runs: Sequence[RunRow]) -> list[RunRow]:
         raise BadInput(
             f"no run in the store matches '{text}'{hint(text, list(names))}",
             details=f"it holds {few(run.name for run in runs) or 'no run at all'}",
-            resolution="name a folder below results/, a pattern of names, `latest`, `latest~1`, MATRIX or MATRIX~1",
+            resolution="name a folder below results/, the path of a run folder, a pattern of names, `latest`, "
+            "`latest~1`, MATRIX or MATRIX~1",
         )
     return found
 

@@ -27,7 +27,7 @@ from matrix_runner.pages.table import as_sheet
 from matrix_runner.pages.terminal_text import volume
 from matrix_runner.records.address import address_of, is_named
 from matrix_runner.records.journal import Journal
-from matrix_runner.records.observe import State, derive_state, observe_run, read_progress, readable_runs
+from matrix_runner.records.observe import State, derive_state, has_results, observe_run, read_progress, readable_runs
 from matrix_runner.records.retention import Keep, KeptRun, folder_size, remove_run, runs_to_remove
 from matrix_runner.records.run_folder import load
 from matrix_runner.records.store import RunRow, SharedStore, describe_run
@@ -238,6 +238,13 @@ def prune(
     with _open_all(results, store) as (shared, every):
         sized = [replace(one, size=folder_size(one.folder.path)) for one in every if one.folder]
         found = runs_to_remove(sized, Keep(since, keep_last, keep_tagged, down_to))
+        left = sum(one.size for one in sized) - sum(one.size for one in found)
+        if down_to is not None and left > down_to:
+            echo(
+                f"note: {volume(left)} stay: runs that are not finished, tagged, kept by other options, or the "
+                "last good one of their kind; `matrix runs rm` removes any run",
+                err=True,
+            )
         if not found:
             echo(f"no run to remove; {len(sized):,} stay")
             return
@@ -311,7 +318,8 @@ def _chosen(
     names: Sequence[str], results: Path, store: str | None
 ) -> Iterator[tuple[SharedStore | None, list[KeptRun]]]:
     with _open_all(results, store) as (shared, every):
-        runs = [one.run for one in every]
+        # `latest` is a run with results.
+        runs = [replace(one.run, measured=has_results(one.folder)) if one.folder else one.run for one in every]
         meant = {run.id for name in names for run in runs_named(name, runs)}
         yield shared, [one for one in every if one.run.id in meant]
 

@@ -35,6 +35,11 @@ def sheets(found: Calibration) -> Iterator[tuple[str, Sheet]]:
 
 def trust(found: Calibration) -> str:
     """Say what the residuals mean for a stack of such disks."""
+    if found.fitted > FAR:
+        return (
+            f"Do not trust this model: it is off by {_share(found.fitted)} for a job that the fit saw. The jobs "
+            "contradict each other, or the disk does what no model has. Measure again, longer, and without other work."
+        )
     if not found.held_out:
         return (
             f"The fit is within {_share(found.fitted)} of all its jobs. No job is left to test it: add other depths, "

@@ -178,8 +178,8 @@ def status_lines(status: RunStatus) -> Iterator[tuple[str, str]]:
     elif manifest.ended:
         yield "ended", _moment(manifest.ended)
     outcomes = ", ".join(f"{count:,} {one}" for one in Outcome if (count := progress.outcomes.get(one, 0)))
-    count = of_planned(progress.trials, manifest.planned, at_most)
-    yield "trials", f"{count}{f': {outcomes}' if outcomes else ''}"
+    done = of_planned(progress.trials, manifest.planned, at_most)
+    yield "trials", f"{done}{f': {outcomes}' if outcomes else ''}"
     yield "cells", f"{progress.measured:,} of {progress.cells:,} have a measured trial"
     for kind, bad in progress.bad.items():
         yield from ((kind.value, f"{name}: {why}") for name, why in list(bad.items())[:_FEW])

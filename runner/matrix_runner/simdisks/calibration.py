@@ -24,6 +24,7 @@ SLOWEST_FLASH = 2e-3
 #: What identifies a key: jobs, as fio's options.
 READS, DEEP = "rw=randread bs=4k iodepth=1", "rw=randread bs=4k, iodepth 2 to 32"
 WRITES, DEEP_WRITES = "rw=randwrite bs=4k iodepth=1", "rw=randwrite bs=4k, iodepth 2 to 32"
+CLIFF = "rw=randwrite bs=4k with percentiles: most writes are fast, and few wait"
 SEQUENCE, SAFE = "rw=read bs=256k, at several offsets", "rw=randwrite bs=4k iodepth=1 sync=1"
 
 
@@ -58,8 +59,8 @@ KEYS: Mapping[str, tuple[Key, ...]] = {
         Key("write_overhead", "write_overhead", DEEP_WRITES, "s"),
         Key("write_bandwidth", "write_bandwidth", "rw=write bs=256k", "B/s"),
         Key("flush", "flush", SAFE, "s"),
-        Key("cliff.after", "cliff", "rw=write bs=256k, longer than the fast area lasts", "B"),
-        Key("cliff.bandwidth", "cliff_rate", "rw=write bs=256k, longer than the fast area lasts", "B/s"),
+        Key("cliff.after", "cliff", CLIFF, "B"),
+        Key("cliff.bandwidth", "cliff_rate", CLIFF, "B/s"),
     ),
 }
 

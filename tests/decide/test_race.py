@@ -90,3 +90,16 @@ def test_a_single_stack_has_no_race() -> None:
 def test_a_workload_without_figures_is_over() -> None:
     race = Race([cell("a", READ), cell("b", READ)], 3, 0.95)
     assert race.wanted(4) == {}
+
+
+def test_a_round_does_not_decide_about_itself() -> None:
+    """After a kill in a round, the same cells are wanted again."""
+    clear = {"raid5": 100.0, "raid6": 98.0, "disk": 40.0}
+    race, other = (Race([cell(stack, READ) for stack in clear], 3, 0.95) for _ in range(2))
+    for one in measured(clear, noise=0.001):
+        if one.round <= 6:
+            race.add(one)
+            other.add(one)
+        elif one.round == 7:
+            other.add(trial(CellRow(one.cell, one.cell, {}), 7, 1e3 if one.cell.startswith("disk") else 1.0))
+    assert race.wanted(7) == other.wanted(7)

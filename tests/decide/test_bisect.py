@@ -69,12 +69,6 @@ def test_skipped_versions_are_no_candidates() -> None:
     assert not skipped.intersection(found)
 
 
-def test_cheap_versions_are_preferred() -> None:
-    standing = Standing(20, anchors(-0.1, 6), NONE, Rule())
-    cheap = {4, 9, 16}
-    assert set(standing.candidates(lambda one: 1.0 if one in cheap | {0, 20} else 30.0)) <= cheap
-
-
 @pytest.mark.parametrize(
     ("difference", "number", "worse", "state"),
     [

@@ -234,29 +234,28 @@ class Standing:
 
     # --- what next ---
 
-    def candidates(self, cost: Callable[[int], float] = lambda _: 1.0) -> tuple[int, ...]:
-        """Return the versions to measure beside the anchors: the most expected information for their cost."""
+    def candidates(self) -> tuple[int, ...]:
+        """Return the versions to measure beside the anchors: those with the most expected information per trial."""
         if self.state is not State.SEARCHING:
             return ()
         if self.best.odds >= self.rule.confidence:
             return self.second_step[1][:MOST_CANDIDATES]
         below = np.concatenate([[0.0], np.cumsum(self.odds)])  # the probability that a version is bad
-        pool = self._pool(below, cost)
+        pool = self._pool(below)
         chosen: list[int] = []
-        spent, worth = cost(0) + cost(self.last), 0.0
+        worth = 0.0
         signal = min(abs(self.effect.mean) / max(self.noise, 1e-9), 50.0)
         while pool and len(chosen) < MOST_CANDIDATES:
-            gains = _information(below, chosen, pool, signal) / np.array([spent + cost(one) for one in pool])
+            gains = _information(below, chosen, pool, signal) / (len(chosen) + 3)  # with both anchors
             at = int(gains.argmax())
             if gains[at] <= worth:
                 break
             worth = float(gains[at])
             chosen.append(pool.pop(at))
-            spent += cost(chosen[-1])
         return tuple(sorted(chosen))
 
-    def _pool(self, below: Floats, cost: Callable[[int], float]) -> list[int]:
-        """Return versions that divide the odds: near its quantiles the cheapest ones, and the measured ones."""
+    def _pool(self, below: Floats) -> list[int]:
+        """Return versions that divide the odds: those at its quantiles, and the measured ones."""
         inner = [one for one in range(1, self.last) if one not in self.skipped and 1e-4 < below[one] < 1 - 1e-4]
         if not inner:  # all doubt is about one position: its two sides
             sides = {self.best.first - 1, self.best.last}
@@ -264,9 +263,7 @@ class Standing:
         found = set(inner) & set(self.measured)
         shares = below[inner]
         for quantile in (np.arange(_QUANTILES) + 0.5) / _QUANTILES:
-            near = np.abs(shares - quantile)
-            close = near <= max(near.min(), 0.5 / _QUANTILES) + 1e-12
-            found.add(min((cost(inner[at]), near[at], inner[at]) for at in np.flatnonzero(close))[2])
+            found.add(inner[int(np.abs(shares - quantile).argmin())])
         return sorted(found)
 
 

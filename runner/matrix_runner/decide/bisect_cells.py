@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import exp, log
@@ -37,7 +37,6 @@ class Bisection:
     cells: tuple[tuple[CellRow, ...], ...]  # of each version, in the order of the same conditions
     metric: Metric | None  # None: bandwidth, or the rate of a rebuild
     rule: Rule
-    free: Callable[[int], float] = lambda _: 0.0  # minutes of the preparation of a version
 
     @property
     def last(self) -> int:
@@ -131,7 +130,7 @@ class BisectSteering:
             before = self._standing([trial for trial in self._trials if trial.round < round_number])
             versions = {self._version[cell] for cell in begun}
             if not any(trial.round > round_number for trial in self._trials) and not before.state.is_over:
-                versions |= {0, self.bisection.last, *before.candidates(self._cost)}
+                versions |= {0, self.bisection.last, *before.candidates()}
             self._wanted[round_number] = {cell.id: 1.0 for one in versions for cell in self.bisection.cells[one]}
         return self._wanted[round_number]
 
@@ -162,10 +161,6 @@ class BisectSteering:
     @property
     def _conditions(self) -> int:
         return len(self.bisection.cells[0])
-
-    def _cost(self, version: int) -> float:
-        seconds = fmean(trial.seconds for trial in self._trials) or 1.0
-        return self._conditions + 60 * self.bisection.free(version) / seconds
 
     def _standing(self, trials: Collection[Trial]) -> Standing:
         found: dict[int, dict[int, dict[str, float]]] = {}

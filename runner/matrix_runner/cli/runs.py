@@ -279,7 +279,7 @@ def tag(run: str, tags: tuple[str, ...], take: bool, results: Path, store: str |
 @store
 def note(run: str, text: str, results: Path, store: str | None) -> None:
     """Write a note on a run; an empty TEXT removes it."""
-    _change([run], results, store, lambda _: {"remark": text})
+    _change([run], results, store, lambda _: {"note": text})
 
 
 @command.command("exclude", epilog="Example:  matrix runs exclude latest --reason 'a rebuild was under way'")
@@ -344,7 +344,7 @@ def _change(
 
 def _describe(folder: RunFolder) -> str:
     manifest = folder.manifest
-    parts = {"tags": ", ".join(manifest.tags), "note": manifest.remark, "excluded": manifest.excluded}
+    parts = {"tags": ", ".join(manifest.tags), "note": manifest.note, "excluded": manifest.excluded}
     return "; ".join(f"{name}: {text}" for name, text in parts.items() if text) or "no tags, no note, not excluded"
 
 

@@ -50,7 +50,7 @@ def select_by_name(runs: Sequence[RunRow], names: Sequence[str]) -> list[RunRow]
 def list_table(listed: Sequence[ListedRun]) -> Grid:
     hosts = len({one.run.host for one in listed}) > 1
     verdicts = any(one.verdicts for one in listed)
-    marks = any(one.run.tags or one.run.remark for one in listed)
+    marks = any(one.run.tags or one.run.note for one in listed)
     columns = ("run", "state", "matrix", "machine", *(("host",) * hosts), "started (UTC)", "cells", "trials")
     rows = [
         (
@@ -59,7 +59,7 @@ def list_table(listed: Sequence[ListedRun]) -> Grid:
             one.run.started[:16].replace("T", " "),
             *_count_cells_and_trials(one),
             *((", ".join(f"{count} {verdict}" for verdict, count in one.verdicts.items()),) * verdicts),
-            *(("; ".join(filter(None, (", ".join(one.run.tags), one.run.remark))),) * marks),
+            *(("; ".join(filter(None, (", ".join(one.run.tags), one.run.note))),) * marks),
         )
         for one in listed
     ]
@@ -99,7 +99,7 @@ def run_document(one: ListedRun) -> dict[str, Any]:
         **{f"cells_{bad}": len(progress.bad.get(bad, ())) if progress else None for bad in WORST},
         "verdicts": dict(one.verdicts),
         "tags": list(run.tags),
-        "note": run.remark,
+        "note": run.note,
         "excluded": run.excluded,
         "folder": one.folder or None,
     }

@@ -130,7 +130,7 @@ class Manifest(BaseModel, frozen=True, extra="forbid"):
     requested: Requested = WHOLE
     archived: bool = Field(default=False, description="scripts and outputs are in cells.sqlite, not below cells/")
     tags: tuple[str, ...] = ()
-    remark: str = ""
+    note: str = ""
     excluded: str = Field(default="", description="why history and baselines leave it out; empty: they do not")
     finished: bool = False
     exit: int | None = Field(default=None, description="exit code at the end")

@@ -73,7 +73,7 @@ class RunRow:
     exit: int | None = None
     measured: bool = True  # at least one of its trials was measured
     tags: tuple[str, ...] = ()
-    remark: str = ""
+    note: str = ""
     excluded: str = ""  # why history and baselines leave it out
 
     @property
@@ -401,7 +401,7 @@ def describe_run(folder: RunFolder) -> RunRow:
 
 def _row(known: Mapping[str, Any]) -> RunRow:
     named = {name: known[name] for name in RunRow.__dataclass_fields__ if name in known}
-    empty = {"tags": tuple(known["tags"] or ()), **{name: known[name] or "" for name in ("remark", "excluded")}}
+    empty = {"tags": tuple(known["tags"] or ()), **{name: known[name] or "" for name in ("note", "excluded")}}
     return RunRow(**named | empty)
 
 
@@ -416,7 +416,7 @@ def run_row(folder: RunFolder, settled: str) -> dict[str, Any]:
         "revision": f"{revision.commit}{'+' if revision.dirty else ''}" if revision else "",
         "settled": settled,
         "tags": list(manifest.tags) or None,
-        **{name: _clean(getattr(manifest, name)) or None for name in ("remark", "excluded")},
+        **{name: _clean(getattr(manifest, name)) or None for name in ("note", "excluded")},
     }
 
 

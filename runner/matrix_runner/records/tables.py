@@ -175,7 +175,7 @@ runs = Table(
     *required(settled=Text),
     # By `matrix runs tag`, `note` and `exclude`.
     Column("tags", JSON(none_as_null=True), info={SINCE: 2}),
-    Column("remark", Text, info={SINCE: 2}),
+    Column("note", Text, info={SINCE: 2}),
     Column("excluded", Text, info={SINCE: 2}),
     _crc(),
 )

@@ -1,4 +1,4 @@
-"""A search for the version at which a figure changed: a run whose rounds measure what tells most about it."""
+"""A search for the version at which a figure changed: a run whose rounds measure the most informative versions."""
 
 from __future__ import annotations
 

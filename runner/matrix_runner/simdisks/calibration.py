@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: A disk that takes longer for a random read has an arm.
 SLOWEST_FLASH = 2e-3
-#: What identifies a key: jobs, as fio's options.
+#: The jobs that identify a key, as fio's options.
 READS, DEEP = "rw=randread bs=4k iodepth=1", "rw=randread bs=4k, iodepth 2 to 32"
 WRITES, DEEP_WRITES = "rw=randwrite bs=4k iodepth=1", "rw=randwrite bs=4k, iodepth 2 to 32"
 CLIFF = "rw=randwrite bs=4k with percentiles: most writes are fast, and few wait"

@@ -1,4 +1,4 @@
-"""What a job of fio reaches on a simulated disk, on simulated time: `server/loop.c` asks the physics as fio does."""
+"""The rates and latencies that a job of fio reaches on a simulated disk, in simulated time (`server/loop.c`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PERCENTILES = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99)
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What one direction of a job reached. Times are seconds."""
+    """The rates and latencies of one direction of a job. Times are seconds."""
 
     iops: float
     #: From a request's submission to its answer, as the percentiles.
@@ -37,7 +37,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """What a job asks for: a closed loop, as in fio. When one request ends, the next begins."""
+    """The requests of a job: a closed loop, as in fio. When one request ends, the next begins."""
 
     #: Requests in flight: those of a process, times the number of processes.
     depth: int

@@ -1,4 +1,4 @@
-"""What fio measured on a disk, and how far a model is from it."""
+"""The results of fio on a disk, and the distance of a model from them."""
 
 from __future__ import annotations
 

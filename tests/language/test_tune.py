@@ -111,6 +111,32 @@ def test_a_refused_path_has_its_reason_and_place(path: str, said: str) -> None:
     assert said in found
 
 
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("vm.page-cluster", "write the path below /proc/sys: vm/page-cluster"),
+        ("vm/dirty_ratio", "this file has a key; write `vm: {dirty_ratio: …}`"),
+        ("vm/drop_caches", "this is a command"),
+        ("fs/protected_hardlinks", "this is not about speed"),
+        ("kernel/core_pattern", "not a sysctl about storage, memory or scheduling"),
+        ("net/core/somaxconn", "not a sysctl about storage, memory or scheduling"),
+        ("fs/../vm/swappiness", "not a sysctl about storage"),
+        ("vm", "not a sysctl about storage"),
+        ("vm/", "not a sysctl about storage"),
+    ],
+)
+def test_a_refused_sysctl_has_its_reason_and_place(path: str, reason: str) -> None:
+    (found,) = flaws(f'{{sysctl: {{"{path}": [0, 1]}}}}')
+    assert found.startswith("8:")
+    assert reason in found
+
+
+def test_a_sysctl_is_an_axis_and_one_word() -> None:
+    found = tuned("{sysctl: {vm/page-cluster: [default, 0], kernel/sched_autogroup_enabled: 0}}")
+    assert select(found, ["vm/page-cluster=0"]).count() == found.count() // 2
+    assert "cannot be compared" in flaws("{sysctl: {vm/lowmem_reserve_ratio: 256 32 0}}")[0]
+
+
 @pytest.mark.parametrize("value", ["''", '"a\\nb"', '" x"', "[]", "[1, null]", '"\\t"'])
 def test_a_text_for_sysfs_is_one_line(value: str) -> None:
     assert len(flaws(f"{{sysfs: {{queue/x: {value}}}}}")) == 1

@@ -56,6 +56,7 @@ PLAIN: dict[str, Any] = {
         "swappiness": 1,
         "vfs_cache_pressure": 50,
     },
+    "sysctl": {"vm/page-cluster": 1, "fs/aio-max-nr": 131072, "dev/raid/speed_limit_max": 90000},
     "transparent_hugepages": "always",
     "sysfs": {"queue/iostats": 0, "md/rmw_level": 0},
     "disk": {"readahead": "64KiB"},
@@ -72,7 +73,8 @@ READ_BACK = {
 LOOK = """\
 for file in /sys/block/{[sv]d[a-z],md127}/queue/* /sys/block/[sv]d[a-z]/queue/iosched/* /sys/block/md127/md/* \\
   /sys/block/sd?/device/{queue_depth,scsi_disk/*/cache_type} /sys/block/vd?/cache_type /proc/sys/vm/dirty* \\
-  /proc/sys/vm/{swappiness,vfs_cache_pressure} /sys/kernel/mm/transparent_hugepage/enabled; do
+  /proc/sys/vm/{swappiness,vfs_cache_pressure,page-cluster} \
+  /proc/sys/{fs/aio-max-nr,dev/raid/speed_limit_max} /sys/kernel/mm/transparent_hugepage/enabled; do
   if [[ -f $file && -w $file ]]; then
     value= && read -r value <"$file"
     printf '%s %s\\n' "$file" "$value"

@@ -36,6 +36,7 @@ class Setting(NamedTuple):
 OF_PARITY = dict.fromkeys(("stripe_cache_size", "group_thread_cnt", "preread_bypass_threshold"))
 OF_REDUNDANT = dict.fromkeys(("sync_speed_min", "sync_speed_max"))
 OF_MD = OF_PARITY | OF_REDUNDANT
+OF_THE_HOST = ("vm.", "sysctl.", "cpu_governor", "transparent_hugepages")
 SETTINGS = {
     "readahead": Setting("queue/read_ahead_kb", in_kib=True),
     "write_cache": Setting("cache_type", "cache"),  # of a disk
@@ -96,6 +97,46 @@ def text_for_sysfs(value: object) -> object:
     return text
 
 
+#: Files below /proc/sys about storage, memory or scheduling.
+SYSCTL = (
+    r"^(vm|fs|dev/raid|dev/scsi|kernel/(sched|numa|io_uring|watchdog|nmi_watchdog|timer_migration)[a-z_]*)"
+    r"(/[A-Za-z0-9_-]+)*$"
+)
+_NO_SYSCTL = {
+    r"vm/(drop_caches|compact_memory|stat_refresh)$": "this is a command, not a tunable",
+    r"vm/(panic|oom|mmap_min_addr|mmap_rnd)|fs/(suid_dumpable|protected|binfmt_misc)": "this is not about speed",
+}
+
+
+def path_of_sysctl(value: object) -> object:
+    """Refuse a path that leaves /proc/sys, that another key sets, or that is not about storage."""
+    if not isinstance(value, str):
+        return value
+    path = value.replace(".", "/")
+    if not re.fullmatch(SYSCTL, path, re.ASCII) or "/" not in path:
+        raise ValueError(
+            "not a sysctl about storage, memory or scheduling; write one of vm, fs, dev/raid, dev/scsi or "
+            "kernel/sched…, like vm/page-cluster"
+        )
+    first, _, rest = path.partition("/")
+    if first == "vm" and rest in Vm.model_fields:
+        raise ValueError(f"this file has a key; write `vm: {{{rest}: …}}`")
+    if why := next((why for pattern, why in _NO_SYSCTL.items() if re.match(pattern, path)), None):
+        raise ValueError(why)
+    if path != value:
+        raise ValueError(f"write the path below /proc/sys: {path}")
+    return value
+
+
+def text_for_sysctl(value: object) -> object:
+    text = text_for_sysfs(value)
+    if len(str(text).split()) > 1:
+        raise ValueError("a value of several numbers cannot be compared with the kernel's; write one word")
+    return text
+
+
+SysctlPath = Annotated[str, BeforeValidator(path_of_sysctl), WithJsonSchema({"type": "string", "pattern": SYSCTL})]
+SysctlText = Annotated[str, BeforeValidator(text_for_sysctl), WithJsonSchema({"type": ["string", "number", "boolean"]})]
 SysfsPath = Annotated[str, BeforeValidator(path_in_sysfs), WithJsonSchema({"type": "string", "pattern": SYSFS_PATH})]
 SysfsText = Annotated[str, BeforeValidator(text_for_sysfs), WithJsonSchema({"type": ["string", "number", "boolean"]})]
 
@@ -277,6 +318,9 @@ class _Plain(DiskTunables, MdTunables):
     """Kernel tunables for a measurement. A key that is not given is not set."""
 
     vm: Vm | None = None
+    sysctl: dict[SysctlPath, SysctlText] = Field(
+        default_factory=dict, description="other files below /proc/sys about storage, memory or scheduling"
+    )
     cpu_governor: str | None = Field(
         None, pattern=r"^[a-z]+$", description="governor of every processor; only on hosts with cpufreq"
     )
@@ -318,7 +362,7 @@ def split(name: str) -> tuple[str, str]:
 
 def target_kind(name: str, top: str) -> str:
     kind, key = split(name)
-    if kind or key.startswith(("vm.", "cpu_governor", "transparent_hugepages")):
+    if kind or key.startswith(OF_THE_HOST):
         return kind
     if key == "readahead":
         return top

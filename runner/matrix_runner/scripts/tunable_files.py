@@ -83,8 +83,8 @@ def _tunables_of_key(name: str, value: int | str, stack: StackView) -> Iterator[
     text = text and slowed_value(key, text, stack.slow)
     if key == "cpu_governor":
         yield Tunable(name, "", "", text, "governor")
-    elif key.startswith("vm."):
-        yield Tunable(name, "", f"/proc/sys/vm/{key.removeprefix('vm.')}", text, "host")
+    elif key.startswith(("vm.", "sysctl.")):
+        yield Tunable(name, "", f"/proc/sys/{key.removeprefix('sysctl.').replace('vm.', 'vm/')}", text, "host")
     elif key == "transparent_hugepages":
         yield Tunable(name, "", HUGEPAGES, text, "host")
     else:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matrix_runner.language.matrix import Matrix
     from matrix_runner.space.space import Space
 
-_MAPS = frozenset({"iosched", "sysfs", "vm", "fio"})  # maps with free keys
+_MAPS = frozenset({"iosched", "sysfs", "sysctl", "vm", "fio"})  # maps with free keys
 
 
 @dataclass(frozen=True)

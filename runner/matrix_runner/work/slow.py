@@ -19,13 +19,15 @@ FIO_TIMES = frozenset(
 FIO_RATES = frozenset({"rate", "rate_min", "ratemin", "rate_iops", "rate_iops_min"})
 #: Tunables of the kernel that are a time, and those that are a rate.
 TIMES = frozenset(
-    {"wbt_lat_usec", "sysfs.queue/io_timeout", "sysfs.md/safe_mode_delay"}
+    {"wbt_lat_usec", "sysfs.queue/io_timeout", "sysfs.md/safe_mode_delay", "sysctl.fs/xfs/xfssyncd_centisecs"}
     | {f"vm.{name}" for name in ("dirty_writeback_centisecs", "dirty_expire_centisecs")}
     | {f"iosched.{name}" for name in ("read_expire", "write_expire", "prio_aging_expire")}
     | {f"iosched.{name}" for name in ("read_lat_nsec", "write_lat_nsec", "slice_idle", "slice_idle_us")}
     | {f"iosched.{name}" for name in ("timeout_sync", "fifo_expire_sync", "fifo_expire_async")}
 )
-RATES = frozenset({"sync_speed_min", "sync_speed_max"})
+RATES = frozenset(
+    {"sync_speed_min", "sync_speed_max", "sysctl.dev/raid/speed_limit_min", "sysctl.dev/raid/speed_limit_max"}
+)
 
 _NUMBER = re.compile(r"(\d+)([a-z]*)", re.ASCII | re.IGNORECASE)
 _UNITS = {letter: power for power, letter in enumerate("kmgtp", start=1)}

@@ -54,6 +54,7 @@ EXAMPLES: Mapping[str, str] = {
     "exclude": "[{layout: raid0, bs: 4KiB}]",
     "only": "[{layout: [raid5, raid6]}]",
     "kernel": "[debian-12, debian-13]",
+    "cmdline": "[default, mitigations=off]",
     "bus_limit disks": "[0, 1, 2]",
     "disks count": "4",
     "layouts disk": "{number: 1}",

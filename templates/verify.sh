@@ -58,6 +58,26 @@ drive_cache "$at"
 {% for one in host %}
 {% if one.asked %}look_anyway{% else %}look{% endif %} {{ one.setting }} {{ '-' if one.wanted is none else one.wanted }} {{ one.file }}
 {% endfor %}
+{% if cmdline %}
+read -r booted </proc/cmdline
+{% for word in cmdline %}
+if [[ " $booted " == *" "{{ word }}" "* ]]; then REPLY={{ word }}; else REPLY=absent; fi
+told {{ ('cmdline.' ~ loop.index) }} {{ word }} "$REPLY"
+{% endfor %}
+{% for module, parameter, value in module_parameters %}
+{% if loop.first %}
+# module parameter wanted: some parameters have no file; a switch is Y or N, however it was written
+parameter() {
+  local REPLY file=/sys/module/$1/parameters/$2
+  if [[ -e /sys/module/$1 && ! -e $file ]]; then return 0; fi
+  hear "$3" "$file"
+  case $REPLY:$3 in Y:[1Yy]* | Y:on | N:[0Nn]* | N:off) REPLY=$3 ;; esac
+  told "$1.$2" "$3" "${REPLY:-absent}"
+}
+{% endif %}
+parameter {{ module }} {{ parameter }} {{ value }}
+{% endfor %}
+{% endif %}
 {% if 'governor' in ways %}
 policies=(/sys/devices/system/cpu/cpufreq/policy*)
 for policy in "${policies[@]}"; do

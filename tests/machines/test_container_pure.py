@@ -258,9 +258,15 @@ def test_whatever_is_not_docker_is_spoken_to_as_to_podman() -> None:
 
 
 def test_what_no_container_can_have_is_refused_all_at_once() -> None:
-    spec = RigSpec((Disk(1 << 26, "sata", Physics("volume")),), kernel="debian-13", modules=("no_such_module",))
+    spec = RigSpec(
+        (Disk(1 << 26, "sata", Physics("volume")),), kernel="debian-13", modules=("no_such_module",), cmdline="nosmt"
+    )
     said = [one.brief for one in Container().refusals(spec)]
-    assert said[:2] == ["physical disks have no model", "a running host cannot boot debian-13"]
+    assert said[:3] == [
+        "physical disks have no model",
+        "a running host cannot boot debian-13",
+        "a running host cannot boot with nosmt",
+    ]
     assert any("has no no_such_module, neither built in nor as a module" in one for one in said)
 
 

@@ -77,6 +77,16 @@ def test_kernels_have_a_safe_unique_part_of_the_name() -> None:
     assert other.startswith("x_a_b+")
 
 
+def test_parameters_of_the_kernel_are_an_axis_and_default_keeps_the_ids_of_cells() -> None:
+    plain = [cell.id for cell in space(SMALL).cells()]
+    found = space(SMALL + "machine: {cmdline: [default, mitigations=off nosmt]}\n")
+    labels = dict.fromkeys(array.label.partition("/")[0] for array in found.stacks)
+    assert [*labels] == ["cmdline=default", "cmdline=mitigations_off_nosmt"]
+    assert [cell.id for cell in found.cells() if cell.axes["cmdline"] == "default"] == plain
+    assert len({cell.id for cell in found.cells()}) == 2 * len(plain)
+    assert [cell.id for cell in space(SMALL + "machine: {cmdline: default}\n").cells()] == plain
+
+
 def test_one_kernel_named_twice_is_one_kernel() -> None:
     once, twice = (
         space(SMALL + f"machine: {{kernel: {names}}}\n") for names in ("debian-12", "[debian-12, debian-12]")

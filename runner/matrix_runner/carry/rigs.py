@@ -32,7 +32,10 @@ def rig_spec(matrix: Matrix, stack: Stack, kernel: str | None) -> RigSpec:
     modules = tuple(sorted({name for layer in stack.layers.value for name in layer.modules}))
     programs = tuple(sorted({name for layer in stack.layers.value for name in layer.programs}))
     powers = powers_of(stack)
-    return RigSpec(matrix.every_disk(), kernel or stack.kernel, wish.cpus, wish.memory, modules, programs, powers)
+    return RigSpec(
+        *(matrix.every_disk(), kernel or stack.kernel, wish.cpus, wish.memory, modules, programs, powers),
+        cmdline=stack.cmdline,
+    )
 
 
 def specs_of(matrix: Matrix, stacks: Iterable[Stack], kernel: str | None) -> Iterator[RigSpec]:

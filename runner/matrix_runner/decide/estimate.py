@@ -258,7 +258,7 @@ def estimate(plan: Plan, pace: Pace, slots: Slots = ONE_SLOT) -> Estimate:
     cells = stacks = built = written_least = written_most = prepared = 0
     least, most = plan.repeat.min, plan.repeat.max
     total_least = total_most = filling = longest_least = longest_most = 0.0
-    rigs: set[str | None] = set()
+    rigs: set[tuple[str | None, str]] = set()
     known: Known = {}
     if plan.selection.count() > MOST_LISTED:
         pace = replace(pace, cells={})  # the mean of all recorded trials is enough
@@ -271,7 +271,7 @@ def estimate(plan: Plan, pace: Pace, slots: Slots = ONE_SLOT) -> Estimate:
         stacks += 1
         built += builds
         cells += count
-        rigs.add(stack.kernel)
+        rigs.add((stack.kernel, stack.cmdline))
         building = building_of(stack, pace)
         filling += builds * building.filling
         fewer = more = _batch(building, stack, plan.shares(groups, least), builds, pace, known)

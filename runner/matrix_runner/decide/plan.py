@@ -62,17 +62,17 @@ class Plan:
         return [(cell, count * (shares[key] if (key := _search_of(cell, finds)) else 1)) for cell, count in groups]
 
     def batches(self, round_number: int) -> Iterator[Batch]:
-        for kernel, stacks in self._rigs(round_number):
-            for stack in self._shuffle(stacks, round_number, "arrays", kernel or ""):
+        for boot, stacks in self._rigs(round_number):
+            for stack in self._shuffle(stacks, round_number, "arrays", boot):
                 cells = self._shuffle(self.selection.cells_of(stack), round_number, "cells", stack.key)
                 if cells:
                     yield Batch(round_number, stack, tuple(cells))
 
-    def _rigs(self, round_number: int) -> list[tuple[str | None, list[Stack]]]:
-        """Group the stacks by kernel, because each kernel needs its own rig."""
-        rigs: dict[str | None, list[Stack]] = {}
+    def _rigs(self, round_number: int) -> list[tuple[str, list[Stack]]]:
+        """Group the stacks by what they boot, because that needs its own rig."""
+        rigs: dict[str, list[Stack]] = {}
         for stack in self.selection.space.stacks:
-            rigs.setdefault(stack.kernel, []).append(stack)
+            rigs.setdefault(f"{stack.kernel or ''} {stack.cmdline}".strip(), []).append(stack)
         return self._shuffle(rigs.items(), round_number, "rigs")
 
     def _shuffle(self, things: Iterable[T], round_number: int, *what: str) -> list[T]:

@@ -93,6 +93,19 @@ def _kernel(name: str) -> str:
     return name
 
 
+#: Parameters of the kernel that the virtual machine sets, because it would not come up without them.
+OF_THE_MACHINE = ("console", "init", "rdinit", "root", "panic", "oops", "acpi", "pmtmr", "tsc", "lpj", "matrix.")
+
+
+def _cmdline(text: str) -> str:
+    words = text.split()
+    if not words or not re.fullmatch(r"[A-Za-z0-9_.,:=+/-]+( [A-Za-z0-9_.,:=+/-]+)*", text, re.ASCII):
+        raise ValueError("write parameters of the kernel, separated by one space, like mitigations=off, or default")
+    if word := next((word for word in words if re.match(rf"({'|'.join(OF_THE_MACHINE)})(=|$|(?<=\.))", word)), None):
+        raise ValueError(f"the virtual machine sets {word.partition('=')[0]} itself")
+    return text
+
+
 class MachineWish(Model):
     """Properties of the virtual machine, on qemu and vagrant."""
 
@@ -101,6 +114,11 @@ class MachineWish(Model):
         BeforeValidator(as_tuple),
         WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
     ] = Field(None, description="debian-12, debian-13, or the path of a bzImage; a list is an axis")
+    cmdline: Annotated[
+        tuple[Annotated[str, AfterValidator(_cmdline)], ...] | None,
+        BeforeValidator(as_tuple),
+        WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+    ] = Field(None, description="more parameters of the kernel, only on qemu; a list is an axis; `default`: none")
     cpus: int = Field(2, ge=1, le=64)
     memory: Annotated[Size, Field(ge=256 * 1024 * 1024)] = 512 * 1024 * 1024
     strain: Annotated[

@@ -48,6 +48,7 @@ class RigSpec:
     #: Rights beyond reading and writing the disks: `caches` (drop caches), `host` (set tunables of the whole host),
     #: `faults` (make disks fail on demand).
     powers: tuple[str, ...] = ()
+    cmdline: str = ""  # more parameters of the kernel
 
 
 #: How a step of building an appliance begins, in texts of progress.

@@ -63,6 +63,10 @@ def model_refusals(spec: RigSpec) -> list[Refusal]:
         found.append(
             Refusal(f"a running host cannot boot {spec.kernel}", "run this matrix on qemu, or remove `kernel`")
         )
+    if spec.cmdline:
+        found.append(
+            Refusal(f"a running host cannot boot with {spec.cmdline}", "run this matrix on qemu, or remove `cmdline`")
+        )
     return found
 
 

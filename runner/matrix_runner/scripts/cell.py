@@ -168,6 +168,8 @@ def _values(cell: Cell, stack: StackView, own: Path | None, place: Place, sample
         "governor": next((tunable.value for tunable in tunables if tunable.way == "governor"), None) or "-",
         "work": work,
         "faults": cell.stack.faults,
+        "cmdline": cell.stack.cmdline.split(),
+        "module_parameters": list(_module_parameters(cell.stack.cmdline)),
         "samples": sampled,
         "files": place.files,
         "window": work.window(place.span),
@@ -177,6 +179,15 @@ def _values(cell: Cell, stack: StackView, own: Path | None, place: Place, sample
         # The job that lays out files before the measurement; empty if no file is needed.
         "lay_out": _job("lay-out.fio", cell.workload, place, 1, own, {}, slow) if place.files and not work.new else "",
     }
+
+
+def _module_parameters(cmdline: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the module, parameter and value of each word like `nvme.poll_queues=2`."""
+    for word in cmdline.split():
+        name, _, value = word.partition("=")
+        module, dot, parameter = name.replace("-", "_").partition(".")
+        if dot and value:
+            yield module, parameter, value
 
 
 def job(cell: Cell, stack: StackView, seed: int, own: Path | None = None) -> str:

@@ -65,7 +65,8 @@ class Factor:
 
 def factors(matrix: Matrix) -> tuple[Factor, Factor, Factor]:
     layouts = tuple(_layout(matrix, name) for name in matrix.layouts)
-    named = [("kernel", ("machine", "kernel"), matrix.machine.kernel or ()), ("faults", ("faults",), matrix.faults)]
+    machine = [(name, ("machine", name), getattr(matrix.machine, name) or ()) for name in ("kernel", "cmdline")]
+    named = [*machine, ("faults", ("faults",), matrix.faults)]
     common = Part(tuple(Axis(name, path, len(set(values))) for name, path, values in named if values))
     tune = Part(tuple(_axes("tune.", ("tune",), written(matrix.tune))))
     workloads = tuple(_workload(name, written_workload(work)) for name, work in matrix.workloads.items())

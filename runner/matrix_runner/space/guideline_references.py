@@ -58,7 +58,7 @@ def ever(key: str) -> bool:
 @cache
 def words() -> frozenset[str]:
     models: list[type[Model]] = [*LAYERS.values(), Tune, WorkloadKeys, Program, *SCOPES.values()]
-    found = {"layout", "kernel", "faults", "workload"}.union(*IOSCHED.values())
+    found = {"layout", "kernel", "cmdline", "faults", "workload"}.union(*IOSCHED.values())
     while models:
         for name, field in models.pop().model_fields.items():
             found.add(name)
@@ -69,6 +69,7 @@ def words() -> frozenset[str]:
 
 def _declared(matrix: Matrix) -> Iterator[tuple[str, str]]:
     yield from (("kernel", kernel) for kernel in matrix.machine.kernel or ())
+    yield from (("cmdline", text) for text in matrix.machine.cmdline or ())
     yield from (("faults", name) for name in matrix.faults if name)
     for layout, entries in matrix.layouts.items():
         yield "layout", layout

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from matrix_runner.base.axes import constructed, written
 from matrix_runner.base.findings import Findings, Flaw, Note, Path, drop_idle, few, place_of, report_idle
@@ -31,6 +31,7 @@ class Stack:
     """A stack on a kernel, with faults: built once for all cells that share it."""
 
     kernel: str | None
+    cmdline: str
     disks: Below
     layers: Variant[Layers]
     faults: tuple[Fault, ...]  # faults of its disks in every trial. With faults, each trial sets up the stack again.
@@ -140,23 +141,35 @@ def expand(matrix: Matrix) -> tuple[Space, Findings]:
     findings.notes += idle_tunables(matrix, workloads.every)
     findings.notes += map(Note, _same("workload", [work for work, _ in workloads.every]))
     stacks = tuple(
-        _stack(matrix, kernel, layers, faults, tunes.of(layers), workloads.of(layers))
-        for kernel, layers, faults in itertools.product(_kernels(matrix), declared, faulty)
+        _stack(matrix, boot, layers, faults, tunes.of(layers), workloads.of(layers))
+        for boot, layers, faults in itertools.product(_boots(matrix), declared, faulty)
     )
     impossible = tuple(coords for coords, _ in findings.impossible)
     return Space(matrix, stacks, tuple(findings.notes), workloads.every, impossible), findings
 
 
-def _kernels(matrix: Matrix) -> tuple[Variant[str | None], ...]:
-    named = matrix.machine.kernel or ()
-    if not named:
-        return (Variant(None, (), "", b""),)
-    several = len(set(named)) > 1  # a single kernel is not part of the names of cells
+class Boot(NamedTuple):
+    kernel: str | None
+    cmdline: str  # more parameters of the kernel
+
+
+def _boots(matrix: Matrix) -> tuple[Variant[Boot], ...]:
+    kernels, lines = matrix.machine.kernel or (None,), matrix.machine.cmdline or (None,)
+    several = len(set(kernels)) > 1, len(set(lines)) > 1  # a single value is not part of the names of cells
     return collapsed(
-        # A path may begin with dots, and the folders `.` and `..` must not become names.
-        Variant(name, (("kernel", name),), safe(name).lstrip(".") or "_" if several else "", digest(name))
-        for name in named
+        Variant(
+            Boot(kernel, "" if line == "default" else line or ""),
+            tuple((axis, value) for axis, value in (("kernel", kernel), ("cmdline", line)) if value),
+            "/".join([*[_name_of(kernel or "")] * several[0], *[f"cmdline={safe(line or '')}"] * several[1]]),
+            digest([kernel, line]),
+        )
+        for kernel, line in itertools.product(kernels, lines)
     )
+
+
+def _name_of(kernel: str) -> str:
+    # A path may begin with dots, and the folders `.` and `..` must not become names.
+    return safe(kernel).lstrip(".") or "_"
 
 
 def _faults(matrix: Matrix) -> tuple[Variant[tuple[Fault, ...]], ...]:
@@ -193,7 +206,7 @@ def _same(axis: str, variants: Iterable[Variant[Any]]) -> Iterator[str]:
 
 def _stack(
     matrix: Matrix,
-    kernel: Variant[str | None],
+    boot: Variant[Boot],
     layers: Variant[Layers],
     faults: Variant[tuple[Fault, ...]],
     tunes: tuple[Variant[Tune], ...],
@@ -208,11 +221,12 @@ def _stack(
     ]
     coords, *also = (
         tuple(itertools.chain(*spelling))
-        for spelling in itertools.product(*(part.spellings for part in (kernel, layers, faults)))
+        for spelling in itertools.product(*(part.spellings for part in (boot, layers, faults)))
     )
     top = top_of(layers.value, matrix)
     return Stack(
-        kernel=kernel.value,
+        kernel=boot.value.kernel,
+        cmdline=boot.value.cmdline,
         disks=disks_of(matrix),
         layers=layers,
         faults=faults.value,
@@ -220,8 +234,13 @@ def _stack(
         workloads=workloads,
         coords=coords,
         also=tuple(also),
-        label="/".join(filter(None, (kernel.label, layers.label, faults.label))),
-        digest=digest([kernel.value, disks, layers.digest.hex(), *([faults.digest.hex()] if faults.value else [])]),
+        label="/".join(filter(None, (boot.label, layers.label, faults.label))),
+        # Parts that were added later count only where they are used, so that ids of cells stay.
+        digest=digest(
+            [boot.value.kernel, disks, layers.digest.hex()]
+            + ([faults.digest.hex()] if faults.value else [])
+            + (["cmdline", boot.value.cmdline] if boot.value.cmdline else [])
+        ),
         room=sum(shape.size for shape in top),
         tops=len(top),
         in_files=any(shape.files for shape in top),

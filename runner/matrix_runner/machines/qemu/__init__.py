@@ -7,6 +7,7 @@ import os
 import re
 import time
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -92,8 +93,8 @@ class Qemu(Machine):
         """Return the name of the template of a rig; without an appliance, one that is unique in this plan."""
         extra = sorted({*modules_of(spec)} - {*recipe.TEMPLATE_MODULES})
         if base is None:
-            return recipe.digest(spec.kernel, spec.disks, spec.cpus, spec.memory, extra)
-        vm = argv.Vm(base, spec.disks, host.expected_accelerator(), spec.cpus, spec.memory, modules_of(spec), ())
+            return recipe.digest(spec.kernel, spec.disks, spec.cpus, spec.memory, extra, spec.cmdline)
+        vm = self._vm_of(spec, base, host.expected_accelerator())
         return template.key(argv.with_modules(vm, recipe.TEMPLATE_MODULES), host.qemu_version(), host.host())
 
     @asynccontextmanager
@@ -124,8 +125,11 @@ class Qemu(Machine):
         if made.image and "squashfs" in base.versions["not modules"]:
             lacking = "virtio, squashfs, overlay and md must be built in"
             self.notice_once(f"no modules lie beside {made.image}: {lacking}")
-        physical = self._physical_disks(spec)
-        return argv.Vm(base, spec.disks, self._accel, spec.cpus, spec.memory, modules_of(spec), physical)
+        return replace(self._vm_of(spec, base, self._accel), passed=self._physical_disks(spec))
+
+    def _vm_of(self, spec: RigSpec, base: Appliance, accel: str) -> Vm:
+        modules = modules_of(spec)
+        return argv.Vm(base, spec.disks, accel, spec.cpus, spec.memory, modules, cmdline=spec.cmdline)
 
     def _recipe(self, kernel: str | None) -> recipe.Recipe:
         """Return the recipe of a kernel. The user's image is the one from the run's start, like the fingerprint."""

@@ -51,6 +51,7 @@ class Vm:
     modules: tuple[str, ...]
     #: The physical disks of a passthrough machine. Its template has empty files with the same properties.
     passed: tuple[DiskProperties | PassedController, ...] = ()
+    cmdline: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +234,7 @@ def boot(vm: Vm) -> list[str]:
         for number, one in passed
     ]
     words += [f"matrix.slots={','.join(places)}"] if places else []
+    words += [vm.cmdline] if vm.cmdline else []
     files = ["-kernel", str(vm.appliance.kernel), "-initrd", str(vm.appliance.core / "initramfs")]
     return [*files, "-append", " ".join(words)]
 

@@ -30,7 +30,7 @@ def key(vm: Vm, qemu: str, host: str) -> str:
     disks = [(disk.bus, disk.size, argv.rotation(disk)) for disk in vm.disks]
     return recipe.digest(
         VERSION, vm.appliance.key, vm.appliance.build, qemu, host, vm.accel, vm.cpus, vm.memory, disks,
-        sorted(vm.modules), recipe.KERNEL_WORDS, FACTS, rig.WITHOUT, *vm.passed,
+        sorted(vm.modules), f"{recipe.KERNEL_WORDS} {vm.cmdline}".strip(), FACTS, rig.WITHOUT, *vm.passed,
     )  # fmt: skip
 
 

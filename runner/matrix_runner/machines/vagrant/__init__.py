@@ -167,6 +167,8 @@ def spec_refusals(spec: RigSpec) -> list[Refusal]:
         refused.append(
             Refusal(f"{virtio} virtio disks do not fit into the virtual machine", "use the scsi or sata bus")
         )
+    if spec.cmdline:
+        refused.append(Refusal("a box has its own kernel parameters", "remove `cmdline:`, or run it on qemu"))
     if "faults" in spec.powers:
         refused.append(
             Refusal(

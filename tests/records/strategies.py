@@ -76,6 +76,7 @@ facts = st.builds(
     lost_crowded=shares,
     lost_programs=shares,
     lost_machines=shares,
+    cpu_per_io=st.none() | st.integers(0, 10**9).map(float),
 )
 
 

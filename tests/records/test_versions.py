@@ -21,7 +21,7 @@ from matrix_runner.records.salvage import salvage
 from matrix_runner.records.store import SharedStore
 from matrix_runner.records.store_sync import bring_up_to_date
 from matrix_runner.records.tables import IN_STORE, since
-from matrix_runner.records.versions import Versioned, execute
+from matrix_runner.records.versions import JOURNAL, Versioned, execute
 from tests.records import past
 
 if TYPE_CHECKING:
@@ -98,6 +98,19 @@ def dumped(path: Path, name: str) -> Path:
 
 
 @pytest.mark.parametrize("writable", [True, False])
+def test_a_journal_of_version_2_keeps_its_later_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writable: bool
+) -> None:
+    path = dumped(tmp_path / "journal.sqlite", "journal-2.sql")
+    monkeypatch.setattr("os.access", lambda *_: writable)
+    with Journal.existing(path) as journal:
+        assert [(one.facts.lost_processor, one.facts.cpu_per_io) for one in journal.trials()] == [
+            (0.1, None),
+            (None, None),
+        ]
+
+
+@pytest.mark.parametrize("writable", [True, False])
 def test_a_journal_of_version_1_is_converted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writable: bool) -> None:
     path = dumped(tmp_path / "journal.sqlite", "journal-1.sql")
     monkeypatch.setattr("os.access", lambda *_: writable)
@@ -109,14 +122,17 @@ def test_a_journal_of_version_1_is_converted(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("writable", [True, False])
-def test_a_store_of_version_1_is_converted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writable: bool) -> None:
-    path = dumped(tmp_path / "store.db", "store-1.sql")
+@pytest.mark.parametrize(("dump", "lost"), [("store-1.sql", None), ("store-2.sql", 0.1)])
+def test_an_older_store_is_converted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writable: bool, dump: str, lost: float | None
+) -> None:
+    path = dumped(tmp_path / "store.db", dump)
     monkeypatch.setattr("os.access", lambda *_: writable)
     for _ in range(2):
         with SharedStore.existing(Address(file=path)) as store:
             (run,) = store.runs()
             (trial, *_) = store.trials(("cell", "read_bw", "lost_processor"), [run.id])
-            assert (run.name, tuple(trial)) == ("run-1", ("c1", 2e8, None))
+            assert (run.name, tuple(trial)) == ("run-1", ("c1", 2e8, lost))
 
 
 def test_a_store_in_postgresql_is_converted_in_one_transaction(postgresql: Server, tmp_path: Path) -> None:
@@ -151,7 +167,7 @@ def test_a_run_of_version_1_is_listed_and_resumed_by_its_journal(tmp_path: Path,
     assert salvage(folder.journal).is_whole
     assert "raid5/chunk=64KiB" in call("results").out
     with closing(sqlite3.connect(folder.journal)) as connection:
-        assert connection.execute("SELECT value FROM meta WHERE key = 'version'").fetchone() == ("2",)
+        assert connection.execute("SELECT value FROM meta WHERE key = 'version'").fetchone() == (str(JOURNAL.version),)
 
 
 def thing(meta: sa.Table, *steps: object, **views: str) -> Versioned:

@@ -18,6 +18,7 @@ from matrix_runner.records.counters import (
     FULL,
     TrialUse,
     buses,
+    cost_of_a_request,
     count_cache_flushes,
     find_bottleneck,
     lost_to_others,
@@ -192,7 +193,8 @@ class StackOnRig:
             kept_up = kept_pace(done, strain, result.replay.seconds)
             losses |= late_replay(result.replay, work.runtime or 0.0, losses, kept_up=kept_up)
         shares = shares_of(beside, self._spares) if beside and result.figures else {}
-        facts = self._facts(result, {**losses, **shares})
+        cost = cost_of_a_request(beside, result.figures, work, slow) if beside and result.figures else {}
+        facts = self._facts(result, {**losses, **shares, **cost})
         lost = loss_notes(facts, result.replay, work.runtime or 0.0)
         return Measured(
             finding=found,

@@ -23,7 +23,7 @@ DEPTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 AXES = {"rate_iops": "fio.rate_iops", "iodepth": "iodepth", "numjobs": "numjobs"}
 #: Rates of work by short names, and latencies as in `read.p99`. Their full names are possible, too.
 _WORK = {name.removeprefix("total."): one for name, one in KNOWN.items() if one.unit in {"bytes/s", "1/s"}}
-_LATENCIES = {name.replace(".lat_", "."): one for name, one in KNOWN.items() if one.unit == "ns"}
+_LATENCIES = {name.replace(".lat_", "."): one for name, one in KNOWN.items() if ".lat_" in name}
 _LIMIT = re.compile(r"\s*([^\s<=>]+)\s*(<=?)\s*([^\s<=>].*?)\s*")
 _HOW = "write it like `read.p99 < 5ms`"
 

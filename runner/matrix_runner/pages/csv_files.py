@@ -205,8 +205,8 @@ def _noted(text: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=4096)
 def _facts(values: tuple[Any, ...]) -> str:
-    saturated, *losses = values
-    return as_fields([BOOLS[saturated], *("" if share is None else f"{share:.3f}" for share in losses)])
+    saturated, *losses, cost = values
+    return as_fields([BOOLS[saturated], *("" if share is None else f"{share:.3f}" for share in losses), cost])
 
 
 def _known(values: Sequence[float | None]) -> list[float]:

@@ -30,13 +30,13 @@ from matrix_runner.records.record import COUNTED, HOST_LIMITED, UNSETTLED, CellR
 from matrix_runner.records.rows import row_of
 from matrix_runner.records.store import RunRow, SharedStore
 from matrix_runner.work.metrics import (
-    BESIDE,
     FLUSH,
     OF_A_SIDE,
     OF_A_TRIAL,
     OF_DIRECTION,
     OF_FLUSH,
     OF_SYNC,
+    OF_THE_MONITORS,
     RATES,
     SIDES,
     SYNC,
@@ -54,7 +54,7 @@ FIGURES: dict[str, str] = {
     **{f"{side}_{name}": unit for side in SIDES for name, unit in _OF_SIDE.items()},
     **{f"{SYNC}_{name}": unit for name, unit in OF_SYNC.items()},
     **{f"{FLUSH}_{name}": unit for name, unit in _OF_SIDE.items() if name in OF_FLUSH},
-    **dict.fromkeys(BESIDE.values(), "share"),
+    **{one.name: one.unit for one in OF_THE_MONITORS},
     **_OF_TRIAL,
 }
 #: The columns of a row: those of the store.

@@ -296,6 +296,17 @@ def shares_of(beside: TrialUse, spares: int) -> dict[str, float]:
     return {name: round(share, DECIMALS[name]) for name, share in shares.items() if share is not None}
 
 
+def cost_of_a_request(beside: TrialUse, figures: Figures, work: Workload, slow: int) -> dict[str, float]:
+    """Return the processor time of the kernel and of fio's jobs for each request, in ns.
+
+    Other time in user mode is left out: the start of fio takes longer than many short trials.
+    """
+    requests, shares = figures.total_iops * beside.seconds, beside.processors.shares
+    of_kernel = sum(shares.get(kind, 0.0) for kind in ("system", "irq", "softirq")) * beside.processors.ticks * _TICK
+    of_fio = figures.cpu_usr / 100 * work.numjobs * beside.seconds * slow
+    return {"cpu_per_io": round((of_kernel + of_fio) / requests * 1e9)} if requests and not work.job_names else {}
+
+
 def find_bottleneck(beside: TrialUse, figures: Figures, work: Workload, buses: tuple[Bus, ...], overload: str) -> str:
     """Return the bottleneck with its evidence. The first match wins, from certain limits to possible ones.
 

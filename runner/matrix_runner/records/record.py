@@ -213,6 +213,7 @@ class TrialFacts:
     lost_programs: float | None = None
     lost_machines: float | None = None
     lost_processor: float | None = field(default=None, metadata={"since": 2})
+    cpu_per_io: float | None = field(default=None, metadata={"since": 3})  # ns of the machine's processors
 
     @property
     def is_host_limited(self) -> bool:

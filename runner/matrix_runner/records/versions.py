@@ -152,7 +152,7 @@ JOURNAL = Versioned(
     stranger="name the folder of a run",
     newer="use the newer program, or start a new run with `--fresh`",
     before="read it with that commit, or start a new run with `--fresh`",
-    steps=(add_columns(IN_JOURNAL.metadata, 2),),
+    steps=tuple(add_columns(IN_JOURNAL.metadata, version) for version in (2, 3)),
 )
 STORE = Versioned(
     "shared store",
@@ -164,5 +164,5 @@ STORE = Versioned(
     "runs below `--results`",
     damaged=OF_STORE[DAMAGED],
     newer="use the newer program, or name another store with `--store`; the journals of the runs have the same trials",
-    steps=(add_columns(IN_STORE.metadata, 2),),
+    steps=tuple(add_columns(IN_STORE.metadata, version) for version in (2, 3)),
 )

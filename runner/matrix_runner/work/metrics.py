@@ -71,8 +71,22 @@ _SECTOR = 512
 LEAST_LARGE = LARGE - _SECTOR / 2
 TOTAL = "total"  # all directions together: the headline of mixed work
 RATES = tuple(one.name for one in OF_A_SIDE if one.better > 0)
-#: Shares from the monitors, and the notes of a trial that hold them.
+#: Figures of the monitors, which are facts of a trial.
+OF_THE_MONITORS = (
+    Figure("iowait", "share", ""),
+    Figure("evenness", "share", ""),
+    Figure("host_limited_share", "share", ""),
+    Figure(
+        *(
+            "cpu_per_io",
+            "ns",
+            "processor time of the kernel and of fio for each request; emulated processors are many times slower",
+        ),
+        better=-1,
+    ),
+)
 BESIDE: dict[str, str] = {"cpu.iowait": "iowait", "disks.evenness": "evenness", "disks.strain": "host_limited_share"}
+BESIDE |= {"cpu.per_io": "cpu_per_io"}
 LOST = ("cpu.iowait", "disks.strain")  # less is better for these
 REBUILD = "rebuild"  # a rebuild, resync, check or repair of an array
 SYNC = "sync"  # the same in names of columns
@@ -83,7 +97,7 @@ COLUMNS: dict[str, Figure] = {
     **{f"{side}_{one.name}": one for one in OF_A_SIDE for side in SIDES},
     **{one.name: one for one in sorted(OF_A_TRIAL, key=lambda one: one.better)},
     **{f"{TOTAL}_{one.name}": one for one in OF_A_SIDE if one.name in RATES},
-    **{note: Figure(note, "share", "") for note in BESIDE.values()},
+    **{one.name: one for one in OF_THE_MONITORS},
     **{f"{SYNC}_{one.name}": one for one in OF_A_REBUILD},
     **{f"found_{one.name}": one for one in OF_A_SIDE if one.name in RATES},
     **{f"{FLUSH}_{one.name}": one for one in OF_A_SIDE if not one.is_of_data},
@@ -123,7 +137,7 @@ def _known() -> dict[str, Metric]:
     found += [
         Metric(f"{FLUSH}.{name}", (f"{FLUSH}_{name}",), unit) for name, unit in judged.items() if name in OF_FLUSH
     ]
-    found += [Metric(name, (note,), "share") for name, note in BESIDE.items()]
+    found += [Metric(name, (column,), COLUMNS[column].unit) for name, column in BESIDE.items()]
     return {one.name: one for one in found}
 
 

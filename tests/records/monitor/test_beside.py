@@ -11,6 +11,7 @@ from matrix_runner.records.counters import (
     Processors,
     TrialUse,
     buses,
+    cost_of_a_request,
     count_cache_flushes,
     find_bottleneck,
     observe_use,
@@ -23,6 +24,7 @@ from matrix_runner.simdisks.clib import Report
 from matrix_runner.simdisks.disk import Disk, Link
 from matrix_runner.work.fio.output import Figures
 from matrix_runner.work.fio.workload import FioWorkload
+from tests.records import past
 from tests.support.counters import AFTER, BEFORE, READINGS
 
 WORK = FioWorkload.model_validate({"rw": "read", "bs": "4KiB", "iodepth": 8, "numjobs": 2, "ramp": "1s"})
@@ -173,3 +175,13 @@ def test_what_moves_over_a_link_is_what_its_disks_move() -> None:
     done = [replace(NOTHING, read_bytes=10**6 * (at + 1), written_bytes=10**6) for at in range(4)]
     assert buses(disks, done, 2.0) == (Bus("pci", 3.5e6, 133e6), Bus("sas", 2e6, 1e9))
     assert buses(disks, (), 2.0) == ()
+
+
+def test_a_request_costs_the_time_of_the_kernel_and_of_fio() -> None:
+    """Of 10 processor-seconds the kernel used 3, and each of two jobs 10 % of two seconds: 3.4 s for 2,000 requests."""
+    figures = replace(FIGURES, read=past.direction(4096 * 1000, 1000))
+    shares = {"user": 0.4, "system": 0.2, "irq": 0.0, "softirq": 0.1, "idle": 0.3}
+    beside = TrialUse((), Processors(2.0, shares, 0, 0, ticks=1000), 2.0)
+    assert cost_of_a_request(beside, figures, WORK, 1) == {"cpu_per_io": 1_700_000}
+    assert cost_of_a_request(beside, figures, WORK, 4) == {"cpu_per_io": 2_300_000}, "fio worked four times as long"
+    assert cost_of_a_request(beside, FIGURES, WORK, 1) == {}

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.pages.study import BEGIN, END
+from matrix_runner.pages.study import BEGIN, END, END_STATE, STATE
 from matrix_runner.records.record import CellRow
+from matrix_runner.space.basis import MEASURED, basis_of
 from tests.records import past
 from tests.support.matrices import SMALL, space
 
@@ -224,3 +225,56 @@ def test_a_matrix_without_published_figures_is_refused(call: Call, tmp_path: Pat
     said = call("study", "small.yaml")
     assert said.status == 2
     assert "small.yaml is no study: there is no published.yaml beside it" in said.err
+
+
+def test_a_page_with_the_digests_of_today_is_up_to_date(call: Call, study: Path, tmp_path: Path) -> None:
+    now = basis_of(space(SMALL).matrix)
+    measured(tmp_path, 2.0, digests=now.model_dump())
+    assert call("study", str(study), "--page").status == 0
+    said = call("study", str(study), "--check")
+    assert (said.status, said.out) == (0, "0 of 1 study is out of date\n")
+    assert f"{STATE}{END_STATE}" in (study / "README.md").read_text()
+
+
+def test_a_study_of_other_physics_is_listed_and_its_page_says_so(call: Call, study: Path, tmp_path: Path) -> None:
+    old = basis_of(space(SMALL).matrix).model_copy(update={"physics": "of last week"})
+    measured(tmp_path, 2.0, digests=old.model_dump())
+    call("study", str(study), "--page")
+    page = study / "README.md"
+    assert "**Out of date: measured with other physics.**" in page.read_text()
+    said = call("study", str(study), "--check", "--format", "csv")
+    assert said.status == 1
+    assert f"{study},run-1,2026-03-01,physics" in said.out
+    before = page.read_text()
+    record = study / MEASURED
+    record.write_text(record.read_text().replace("of last week", basis_of(space(SMALL).matrix).physics))
+    assert call("study", str(study), "--check", "--page").status == 0
+    assert "Out of date" not in page.read_text()
+    record.write_text(record.read_text().replace(basis_of(space(SMALL).matrix).physics, "of last week"))
+    assert call("study", str(study), "--check", "--page").status == 1
+    assert page.read_text() == before
+
+
+def test_a_page_without_a_record_is_the_oldest(call: Call, study: Path, tmp_path: Path) -> None:
+    measured(tmp_path, 2.0)
+    call("study", str(study), "--page")
+    other = tmp_path / "studies" / "other"
+    other.mkdir()
+    (other / "matrix.yaml").write_text(SMALL)
+    (other / "published.yaml").write_text(PUBLISHED)
+    said = call("study", str(study), str(other), "--check", "--oldest")
+    assert (said.status, said.out) == (1, f"{other}\n")
+    assert call("study", str(other), "--check").out.count(" physics ") == 1
+    assert not (other / "README.md").exists()
+
+
+def test_a_foreign_record_of_a_page_is_refused(call: Call, study: Path) -> None:
+    (study / MEASURED).write_text("{}x")
+    said = call("study", str(study), "--check")
+    assert said.status == 2
+    assert "is not what `matrix study --page` writes" in said.err
+
+
+def test_oldest_needs_check_which_takes_no_runs(call: Call, study: Path) -> None:
+    assert "--oldest needs --check" in call("study", str(study), "--oldest").err
+    assert "use one of the two" in call("study", str(study), "--check", "--run", "latest").err

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from matrix_runner.pages.study import BEGIN
+from matrix_runner.pages.study import BEGIN, END_STATE, replace_state, state_line
+from matrix_runner.space.basis import basis_of, measured_page
+from matrix_runner.space.load import load
 
 STUDIES = Path(__file__).parents[2] / "matrix" / "studies"
 PAGES = sorted(STUDIES.glob("*/**/README.md"))
@@ -19,8 +21,14 @@ _VERDICT = re.compile(
 
 
 @pytest.fixture(params=PAGES, ids=lambda path: path.parent.name)
-def parts(request: pytest.FixtureRequest) -> tuple[str, str]:
-    written, _, measured = request.param.read_text().partition(BEGIN)
+def page(request: pytest.FixtureRequest) -> Path:
+    path: Path = request.param
+    return path
+
+
+@pytest.fixture
+def parts(page: Path) -> tuple[str, str]:
+    written, _, measured = page.read_text().partition(BEGIN)
     return written, measured
 
 
@@ -32,9 +40,15 @@ def test_the_first_lines_have_the_result(parts: tuple[str, str]) -> None:
     assert certainty.startswith("- **Certainty:**")
     assert _RATIOS.findall(result) == _RATIOS.findall(measured)
     assert _TRIALS.findall(certainty) == _TRIALS.findall(measured)[:1]
-    limited = _HOST_LIMITED.search(measured.partition("\n\n**")[0])
+    limited = _HOST_LIMITED.search(measured.partition(END_STATE)[2].partition("\n\n**")[0])
     count = int(limited[1]) if limited else 0
     assert f"{count or 'no'} trial{'s' * (count > 1)} host-limited" in certainty
+
+
+def test_a_page_says_whether_it_is_out_of_date(page: Path) -> None:
+    """If it fails, `matrix study --check --page` writes it: the physics, a model or the matrix has changed."""
+    state = state_line(measured_page(page.parent), basis_of(load(page.with_name("matrix.yaml")).space.matrix))
+    assert replace_state(page.read_text(), state) == page.read_text()
 
 
 def test_each_claim_has_its_verdict_and_figure(parts: tuple[str, str]) -> None:

@@ -122,7 +122,7 @@ def parts(name: str, found: Sequence[Samples], first: Callable[[int], bool] = is
 
 
 #: Cells are equal by their ids, for any rest of the matrix and any order.
-_IRRELEVANT = frozenset({"seed", "digest.matrix"})
+_IRRELEVANT = frozenset({"seed", "digest.matrix", "digest.models", "digest.work"})
 _MOST = 20  # the most earlier runs to use. More add little precision, and their level is older.
 
 

@@ -43,12 +43,10 @@ def specs_of(matrix: Matrix, stacks: Iterable[Stack], kernel: str | None) -> Ite
 
 
 def simulated_disk_facts(disk: Disk) -> DiskFacts:
-    """Return the facts of a simulated disk. The digest omits the phase of the platter, which is random."""
     link = f"{disk.link.name}, {disk.link.rate / 1e6:g} MB/s" if disk.link else ""
     if disk.physics is None:
         return DiskFacts(size=disk.size, bus=disk.bus, link=link)
-    content = {name: value for name, value in disk.physics.content().items() if name != "phase"}
-    kind, numbers = disk.physics.kind, digest(content).hex()
+    kind, numbers = disk.physics.kind, digest(disk.physics.characteristics).hex()
     return DiskFacts(
         size=disk.size,
         bus=disk.bus,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,27 +12,31 @@ import click
 from matrix_runner.answers.axes import grouped, unrelated_runs
 from matrix_runner.answers.published import ComparedFigure, columns_of, compare_published
 from matrix_runner.answers.stored_samples import Samples, read_samples
-from matrix_runner.base.errors import BadInput
+from matrix_runner.base.errors import BadInput, Exit
 from matrix_runner.base.files import write_atomically
 from matrix_runner.cli.options import MatrixPath
 from matrix_runner.cli.screen import echo
 from matrix_runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
 from matrix_runner.pages import stored as advice
 from matrix_runner.pages.study import (
+    check_table,
     data_table,
     describe_run,
     display_table,
     new_page,
     page,
     replace_generated,
+    replace_state,
+    state_line,
     summary_line,
 )
+from matrix_runner.space.basis import MEASURED, Basis, MeasuredPage, MeasuredRun, basis_of, measured_page
 from matrix_runner.space.declared_files import MATRIX, PUBLISHED, Study, study_beside
 from matrix_runner.space.load import load, text_of
 from matrix_runner.space.select import refuse_many, select
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from matrix_runner.answers.verdicts import Judgement
     from matrix_runner.language.matrix import Matrix
@@ -45,6 +50,8 @@ Examples:
   matrix study matrix/studies/*/ matrix/studies/raid-wiki/*/ --page
                                                           write the comparison into the README.md of each study
   matrix study matrix/studies/mdadm-lvm --run 'mdadm-lvm-qemu-*' --format csv
+
+  matrix study --check matrix/studies/*/                list the studies that have to be measured again
 
 \b
 A published ratio is met if the interval of the measured one lies within 15 % of it.
@@ -63,11 +70,33 @@ Names of runs: see `matrix results --help`.
     help="Use these runs of its matrix together, instead of the latest finished one with measured trials.",
 )
 @click.option("--page", is_flag=True, help="Also write the comparison into the README.md of the study.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Only list the studies whose page was measured with other physics, disk models or another matrix. Ends with 1 "
+    "if there are any. With --page, their pages say so.",
+)
+@click.option("--oldest", is_flag=True, help="With --check: only print the folder of the one that was measured first.")
 @output
 @source
-def command(studies: tuple[Path, ...], runs: tuple[str, ...], page: bool, output: Output, source: Source) -> None:
+def command(
+    studies: tuple[Path, ...],
+    runs: tuple[str, ...],
+    page: bool,
+    check: bool,
+    oldest: bool,
+    output: Output,
+    source: Source,
+) -> None:
     """Compare the published figures of STUDIES (folders with matrix.yaml and published.yaml) with results."""
+    if oldest and not check:
+        raise click.UsageError("--oldest needs --check")
+    if check and runs:
+        raise click.UsageError("--check reads the pages of studies, and --run names results: use one of the two")
     declared = [_load_study(path) for path in studies]
+    if check:
+        _check_pages([(path, space) for path, space, _ in declared], output, page=page, oldest=oldest)
+        return
     with open_store(source) as shared:
         selected = select_runs(shared, runs)
         names = {space.matrix.name for _, space, _ in declared}
@@ -88,6 +117,30 @@ def command(studies: tuple[Path, ...], runs: tuple[str, ...], page: bool, output
     if page:
         for result in done:
             _write(result)
+
+
+def _check_pages(declared: Sequence[tuple[Path, Space]], output: Output, *, page: bool, oldest: bool) -> None:
+    found = [(str(path.parent), measured_page(path.parent), basis_of(space.matrix)) for path, space in declared]
+    if page:
+        for folder, shown, now in found:
+            _write_page(Path(folder, "README.md"), partial(replace_state, state=state_line(shown, now)))
+    outdated = [(folder, shown, shown.changes(now)) for folder, shown, now in found if shown.changes(now)]
+    if oldest:
+        first = min(outdated, key=lambda one: one[1].age, default=None)
+        if first:
+            click.echo(first[0])
+    else:
+        write_grid(check_table(outdated, len(found)), output)
+    if outdated:
+        raise click.exceptions.Exit(Exit.CLAIM_FAILED)
+
+
+def _write_page(readme: Path, change: Callable[[str], str], new: str = "") -> None:
+    """Change a page, if there is one or `new` has its other parts."""
+    before = text_of(readme) if readme.exists() else new
+    if made := change(before) if before else "":
+        write_atomically(readme, made.encode())
+        echo(f"written to {readme}", err=True)
 
 
 @dataclass(frozen=True)
@@ -168,7 +221,6 @@ def _write(done: StudyResult) -> None:
             f"{done.runs[0].name}: --page needs measured figures, and these are synthetic",
             resolution="name a measured run with --run, or leave --page out",
         )
-    readme = done.path.with_name("README.md")
     sentences = []
     for run in done.runs:
         found = [one for one in done.samples if one.run.id == run.id]
@@ -177,7 +229,19 @@ def _write(done: StudyResult) -> None:
         place = run.name, run.started[:10], run.machine, kernels
         sentences.append(describe_run(*place, trials, len(found), host_limited))
     about = " ".join(sentences)
+    shown = MeasuredPage(runs=tuple(map(_measured_run, done.runs)))
+    state = state_line(shown, basis_of(done.matrix))
     made = page(done.study.published.source, done.comparisons, done.judgements, about)
-    before = text_of(readme) if readme.exists() else new_page(done.matrix.name, done.matrix.description)
-    write_atomically(readme, replace_generated(before, made, str(readme)).encode())
-    echo(f"written to {readme}", err=True)
+    readme = done.path.with_name("README.md")
+    # The page first: with an old record it only counts as out of date.
+    _write_page(
+        readme,
+        lambda text: replace_state(replace_generated(text, made, str(readme)), state),
+        new=new_page(done.matrix.name, done.matrix.description),
+    )
+    write_atomically(done.path.with_name(MEASURED), shown.model_dump_json(indent=2).encode() + b"\n")
+
+
+def _measured_run(run: RunRow) -> MeasuredRun:
+    basis = Basis.model_validate({name: run.environment.get(f"digest.{name}", "") for name in Basis.model_fields})
+    return MeasuredRun(name=run.name, started=run.started, basis=basis)

@@ -14,9 +14,12 @@ from matrix_runner.pages.run_data import Section
 from matrix_runner.pages.table import Grid, Value, as_csv, as_markdown
 from matrix_runner.pages.terminal_text import figure, times, times_between
 from matrix_runner.pages.verdicts import verdict_table
+from matrix_runner.space.basis import Basis, MeasuredPage
 
 #: The generated part of a page is between these lines. People write the rest.
 BEGIN, END = "<!-- measured: made by `matrix study`, do not edit -->", "<!-- end of measured -->"
+#: Whether its figures are out of date, for `matrix study --check --page`.
+STATE, END_STATE = "<!-- state: made by `matrix study --check --page`, do not edit -->", "<!-- end of state -->"
 _COLUMNS = (
     *("source", "table", "at", "metric", "where", "published", "unit", "measured", "measured_unit"),
     *("published_ratio", "ratio", "low", "high", "verdict", "synthetic", "rounds", "host_limited", "cells"),
@@ -89,6 +92,30 @@ def section(source: str, held: Sequence[ComparedFigure], judgements: Sequence[Ju
 
 def new_page(name: str, description: str) -> str:
     return "\n\n".join(filter(None, (f"# {name}", description, f"{BEGIN}\n{END}"))) + "\n"
+
+
+def state_line(shown: MeasuredPage, now: Basis) -> str:
+    if not (changes := shown.changes(now)):
+        return ""
+    return f"**Out of date: measured with other {' and '.join(changes)}.**"
+
+
+def check_table(outdated: Sequence[tuple[str, MeasuredPage, Sequence[str]]], studies: int) -> Grid:
+    rows = [
+        (folder, *map(", ".join, (shown.names, [day[:10] for day in shown.age], changes)))
+        for folder, shown, changes in outdated
+    ]
+    summary = f"{len(rows)} of {studies} {'study is' if studies == 1 else 'studies are'} out of date"
+    return Grid(("study", "run", "begun", "measured with other"), rows, (summary,))
+
+
+def replace_state(text: str, state: str) -> str:
+    """Replace the line on the state of a page, or add it where its generated part begins."""
+    block = f"{STATE}\n\n{state}\n\n{END_STATE}" if state else f"{STATE}{END_STATE}"
+    known = re.compile(re.escape(STATE) + ".*?" + re.escape(END_STATE), re.DOTALL)
+    if known.search(text):
+        return known.sub(lambda _: block, text, count=1)
+    return text.replace(BEGIN, f"{BEGIN}\n\n{block}", 1)
 
 
 def replace_generated(text: str, made: str, name: str) -> str:

@@ -43,6 +43,9 @@ class DiskFacts(BaseModel, frozen=True, extra="forbid"):
 class Digests(BaseModel, frozen=True, extra="forbid"):
     matrix: str = ""
     templates: str = ""
+    physics: str = Field(default="", description="of the sources of the simulated disks")
+    models: str = Field(default="", description="of the numbers of all disk models")
+    work: str = Field(default="", description="of the matrix without texts, guidelines and number of trials")
 
 
 class Requested(BaseModel, frozen=True, extra="forbid"):

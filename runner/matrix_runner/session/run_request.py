@@ -32,6 +32,7 @@ from matrix_runner.records.run_folder import Manifest, StackFacts
 from matrix_runner.scripts.jinja import effective_templates
 from matrix_runner.session.host_facts import query_facts, revision
 from matrix_runner.simdisks.disk import slow_of
+from matrix_runner.space.basis import basis_of
 from matrix_runner.space.variants import levels
 
 if TYPE_CHECKING:
@@ -174,6 +175,7 @@ class RunRequest:
         return Digests(
             matrix=digest([source.text, *sorted(source.used.values())]).hex(),
             templates=digest(effective_templates(self.templates)).hex(),
+            **({} if self.match else basis_of(self.selected.space.matrix).model_dump()),
         )
 
     @property
@@ -197,6 +199,8 @@ class RunRequest:
         matrix = self.selected.space.matrix.model_dump(mode="json", exclude=apart)
         kernels = [name and self.images.get(name, name) for name in self._kernels]
         work: list[Any] = [matrix, self.machine, kernels, rules, effective_templates(self.templates)]
+        if not self.match:
+            work.append(basis_of(self.selected.space.matrix).physics)
         if self.match and self.match.disks:
             # Figures of physical disks depend on these disks and the running kernel. Disks of two virtual machines may
             # have the same serial numbers.

@@ -24,11 +24,17 @@ _WHAT_CODES: dict[What, int] = {"read": 0, "write": 1, "flush": 2, "trim": 3}
 _PHYSICS = ("physics.c", "ftl.c", "board.c")
 
 
+def sources() -> list[Path]:
+    return sorted(SOURCES.glob("*.[ch]"))
+
+
 async def build_library(notice: Callable[[str], None] = lambda _: None) -> Path:
-    sources = sorted(SOURCES.glob("*.[ch]"))
     # The library depends on the processor architecture and the C library.
     content = b"\0".join(
-        (" ".join((*platform.libc_ver(), platform.machine(), DIGESTS)).encode(), *(one.read_bytes() for one in sources))
+        (
+            " ".join((*platform.libc_ver(), platform.machine(), DIGESTS)).encode(),
+            *(one.read_bytes() for one in sources()),
+        )
     )
     folder = cache_dir() / "disks" / hashlib.blake2b(content, digest_size=8).hexdigest()
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -110,6 +110,11 @@ class Physics:
             return 0.0
         return numbers["block"] + (numbers["block"] + length + 2 * numbers["page"]) / (_USABLE * numbers["spare"])
 
+    @property
+    def characteristics(self) -> dict[str, object]:
+        """Return its content without the phase of the platter, which is random."""
+        return {name: value for name, value in self.content().items() if name != "phase"}
+
     def content(self) -> dict[str, object]:
         return {"kind": self.kind, **dict(self.numbers), **({"zones": self.zones} if self.zones else {})}
 

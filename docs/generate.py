@@ -14,6 +14,7 @@ from ruamel.yaml import YAML
 
 import matrix_runner
 from docs.meanings import DEFAULTS, EXAMPLES, FORMS, MEANINGS
+from docs.yardstick import FILE, yardstick_text
 from matrix_runner.cli import cli
 from matrix_runner.cli.schema import schema_text
 from matrix_runner.layers import LAYERS
@@ -444,6 +445,9 @@ def main() -> None:
         if (new := generated(old)) != old:
             page.write_text(new)
             click.echo(f"written: {page.relative_to(DOCS.parent)}")
+    if (made := yardstick_text()) != (FILE.read_bytes() if FILE.exists() else b""):
+        FILE.write_bytes(made)
+        click.echo(f"written: {FILE.relative_to(DOCS.parent)}")
 
 
 if __name__ == "__main__":

@@ -33,8 +33,14 @@ ABOUT = describe_run("study-qemu-1", "2026-03-04", "qemu", ("6.1.0",), 10, 2, 0)
 
 
 def test_how_many_were_met_stands_in_one_line() -> None:
-    assert summary_line(MET) == "1 of 2 published ratios met within 15 % (1 not measured)"
-    assert summary_line(MISSED) == "0 of 2 published ratios met within 15 % (1 not met, 1 not measured)"
+    assert (
+        summary_line(MET)
+        == "1 of 2 published ratios met within 15 % (1 not measured); 1 of the 2 that the source can tell"
+    )
+    assert (
+        summary_line(MISSED)
+        == "0 of 2 published ratios met within 15 % (1 not met, 1 not measured); 0 of the 2 that the source can tell"
+    )
     assert summary_line([]) == "no published ratio"
 
 
@@ -47,7 +53,8 @@ def test_how_many_were_met_stands_in_one_line() -> None:
 )
 def test_where_nobody_can_tell_the_figure_itself_is_said(factor: float, line_of_it: str, said: str) -> None:
     unsure = compare_published(STUDY, run(PAIR, times(factor), noise=0.2))
-    assert summary_line(unsure) == f"0 of 2 published ratios met within 15 % (1 not measured, {line_of_it})"
+    met = f"0 of 2 published ratios met within 15 % (1 not measured, {line_of_it})"
+    assert summary_line(unsure) == f"{met}; 0 of the 2 that the source can tell"
     assert display_table(unsure).rows[1][-1] == said
 
 
@@ -142,8 +149,21 @@ def test_what_nobody_has_and_nobody_told_is_named_and_no_ratio() -> None:
     rows = [one.model_dump(exclude_defaults=True) for one in STUDY.tables[0].rows[:2]]
     named = published(*rows, {"unmeasured": "a card that nobody has"})
     held = compare_published(named, run(PAIR, times(2.0)))
-    assert summary_line(held) == "1 of 1 published ratios met within 15 %"
+    assert summary_line(held) == "1 of 1 published ratios met within 15 %; 1 of the 1 that the source can tell"
     assert display_table(held).rows[2][1:] == ("a card that nobody has", *[""] * 6)
     assert "| a card that nobody has |" in page("somebody", held, [], str(ABOUT))
     *_, card = csv.DictReader(io.StringIO(as_csv(data_table("somebody", held)).decode()))
     assert (card["verdict"], card["why"]) == ("", "a card that nobody has")
+
+
+def test_a_ratio_that_the_source_cannot_tell_is_counted_apart_and_has_its_reason() -> None:
+    limit = published(
+        {"where": {"layout": "single"}, "value": 80},
+        {"where": {"layout": "raid0"}, "value": 160, "assumed": "the limit of the bus"},
+    )
+    held = compare_published(limit, run(PAIR, times(2.0)))
+    assert summary_line(held) == "1 of 1 published ratios met within 15 %; 0 of the 0 that the source can tell"
+    assert display_table(held).rows[1][-1] == "the source cannot tell (met)"
+    assert "- layout=raid0: it is no measurement: the limit of the bus" in page("x", held, [], ABOUT)
+    _, row = csv.DictReader(io.StringIO(as_csv(data_table("x", held)).decode()))
+    assert (row["verdict"], row["undecidable"]) == ("met", "no measurement")

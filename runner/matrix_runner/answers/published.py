@@ -6,17 +6,16 @@ does not distinguish count as their geometric mean, as in an `effect`.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from matrix_runner.answers.claims import Case, ClaimScope, NotTested, Term
 from matrix_runner.answers.evaluate import CaseResult, Level, check_case
 from matrix_runner.answers.samples import Measured, Verdict
 from matrix_runner.answers.verdicts import Judgement, judge_guidelines
 from matrix_runner.language.guidelines import Guideline
-from matrix_runner.language.published import Published, Row, Table
+from matrix_runner.language.published import MARGIN, Published, Row, Table, Undecidable, within
 
 _ANY = "0.000000001"
-MARGIN = 0.15
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +31,13 @@ class ComparedFigure:
     #: Why it is not, or may not be, within 15 %, or was not measured.
     why: str = ""
     synthetic: bool = False
+    #: Why the source cannot tell its own ratio. The verdict is that of the measurement all the same.
+    undecidable: Undecidable | None = None
 
     @property
     def near(self) -> bool:
         value = self.result.value if self.result else None
-        return bool(self.ratio and value and 1 / (1 + MARGIN) <= value / self.ratio <= 1 + MARGIN)
+        return bool(self.ratio and value and within(value, self.ratio))
 
 
 def columns_of(published: Published) -> list[str]:
@@ -58,10 +59,11 @@ def compare_published(
     runs: dict[str, dict[str, Measured]] = {}
     for one in measured:
         runs.setdefault(one.run, {})[one.cell.id] = one
-    return [
+    found_rows = (
         _held(table, row, by_claim.get(f"r{at}"), _level(table, row, list(runs.values())), synthetic=synthetic)
         for at, (table, row) in enumerate(rows)
-    ]
+    )
+    return [replace(one, undecidable=published.undecidable(one.table, one.row)) for one in found_rows]
 
 
 def _claim(table: Table, row: Row, name: str) -> Guideline | None:

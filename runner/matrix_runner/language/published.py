@@ -1,6 +1,7 @@
 """The published figures of a study, as data: tables of figures, and what each figure is a multiple of."""
 
-from typing import Annotated, Self
+from collections.abc import Iterator
+from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -12,6 +13,20 @@ from matrix_runner.work.metrics import Metric, metric_named
 TIMES = frozenset({"s", "ms", "min", "h"})  # units of time: less is better
 
 
+#: A measured ratio within this factor of the published one meets it; so does one of two tables of a source the other.
+MARGIN = 0.15
+Rule = Literal["repeat", "doubted", "no measurement", "input"]
+#: Keys of a row, and the rule by which its ratios cannot be decided.
+_RULES: dict[str, Rule] = {"doubted": "doubted", "assumed": "no measurement", "input": "input"}
+
+
+class Undecidable(NamedTuple):
+    """Why a measurement can neither meet nor miss a published ratio."""
+
+    rule: Rule
+    reason: str
+
+
 class Row(Model):
     """A published figure, and the cells that correspond to it."""
 
@@ -21,6 +36,9 @@ class Row(Model):
     remark: str = Field("", description="a remark of the source")
     why: str = Field("", description="why it differs by more than 15 %, if it does")
     unmeasured: str = Field("", description="why no cell corresponds to it")
+    doubted: str = Field("", description="the source's own doubt about this figure")
+    assumed: str = Field("", description="why it is no measurement: a limit, an expectation or what was paid for")
+    input: str = Field("", description="the disk model here is made from this figure")
 
     @model_validator(mode="after")
     def _somewhere(self) -> Self:
@@ -48,6 +66,10 @@ class Table(Model):
     base: SomeCells | None = Field(None, description="the base of the rows; all other coordinates are equal")
     rows: Annotated[tuple[Row, ...], BeforeValidator(listed)] = Field(min_length=1)
     whys: Annotated[tuple[Reason, ...], BeforeValidator(listed)] = ()
+    repeats: Name | None = Field(
+        None,
+        description="the table with the same tests, measured once more by the source",
+    )
 
     @property
     def figure(self) -> Metric:
@@ -74,8 +96,16 @@ class Table(Model):
         inverse = self.unit in TIMES and self.figure.unit != "ns"
         return base.value / row.value if inverse else row.value / base.value
 
+    def ratio_of(self, row: Row) -> float | None:
+        base = self.base_of(row)
+        return None if base is None else self.ratio(row, base)
+
     def why(self, row: Row) -> str:
         return row.why or next((one.why for one in self.whys if _within(one.where, row.where)), "")
+
+
+def within(value: float, ratio: float) -> bool:
+    return 1 / (1 + MARGIN) <= value / ratio <= 1 + MARGIN
 
 
 def _within(part: Condition, whole: Condition) -> bool:
@@ -85,6 +115,9 @@ def _within(part: Condition, whole: Condition) -> bool:
 def _different(found: tuple[Table, ...]) -> tuple[Table, ...]:
     if twice := repeated([one.id for one in found]):
         raise ValueError(f"several tables are called {', '.join(twice)}")
+    for one in found:
+        if one.repeats is not None and one.repeats not in {other.id for other in found} - {one.id}:
+            raise ValueError(f"table {one.id} repeats {one.repeats}, and there is no other table of this name")
     return found
 
 
@@ -93,3 +126,20 @@ class Published(Model):
 
     source: str
     tables: Annotated[tuple[Table, ...], BeforeValidator(listed), AfterValidator(_different)] = Field(min_length=1)
+
+    def undecidable(self, table: Table, row: Row) -> Undecidable | None:
+        """Return why the source cannot tell the ratio of a row: by its own repeat, or by the row or its base."""
+        ratio, base = table.ratio_of(row), table.base_of(row)
+        if ratio is None or base is None:
+            return None
+        for other in self._repeats_of(table):
+            again = next(
+                (other.ratio_of(one) for one in other.rows if (one.where, one.to) == (row.where, row.to)), None
+            )
+            if again is not None and not within(again, ratio):
+                return Undecidable("repeat", f"table {other.id} has {again:.2f} times for the same test")
+        texts = ((rule, getattr(one, key)) for key, rule in _RULES.items() for one in (row, base))
+        return next((Undecidable(rule, text) for rule, text in texts if text), None)
+
+    def _repeats_of(self, table: Table) -> Iterator[Table]:
+        return (one for one in self.tables if one.repeats == table.id or table.repeats == one.id)

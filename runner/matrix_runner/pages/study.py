@@ -9,7 +9,7 @@ from matrix_runner.answers.samples import Verdict
 from matrix_runner.answers.verdicts import Judgement
 from matrix_runner.base.axes import Condition
 from matrix_runner.base.errors import BadInput
-from matrix_runner.language.published import Table
+from matrix_runner.language.published import Table, Undecidable
 from matrix_runner.pages.run_data import Section
 from matrix_runner.pages.table import Grid, Value, as_csv, as_markdown
 from matrix_runner.pages.terminal_text import figure, times, times_between
@@ -23,7 +23,7 @@ STATE, END_STATE = "<!-- state: made by `matrix study --check --page`, do not ed
 _COLUMNS = (
     *("source", "table", "at", "metric", "where", "published", "unit", "measured", "measured_unit"),
     *("published_ratio", "ratio", "low", "high", "verdict", "synthetic", "rounds", "host_limited", "cells"),
-    *("remark", "why"),
+    *("remark", "why", "undecidable"),
 )
 WORDS = {
     Verdict.HOLDS: "met",
@@ -31,8 +31,15 @@ WORDS = {
     Verdict.INCONCLUSIVE: "undecided",
     Verdict.NOT_TESTED: "not measured",
 }
+CANNOT_TELL = "the source cannot tell"
 _SHOWN = ("where", "published", "measured", "ratio published", "ratio measured", "interval", "verdict")
 _RIGHT = frozenset(_SHOWN[1:6])
+_RULES = {
+    "repeat": "it contradicts its own repeat",
+    "doubted": "it doubts the figure itself",
+    "no measurement": "it is no measurement",
+    "input": "the disk model is made from it",
+}
 _REASONS = "Probable reasons. That of an undecided ratio counts only if the ratio is not met:"
 
 
@@ -49,13 +56,15 @@ def summary_line(held: Sequence[ComparedFigure]) -> str:
     ratios = sum(counts.values())
     if not ratios:
         return "no published ratio"
+    decided = tally(one for one in held if not one.undecidable)
     order = (Verdict.FAILS, Verdict.NOT_TESTED, Verdict.INCONCLUSIVE)
     others = ", ".join(f"{counts[verdict]} {WORDS[verdict]}" for verdict in order if counts[verdict])
     if near := sum(one.near for one in held if one.verdict is Verdict.INCONCLUSIVE):
         others += f", estimates of {near} within"
     rest = f" ({others})" if others else ""
     synthetic = "; the figures are synthetic, so this is no result" if any(one.synthetic for one in held) else ""
-    return f"{counts[Verdict.HOLDS]} of {ratios} published ratios met within 15 %{rest}{synthetic}"
+    told = f"; {decided[Verdict.HOLDS]} of the {decided.total()} that the source can tell"
+    return f"{counts[Verdict.HOLDS]} of {ratios} published ratios met within 15 %{rest}{told}{synthetic}"
 
 
 def display_table(held: Sequence[ComparedFigure]) -> Grid:
@@ -137,6 +146,8 @@ def _of_table(table: Table, held: Sequence[ComparedFigure]) -> list[str]:
     about = ", ".join(filter(None, (table.at, f"`{table.metric}`", cells_text(table.where))))
     met = f"; {counts[Verdict.HOLDS]} of {counts.total()} met" if counts else ""
     parts = [f"### {table.title or table.id}", f"{about}{met}.", _markdown(grid)]
+    if doubts := _doubts(held):
+        parts += ["The source cannot tell these ratios, which do not count as met or not met:", "\n".join(doubts)]
     if reasons := [f"- {'; '.join(names)}: {why}" for (_, why), names in _rows_by_reason(held).items()]:
         parts += [_REASONS, "\n".join(reasons)]
     return parts
@@ -159,6 +170,14 @@ def _rows_by_reason(held: Iterable[ComparedFigure]) -> dict[tuple[str, str], lis
             undecided = " (undecided)" if is_undecided else ""
             rows.setdefault((one.table.id, one.why or "no reason is known"), []).append(f"{name}{undecided}")
     return rows
+
+
+def _doubts(held: Iterable[ComparedFigure]) -> list[str]:
+    found: dict[Undecidable, list[str]] = {}
+    for one in held:
+        if one.undecidable:
+            found.setdefault(one.undecidable, []).append(cells_text(one.row.where) or f"{one.row.value:.10g}")
+    return [f"- {'; '.join(names)}: {_RULES[doubt.rule]}: {doubt.reason}" for doubt, names in found.items()]
 
 
 def cells_text(where: Condition) -> str:
@@ -188,7 +207,8 @@ def _verdict_text(held: ComparedFigure) -> str:
     estimate = ""
     if held.verdict is Verdict.INCONCLUSIVE and held.result and held.result.value is not None:
         estimate = f", estimate {'within' if held.near else 'not within'}"
-    return f"{'synthetic: ' if held.synthetic else ''}{WORDS[held.verdict]}{estimate}{host_limited}"
+    text = f"{WORDS[held.verdict]}{estimate}{host_limited}"
+    return f"{'synthetic: ' if held.synthetic else ''}{f'{CANNOT_TELL} ({text})' if held.undecidable else text}"
 
 
 def _tidy_row(source: str, held: ComparedFigure) -> tuple[Value, ...]:
@@ -201,5 +221,5 @@ def _tidy_row(source: str, held: ComparedFigure) -> tuple[Value, ...]:
         *((known.value, known.low or None, None if known.high == inf else known.high) if known else (None,) * 3),
         *(WORDS[held.verdict] if held.verdict else None, held.synthetic),
         *((known.n, known.host_limited, " ".join(known.case.cells)) if known else (None,) * 3),
-        *(row.remark, held.why),
+        *(row.remark, held.why, held.undecidable.rule if held.undecidable else None),
     )

@@ -39,6 +39,33 @@ def test_candidates_divide_the_odds() -> None:
     assert 0 < expected_rounds(standing) < 10
 
 
+def test_odds_are_the_integral_of_the_model() -> None:
+    found = rounds([0, 0, -0.015, -0.015], 5)
+    standing = Standing(3, found, NONE, Rule())
+    values = np.array([[one[version] for version in range(4)] for one in found])
+    change, noise = np.meshgrid(np.linspace(-0.06, 0.03, 1500), np.geomspace(0.002, 0.2, 600))
+    weights = []
+    for position in (1, 2, 3):
+        rest = values[..., None, None] - change * (np.arange(4) >= position)[None, :, None, None]
+        squares = ((rest - rest.mean(axis=1, keepdims=True)) ** 2).sum(axis=(0, 1))
+        weights.append(float((noise**-15 * np.exp(-squares / (2 * noise**2))).sum()))  # 20 figures, 5 rounds
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(standing.__dict__, "differ", True)
+        assert standing.odds == pytest.approx(np.array(weights) / sum(weights), rel=1e-3)
+    assert 0.3 < standing.best.odds < 0.99, "a doubled exponent must show"
+
+
+def test_looks_after_every_round_seldom_call_a_change_equal() -> None:
+    """The change is the smallest that matters; of 150 searches, at most 5 % may call it none."""
+    rule = Rule(smallest=log(1.01))
+    chance = np.random.default_rng(5)
+    wrong = 0
+    for _ in range(150):
+        pairs = [{0: 0.0, 1: log(1.01) + 0.016 * chance.standard_normal()} for _ in range(60)]
+        wrong += any(Standing(1, pairs[:n], NONE, rule).state is State.EQUAL for n in range(3, 61))
+    assert 1 <= wrong <= 10
+
+
 def test_drift_between_rounds_changes_no_odds() -> None:
     still, moving = (rounds([0, 0, -0.1, -0.1], 6, drift=drift) for drift in (0.0, 0.5))
     odds = [Standing(3, one, NONE, Rule()).odds for one in (still, moving)]

@@ -73,6 +73,17 @@ def test_the_change_is_found(call: Call, slower_from_6: Path) -> None:
     assert MATRIX.rstrip() in text
 
 
+def test_a_report_writes_the_answer_again(call: Call, slower_from_6: Path) -> None:
+    words = ("--metric", "read.lat_mean", "--smallest", "2%", "--confidence", "90%")
+    bisect(call, *ALONG[:4], "--good", "8", "--bad", "1", *words)
+    files = [run_of(slower_from_6) / name for name in ("bisect.html", "bisect.md")]
+    before = [one.read_bytes() for one in files]
+    for one in files:
+        one.write_text("")
+    assert call("report", "latest").status == 0
+    assert [one.read_bytes() for one in files] == before
+
+
 def test_json(call: Call, slower_from_6: Path) -> None:
     done = bisect(call, *ALONG, "--json")
     end = json.loads(done.out.splitlines()[-1])["search"]

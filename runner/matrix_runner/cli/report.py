@@ -11,12 +11,14 @@ from matrix_runner.base.files import write_output
 from matrix_runner.cli.browser import open_page
 from matrix_runner.cli.options import results
 from matrix_runner.cli.screen import WIDTH, columns_of, echo
+from matrix_runner.pages.bisect import write_search
 from matrix_runner.pages.junit import merge_documents
 from matrix_runner.pages.stored import declared_by
 from matrix_runner.records.address import address_of
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.observe import has_results, readable_runs
 from matrix_runner.records.run_folder import load
+from matrix_runner.session.bisect import recorded_search
 from matrix_runner.session.finish import Ending, report
 from matrix_runner.space.declared_files import MATRIX, PUBLISHED, study_beside
 
@@ -40,6 +42,8 @@ Examples:
 @results
 def command(runs: tuple[Path, ...], junit: Path | None, opens: bool, results: Path) -> None:
     """Write report.html, explore.html, junit.xml and the CSV files of each RUN again from its journal.
+
+    A search by `matrix bisect` gets its bisect.html and bisect.md again, too.
 
     RUN is a run folder, its name, the name of a matrix (its last run with results), or `latest`.
     """
@@ -89,6 +93,8 @@ def write_report(run: Path) -> Ending:
     with folder.locked(), Journal.existing(folder.journal) as journal:
         interrupted, store = not folder.manifest.finished, address_of(None, folder.path.parent)
         end = report(folder, journal, guidelines, study, interrupted=interrupted, store=store)
+        if folder.manifest.search:
+            write_search(folder, recorded_search(folder.manifest.search, journal))
     if not end.finished:
         echo(f"this run is incomplete: {end.trials}")
     for line in end.lines(columns_of(sys.stdout) or WIDTH):

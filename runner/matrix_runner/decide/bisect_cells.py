@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 #: An anchor without a figure in so many trials ends the search.
 _TRIES = 2
 _ANY = Repeats(1, 1)
+#: The name of the figure without a metric.
+USUAL = "bandwidth"
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Bisection:
 
     @property
     def figure(self) -> str:
-        return self.metric.name if self.metric else "bandwidth"
+        return self.metric.name if self.metric else USUAL
 
     def as_written(self) -> dict[str, str]:
         """Return what identifies the search: a run with the same continues it."""

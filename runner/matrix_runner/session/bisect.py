@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 from matrix_runner.answers.samples import Measured
 from matrix_runner.base.errors import BadInput, Exit
 from matrix_runner.decide.bisect import Rule, State
-from matrix_runner.decide.bisect_cells import Bisection, BisectSteering, versions_along
+from matrix_runner.decide.bisect_cells import USUAL, Bisection, BisectSteering, versions_along
 from matrix_runner.language.matrix import Repeat
 from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.records.record import CellRow
 from matrix_runner.work.metrics import KNOWN, Metric, metric_named
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from matrix_runner.records.journal import Journal
     from matrix_runner.session.selected_matrix import SelectedMatrix
 
@@ -45,24 +47,36 @@ def narrowed(selected: SelectedMatrix, wanted: BisectOptions) -> tuple[SelectedM
             usual = "95%" if most == 1 else "1%"
             raise BadInput(f"{option} {share:.4g}: must lie between 0% and {most:.0%}", resolution=f"write {usual}")
     cells = {cell.id: cell for cell in selected.selection.cells()}
-    rows = [CellRow(cell.id, cell.name, cell.axes) for cell in cells.values()]
-    versions = versions_along(rows, wanted.along, wanted.good, wanted.bad)
-    chosen = [row for several in versions.values() for row in several]
-    metric = _metric(wanted.metric) if wanted.metric else None
+    bisection = bisection_of([CellRow(cell.id, cell.name, cell.axes) for cell in cells.values()], wanted)
+    chosen = [row for several in bisection.cells for row in several]
     for row in chosen:
         jobs = cells[row.id].workload.value.directions
-        if metric and not Measured("", row, jobs=jobs).has(metric):
+        if bisection.metric and not Measured("", row, jobs=jobs).has(bisection.metric):
             raise BadInput(
-                f"--metric {metric.name}: {row.name} has no such figure",
+                f"--metric {bisection.figure}: {row.name} has no such figure",
                 resolution="name a figure of all selected cells, or select other cells with --only",
             )
-    smallest, worse = log1p(wanted.smallest), 1 if metric and not metric.more_is_better else -1
-    rule = Rule(confidence=wanted.confidence, smallest=smallest, worse=worse)
     selection = replace(selected.selection, ids=frozenset(row.id for row in chosen))
     repeat = Repeat.model_construct(min=0, max=0, until=None, confidence=wanted.confidence)
-    plan = replace(selected.plan, selection=selection, repeat=repeat)
-    bisection = Bisection(wanted.along, tuple(versions), tuple(map(tuple, versions.values())), metric, rule)
-    return replace(selected, selection=selection, plan=plan), bisection
+    return replace(
+        selected, selection=selection, plan=replace(selected.plan, selection=selection, repeat=repeat)
+    ), bisection
+
+
+def bisection_of(rows: Sequence[CellRow], wanted: BisectOptions) -> Bisection:
+    versions = versions_along(rows, wanted.along, wanted.good, wanted.bad)
+    metric = _metric(wanted.metric) if wanted.metric else None
+    worse = 1 if metric and not metric.more_is_better else -1
+    rule = Rule(confidence=wanted.confidence, smallest=log1p(wanted.smallest), worse=worse)
+    return Bisection(wanted.along, tuple(versions), tuple(map(tuple, versions.values())), metric, rule)
+
+
+def recorded_search(written: Mapping[str, str], journal: Journal) -> BisectSteering:
+    """Return the search of a run by its manifest and its journal."""
+    metric = None if written["metric"] == USUAL else written["metric"]
+    confidence, smallest = float(written["confidence"]), float(written["smallest"])
+    wanted = BisectOptions(written["along"], written["good"], written["bad"], metric, confidence, smallest)
+    return read_search(bisection_of(journal.cells(), wanted), journal)
 
 
 def _metric(word: str) -> Metric:

@@ -257,6 +257,8 @@ class Standing(StrEnum):
     HOST_LIMITED = "cannot tell: host-limited"
     #: In a race, no more trials are needed: it is not better than the fastest one.
     NOT_BETTER = "equal or slower"
+    #: In a race, it lost to a stack that the fastest one may equal.
+    OUT = "slower than another"
     SLOWER = "slower"
     #: It has no round in common with the fastest one.
     NOT_COMPARED = "not compared"
@@ -281,6 +283,11 @@ class RankedStack:
     @property
     def is_compared(self) -> bool:
         return self.standing is not Standing.NOT_COMPARED
+
+    @property
+    def is_out(self) -> bool:
+        """Return whether it cannot be the best: a race needs no more trials of it."""
+        return self.standing in {Standing.SLOWER, Standing.OUT}
 
     @property
     def least_behind(self) -> float:
@@ -328,7 +335,7 @@ class Ranking:
 
     @property
     def slower(self) -> list[RankedStack]:
-        return [one for one in self.stacks if one.standing in {Standing.SLOWER, Standing.NOT_BETTER}]
+        return [one for one in self.stacks if one.is_out or one.standing is Standing.NOT_BETTER]
 
     @property
     def is_host_limited(self) -> bool:
@@ -482,4 +489,6 @@ def _standing(setting: Setting, behind: Ratio | None, lost_share: float, metric:
         return Standing.EQUAL
     if is_slower_here and not setting.candidate:
         return Standing.SLOWER
+    if raced and not setting.candidate:
+        return Standing.OUT
     return Standing.NOT_BETTER if raced and behind.low >= 1 / (1 + EQUAL) else Standing.UNDECIDED

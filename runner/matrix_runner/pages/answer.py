@@ -44,6 +44,11 @@ _PAIRWISE = (
     "The fastest stack was chosen from the same trials, so its lead may look larger than it is.",
 )
 _OF_RACE = "The intervals hold after any number of rounds, and for all stacks of a workload together."
+_RAISE = "For more trials, raise `repeat:` and run the same command again: it adds them to this run."
+_RACE_ENDED = (
+    "The race ended undecided. If a budget stopped it, the same command continues it; "
+    "else more rounds would not tell these stacks apart."
+)
 SYNTHETIC = "These figures are synthetic: the dry machine invents them. They are not measurements."
 
 
@@ -95,7 +100,7 @@ def summarize_rankings(
     title = f"Fastest stack by workload{raced}{'' if over else ', so far'}{confidence}:"
     notes = list(_notes(rankings, synthetic=synthetic, over=over))
     if over and any(line.needs_trials for group in groups for line in (group.heading, *group.lines)):
-        notes.insert(0, "For more trials, raise `repeat:` and run the same command again: it adds them to this run.")
+        notes.insert(0, _RACE_ENDED if rankings[0].raced else _RAISE)
     return ShortAnswer(title, groups, tuple(notes))
 
 
@@ -345,7 +350,17 @@ def _single_trials(several: Sequence[Ranking]) -> Group:
     return Group(Line(heading), tuple(lines))
 
 
+def _out_of_race(rankings: Iterable[Ranking]) -> Iterator[str]:
+    """Return for each workload which stacks left its race, the first ones first, and after how many rounds."""
+    for one in rankings:
+        left = [(stack.behind.n_a, stack_name(stack.cell)) for stack in one.stacks if stack.is_out and stack.behind]
+        if one.raced and left:
+            names = [f"{name} after {rounds} rounds" for rounds, name in sorted(left)]
+            yield f"Out of the race for {workload_name(one)}: {join_few(names)}."
+
+
 def _notes(rankings: Sequence[Ranking], *, synthetic: bool, over: bool) -> Iterator[str]:
+    yield from _out_of_race(rankings)
     if any(stack.lost_share for one in rankings for stack in one.stacks):
         yield HOST_LIMITED
     uncompared = [stack.cell for one in rankings for stack in one.stacks[1:] if stack.standing is Standing.NOT_COMPARED]

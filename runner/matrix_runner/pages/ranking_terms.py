@@ -32,7 +32,8 @@ def standing_of(stack: RankedStack, one: Ranking) -> str:
         return f"{top}, in one round"
     if stack.standing is Standing.FASTEST and len(one.leaders) > 1:
         return top  # another one may be as fast
-    return WITHIN if stack.standing is Standing.EQUAL else stack.standing.value
+    text = WITHIN if stack.standing is Standing.EQUAL else stack.standing.value
+    return f"{text}, out after {stack.behind.n_a} rounds" if one.raced and stack.is_out and stack.behind else text
 
 
 def ratio_of(stack: RankedStack) -> str:

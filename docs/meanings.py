@@ -35,6 +35,7 @@ EXAMPLES: Mapping[str, str] = {
     "disk id": "wwn-0x5000c500a1b2c3d4",
     "disk serial": "ZC11A0B1",
     "disk wwn": '"0x5000c500a1b2c3d4"',
+    "disks stands_for": "4TB",
     "disk size": "4000787030016B",
     "disk kind": "hdd",
     "disk tags": "[sas, bay-1]",

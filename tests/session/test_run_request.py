@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from matrix_runner.machines.base import MachineOptions
+    from matrix_runner.records.run_folder import StackFacts
     from matrix_runner.session.resume import RunChoice
     from tests.support.command import Said
 
@@ -47,6 +48,21 @@ def own(tmp_path: Path) -> Path:
 def test_the_same_request_continues_the_run(tmp_path: Path, own: Path) -> None:
     assert fingerprint(tmp_path) == fingerprint(tmp_path, "# a comment\n" + SMALL)
     assert fingerprint(tmp_path, own=own) == fingerprint(tmp_path, own=own) != fingerprint(tmp_path)
+
+
+def test_small_disks_stand_for_large_ones(tmp_path: Path) -> None:
+    def facts(text: str) -> StackFacts:
+        (tmp_path / "m.yaml").write_text(text)
+        request = RunRequest(tmp_path / "m.yaml", load_selected(tmp_path / "m.yaml"), "dry", None, None, cold=False)
+        return request.manifest().stacks["raid5/chunk=64KiB"]
+
+    small = re.sub("disks: .*", "disks: {count: 3, size: 64MiB, model: nas-7200}", SMALL)
+    large = small.replace("64MiB, model", "64MiB, stands_for: 6400MiB, model")
+    one, many = facts(small), facts(large)
+    assert many.capacity == pytest.approx(one.capacity * 100, rel=0.1)
+    assert many.rebuild_bytes == pytest.approx((one.rebuild_bytes or 0) * 100, rel=0.1)
+    assert many.rebuild_rate == one.rebuild_rate
+    assert fingerprint(tmp_path, small) == fingerprint(tmp_path, large), "it changes no figure"
 
 
 def test_the_manifest_has_what_a_stack_offers(tmp_path: Path) -> None:

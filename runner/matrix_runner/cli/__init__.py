@@ -25,6 +25,7 @@ from matrix_runner.cli.screen import Ending, echo, echo_whole, slow_start
 
 _COMMANDS = {
     "init": "Write a small matrix as a start.",
+    "advise": "Advise on RAID level, chunk and file system for your disks and work.",
     "validate": "Check a matrix; every error has its line and column.",
     "plan": "Show what a run would do: cells, stacks, time, bytes written.",
     "render": "Write the scripts and fio jobs of cells without running them.",
@@ -61,6 +62,7 @@ _ACTIVITIES = {
     "render": "making the scripts",
     "run": "checking the matrix and this host",
     "bisect": "checking the matrix and this host",
+    "advise": "checking the matrix and this host",
     "show": "reading the run",
     "report": "reading the run and writing its reports",
     "merge": "joining the runs",

@@ -92,10 +92,14 @@ def command(
             file.write(text)
     except FileExistsError:
         raise BadInput(f"{path} exists already", resolution="choose another name: matrix init NAME") from None
-    schema = Path(SCHEMA)
+    write_schema(Path())
+    echo(f"wrote {path}, and {SCHEMA} for editors\nnext: matrix plan {path}; matrix run {path}")
+
+
+def write_schema(folder: Path) -> None:
+    schema = folder / SCHEMA
     if not schema.exists():
         schema.write_text((shipped("matrix") / "schema.json").read_text(encoding="utf-8"), encoding="utf-8")
-    echo(f"wrote {path}, and {SCHEMA} for editors\nnext: matrix plan {path}; matrix run {path}")
 
 
 def _of_kind(name: str, kind: str) -> str:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(all_cells: bool, form: str, **options: Any) -> None:
     """Show what a run would do: cells, stacks, rigs, time and bytes written. Starts no rig."""
-    plan = _prepare(PlanOptions(**options), each=all_cells or form == "json")
+    plan = prepare_plan(PlanOptions(**options), each=all_cells or form == "json")
     if form == "json":
         _print_json(plan)
         return
@@ -88,7 +88,7 @@ class RunPlan:
         return repeats(self.options.budget, one_round, repeat.max)
 
 
-def _prepare(options: PlanOptions, *, each: bool) -> RunPlan:
+def prepare_plan(options: PlanOptions, *, each: bool) -> RunPlan:
     place = options.place
     selected = load_selected(options.matrix, options.only, options.shard, Checks(place))
     if each:

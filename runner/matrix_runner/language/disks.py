@@ -451,9 +451,17 @@ class Disks(Model):
         description="a shipped model, a file, or the keys of a model; without a model a disk is as fast as the host",
     )
     slow: SlowMotion = "auto"
+    stands_for: Size | None = Field(
+        None,
+        gt=0,
+        description="size of the disk that this small simulated disk stands for: the answer has the usable bytes and "
+        "the time to rebuild of such disks",
+    )
 
     @model_validator(mode="after")
     def _simulated(self) -> Self:
+        if self.stands_for and self.model is None:
+            raise ValueError("`stands_for` is of simulated disks; add a `model`, or remove it")
         if self.slow != 1 and "slow" in self.model_fields_set and self.model is None:
             raise ValueError("`slow` slows simulated disks down; add a `model`, or remove `slow`")
         ageing = self.model.ageing if isinstance(self.model, Ssd) else None

@@ -22,6 +22,7 @@ from matrix_runner.decide.bisect_cells import Bisection, BisectSteering
 from matrix_runner.decide.race import Race
 from matrix_runner.hosts.disk_ledger import state_dir
 from matrix_runner.layers.base import sync_target
+from matrix_runner.layers.geometry import Below, Shape
 from matrix_runner.machines import PASSTHROUGH, machine
 from matrix_runner.machines.base import MachineOptions, RigSpec
 from matrix_runner.machines.qemu.recipe import kernel_key, recipe_for
@@ -149,8 +150,16 @@ class RunRequest:
             weights=matrix.for_,
         )
 
+    @cached_property
+    def _large_disks(self) -> Below:
+        """Return the disks with the sizes that they stand for."""
+        sets = self.selected.space.matrix.disks
+        return Below(tuple(Shape(one.stands_for or one.size) for one in sets for _ in range(one.count)))
+
     def _facts_of(self, stack: Stack) -> StackFacts:
-        target = sync_target(levels(stack.layers.value, stack.disks)) if stack.losses else None
+        built = list(levels(stack.layers.value, self._large_disks))
+        top, below = built[-1]
+        target = sync_target(built) if stack.losses else None
         disks = () if self.match else self.selected.space.matrix.every_disk()
         rates = [
             disk.physics.rate(2**20, random=False, write=write)
@@ -160,7 +169,7 @@ class RunRequest:
         ]
         rate = min(rates, default=inf)
         return StackFacts(
-            capacity=stack.room,
+            capacity=sum(shape.size for shape in top.devices_above(below)),
             rebuild_bytes=target.member if target else None,
             rebuild_rate=rate if target and isfinite(rate) else None,
         )
@@ -195,7 +204,8 @@ class RunRequest:
             for group in selection.only
         ]
         # These do not change figures.
-        apart = {"description", "guidelines", "repeat", "for_"}
+        apart: Any = dict.fromkeys(("description", "guidelines", "repeat", "for_"), True)
+        apart["disks"] = {"__all__": {"stands_for"}}
         matrix = self.selected.space.matrix.model_dump(mode="json", exclude=apart)
         kernels = [name and self.images.get(name, name) for name in self._kernels]
         work: list[Any] = [matrix, self.machine, kernels, rules, effective_templates(self.templates)]

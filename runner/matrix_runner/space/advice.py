@@ -1,0 +1,126 @@
+"""The text of a matrix that compares the usual stacks for the work of one machine, and the work that it knows."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from matrix_runner.base.quantities import parse_size
+
+_MOST_DISKS = 26
+_SMALL = "1GiB"  # of a simulated disk, whose rates do not depend on its size
+_BASE = "size: 128MiB, ramp: 300ms, runtime: 3s"
+
+
+@dataclass(frozen=True, slots=True)
+class Purpose:
+    about: str
+    keys: str  # of its workload
+
+
+#: By name, what people use a machine for.
+PURPOSES = {
+    "photos": Purpose(
+        "photos and films: large files are copied, and read back", "rw: [read, write], bs: 1MiB, iodepth: 4"
+    ),
+    "vms": Purpose(
+        "disks of virtual machines: small random requests, most of them reads",
+        "rw: randrw, rwmixread: 70, bs: 8KiB, iodepth: 16",
+    ),
+    "office": Purpose(
+        "documents and home folders of several people", "rw: randrw, rwmixread: 70, bs: 16KiB, iodepth: 8"
+    ),
+    "database": Purpose(
+        "transactions: random pages, and each eighth write waits for the disk",
+        "rw: randrw, rwmixread: 70, bs: 8KiB, iodepth: 8, fio: {fdatasync: 8}",
+    ),
+    "log": Purpose("a log: each small write waits for the disk", "rw: write, bs: 4KiB, fio: {fdatasync: 1}"),
+    "backups": Purpose("one large copy at a time, written in sequence", "rw: write, bs: 1MiB, iodepth: 8"),
+    "cameras": Purpose("four cameras record at a time", "rw: write, bs: 256KiB, iodepth: 2, numjobs: 4"),
+    "films": Purpose("four films are watched at a time", "rw: read, bs: 1MiB, iodepth: 2, numjobs: 4"),
+    "web": Purpose("pages and mails: many small files, hardly ever written", "rw: randread, bs: 16KiB, iodepth: 8"),
+}
+
+#: The arrays to choose from, by level, with the smallest number of disks.
+_ARRAYS = {
+    "1": (2, "level: 1"),
+    "5": (3, "level: 5, chunk: [64KiB, 512KiB]"),
+    "6": (4, "level: 6, chunk: [64KiB, 512KiB]"),
+    "10": (3, "level: 10, layout: f2, chunk: [64KiB, 512KiB]"),
+}
+_MOST_MIRRORS = 3  # disks of RAID 1, all with the same data
+
+_TEXT = """\
+# yaml-language-server: $schema={schema}
+# Which array under which file system, for {purposes}? Written by `matrix advise`; change what differs from your plans.
+name: {name}
+{disks}
+layouts:    # a list is an axis; every combination is a stack
+{layouts}
+workloads:
+{workloads}
+for: {{{weights}}}    # how much each counts in the answer for all together
+repeat: 3    # trials of each cell before stacks leave the race
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class DiskWish:
+    count: int
+    size: str
+
+    @classmethod
+    def parsed(cls, text: str) -> "DiskWish":
+        found = re.fullmatch(r"([0-9]{1,3})\s*[x×*]\s*(\S+)", text)
+        if not found:
+            raise ValueError(f"{text!r} is not a number of disks and their size; write it like 6x4TB")
+        count = int(found[1])
+        if not 2 <= count <= _MOST_DISKS:
+            raise ValueError(f"advice is on 2 to {_MOST_DISKS} disks, not on {count}")
+        parse_size(found[2])
+        return cls(count, found[2])
+
+
+def parse_purposes(text: str) -> dict[str, float]:
+    """Return the weights of the work, as in `photos:2,vms`."""
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        name, colon, weight = part.strip().partition(":")
+        if name not in PURPOSES:
+            raise ValueError(f"there is no work {name!r}; known are {', '.join(PURPOSES)}")
+        try:
+            found[name] = float(weight) if colon else 1.0
+        except ValueError:
+            raise ValueError(f"the weight {weight!r} of {name} is not a number") from None
+        if not 0 < found[name] < inf:
+            raise ValueError(f"the weight {weight!r} of {name} must be larger than 0, and a number")
+    return found
+
+
+def matrix_for(
+    name: str, schema: str, disks: DiskWish, model: str | None, weights: Mapping[str, float], fs: Sequence[str]
+) -> str:
+    """Return the matrix. `model`: of simulated disks; None for disks of a host, which have their true size."""
+    size = f"size: {disks.size}"
+    if model:
+        larger = parse_size(disks.size) > parse_size(_SMALL)
+        size = f"size: {_SMALL}, stands_for: {disks.size}" if larger else size
+        size = f"{size}, bus: sata, model: {model}"
+    return _TEXT.format(
+        schema=schema,
+        name=json.dumps(name),
+        purposes=", ".join(weights),
+        disks=f"disks: {{count: {disks.count}, {size}}}",
+        layouts="\n".join(_layouts(disks.count, fs)),
+        workloads="\n".join(
+            f"  {one}: {{{PURPOSES[one].keys}, {_BASE}}}    # {PURPOSES[one].about}" for one in weights
+        ),
+        weights=", ".join(f"{one}: {weight:g}" for one, weight in weights.items()),
+    )
+
+
+def _layouts(count: int, fs: Sequence[str]) -> Iterator[str]:
+    for level, (least, keys) in _ARRAYS.items():
+        if least <= count and (level != "1" or count <= _MOST_MIRRORS):
+            yield f"  raid{level}: [md: {{{keys}}}, fs: {{type: [{', '.join(fs)}]}}]"

@@ -5,11 +5,13 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO, Any
 
 from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.base.log import LOG, command_text
 from matrix_runner.base.time_limit import time_limit
 
 
@@ -27,6 +29,8 @@ exec 3<&0 4< <(exec setpriv --pdeathsig KILL -- cat <&3) 3<&-
 "$@" <&4 4<&- | setpriv --pdeathsig KILL -- cat 4<&-
 exit "${PIPESTATUS[0]}"
 """
+
+_watches = set[asyncio.Task[None]]()
 
 
 def _not_installed(program: str) -> HarnessBroken:
@@ -48,22 +52,28 @@ def run(
     if shutil.which(argv[0], path=env.get("PATH") if env else None) is None:
         raise _not_installed(argv[0])
     child = dies_with_parent(argv) if shutil.which("setpriv") else argv
+    started = time.monotonic()
     try:
-        return subprocess.run(
+        done = subprocess.run(
             child, input=stdin, capture_output=True, text=True, errors="replace", timeout=timeout, check=False, env=env,
             process_group=None if takes_ctrl_c else 0,
         )  # fmt: skip
+        _log_end(argv, done.returncode, started)
+        return done  # noqa: TRY300 - its only error is a program that does not end
     except subprocess.TimeoutExpired:
+        _log_end(argv, None, started)
         raise TimedOut(f"{argv[0]} did not finish within {timeout:g} s", details=" ".join(argv)) from None
 
 
 @contextmanager
 def open_output(argv: Sequence[str]) -> Iterator[IO[bytes]]:
     """Yield the output of a program as a stream; raise HarnessBroken at the end if it failed."""
+    started = time.monotonic()
     with subprocess.Popen(dies_with_parent(argv), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None  # noqa: S101 - for the type checker: it is a pipe
         yield child.stdout
         child.stdout.read()
+    _log_end(argv, child.returncode, started)
     if child.returncode:
         raise HarnessBroken(f"{argv[0]} failed with status {child.returncode}", details=" ".join(argv))
 
@@ -105,15 +115,17 @@ def start_with_pipes(argv: Sequence[str], complaints: int = subprocess.DEVNULL) 
     """
     if shutil.which(argv[0]) is None:
         raise _not_installed(argv[0])
-    return subprocess.Popen(
+    child = subprocess.Popen(
         argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, start_new_session=True
     )
+    LOG.info("process %d started: %s", child.pid, command_text(argv))
+    return child
 
 
 def stop_child(child: subprocess.Popen[bytes]) -> None:
     """Kill such a program and wait for it. Its last output stays readable."""
     child.kill()
-    child.wait()
+    LOG.info("process %d ended with %s", child.pid, child.wait())
     with suppress(OSError):  # unsent input is lost
         if child.stdin:
             child.stdin.close()
@@ -167,10 +179,24 @@ async def _spawn(
 ) -> asyncio.subprocess.Process:
     if shutil.which(argv[0]) is None:
         raise _not_installed(argv[0])
-    child = dies_with_parent(argv)
-    return await asyncio.create_subprocess_exec(
-        *child, stdin=stdin, stdout=stdout, stderr=stderr, pass_fds=pass_fds, start_new_session=True
+    started = time.monotonic()
+    child = await asyncio.create_subprocess_exec(
+        *dies_with_parent(argv), stdin=stdin, stdout=stdout, stderr=stderr, pass_fds=pass_fds, start_new_session=True
     )
+    LOG.info("process %d started: %s", child.pid, command_text(argv))
+    watch = asyncio.create_task(_log_end_of(child, argv, started))
+    _watches.add(watch)  # the loop keeps no task alive
+    watch.add_done_callback(_watches.discard)
+    return child
+
+
+async def _log_end_of(child: asyncio.subprocess.Process, argv: Sequence[str], started: float) -> None:
+    _log_end([*argv[:1], f"(process {child.pid})"], await child.wait(), started)
+
+
+def _log_end(argv: Sequence[str], status: int | None, started: float) -> None:
+    end = "killed, as it did not end in time" if status is None else f"ended with {status}"
+    LOG.info("%s after %.3f s: %s", end, time.monotonic() - started, command_text(argv))
 
 
 async def run_to_end(work: Coroutine[Any, Any, None]) -> None:

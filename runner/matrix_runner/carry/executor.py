@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from functools import partial
 
 from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.base.log import LOG
 from matrix_runner.base.process import run_to_end
 from matrix_runner.carry.events import BatchDone, BatchStarted, RigUp, RigWasLost, TrialStarted
 from matrix_runner.carry.recorder import BatchContext, Recorder, RunContext, RunRecorder, now
@@ -174,7 +175,11 @@ class Executor:
             self._next(cells, round_number)
 
     def _next(self, cells: deque[Cell], round_number: int) -> None:
-        cells.extend(self.scheduler.following(cells.popleft(), round_number, cells))
+        done = cells.popleft()
+        following = self.scheduler.following(done, round_number, cells)
+        if following:
+            LOG.info("after %s, the search tries %s", done.name, ", ".join(cell.name for cell in following))
+        cells.extend(following)
 
     def _counts(self, cell: Cell, round_number: int, measured: Measured, turn: Turn) -> bool:
         if measured.facts.is_host_limited:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
+from matrix_runner.base.log import LOG, recent_lines
 from matrix_runner.carry.events import Listener, RoundAdded, TrialDone, TrialHostLimited, TrialTooFast
 from matrix_runner.decide.scheduler import Scheduler, join_reasons
 from matrix_runner.machines.base import Machine, RigLost
@@ -127,7 +128,7 @@ class Recorder:
     def break_batch(
         self, cells: deque[Cell], round_number: int, started: str, failed: HarnessBroken, *reasons: str
     ) -> None:
-        log = {"set-up.log": f"{failed.brief}\n\n{failed.details}\n"}
+        log = {"set-up.log": _evidence(failed.brief, failed.details)}
         while cells:
             cell = cells.popleft()
             folder = self._shelf.put(cell.name, round_number, {}, log)
@@ -141,8 +142,8 @@ class Recorder:
             self.record(cell, Trial(cell.id, round_number, Outcome.SKIPPED, reason, started=now()))
 
     def _keep_log(self, cell: Cell, attempt: Attempt) -> str:
-        log = f"{attempt.reason}\n\n{attempt.tail}\n"
-        return self._shelf.put(cell.name, attempt.round, {}, {f"lost-{attempt.number}.log": log})
+        log = {f"lost-{attempt.number}.log": _evidence(attempt.reason, attempt.tail)}
+        return self._shelf.put(cell.name, attempt.round, {}, log)
 
 
 class RunRecorder(Recorder):
@@ -169,7 +170,13 @@ class RunRecorder(Recorder):
             self.conclude((cell for batch in self._scheduler.plan.batches(number) for cell in batch.cells), number)
             if trials := self._scheduler.count_added(number):
                 self._context.listen(RoundAdded(number, trials, self._scheduler.reason()))
+            LOG.info("round %d opens%s", number, f": {why}" if (why := self._scheduler.reason()) else "")
             yield number, self._scheduler.batches(number)
+        LOG.info("no further round; trials without budget: %d", self._scheduler.left_out)
+
+
+def _evidence(reason: str, output: str) -> str:
+    return f"{reason}\n\n{output}\n\nlast lines of the log:\n{recent_lines()}\n"
 
 
 def now() -> str:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.base.log import LOG
 from matrix_runner.base.process import run_to_end
 from matrix_runner.carry.disk_samples import sample_disks
 from matrix_runner.carry.trial_result import Finding, TrialOutput, evidence, finding, split_outputs
@@ -55,7 +56,7 @@ from matrix_runner.work.metrics import DECIMALS
 from matrix_runner.work.workload import NO_MODEL_OF_TRIMS, notes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from matrix_runner.language.matrix import Matrix
@@ -178,6 +179,7 @@ class StackOnRig:
                 expected=costs.expected(work) * slow,
                 deadline=costs.with_faults(deadline, work, faults, slowest) * slow,
             )
+        _log_steps(results)
         output = split_outputs(results, work, invented=self._invented, slow=slow)
         aftermath = ""  # the state of the stack after its disks failed
         if faults and output.steps[-1].name == "measure":
@@ -276,7 +278,13 @@ async def tear_down_remains(rig: Rig, scripts: StackScripts) -> bool:
 
 async def _run_step(rig: Rig, name: str, script: str, deadline: float = costs.GRACE) -> StepResult:
     (result,) = await rig.run([Step(name, script)], expected=0.0, deadline=deadline)
+    _log_steps([result])
     return result
+
+
+def _log_steps(results: Iterable[StepResult]) -> None:
+    for one in results:
+        LOG.debug("step %s ended with %d after %.3f s", one.name, one.status, one.seconds)
 
 
 def _missing_modules(stack: Stack, facts: Mapping[str, str]) -> str:

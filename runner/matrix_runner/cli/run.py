@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from matrix_runner.base.errors import Exit
+from matrix_runner.base.log import log_on_screen
 from matrix_runner.cli import options
 from matrix_runner.cli.screen import echo, echo_whole, is_live_terminal, slow_start
 from matrix_runner.cli.stop import SignalStop
@@ -22,14 +24,14 @@ if TYPE_CHECKING:
     from matrix_runner.session.run_request import RunRequest
 
 
-def _kind_of_view(*, quiet: bool, as_json: bool) -> type[View]:
+def _kind_of_view(*, quiet: bool, as_json: bool, verbose: bool) -> type[View]:
     from matrix_runner.cli.progress import JsonView, LiveView, PlainView, QuietView
 
     if as_json:
         return JsonView
     if quiet:
         return QuietView
-    return LiveView if is_live_terminal(sys.stdout) else PlainView
+    return LiveView if is_live_terminal(sys.stdout) and not verbose else PlainView
 
 
 def _continue_with(words: Iterable[str]) -> str:
@@ -92,6 +94,9 @@ Examples:
 )
 @click.option("--cold", is_flag=True, help="Boot each virtual machine instead of restoring a saved one.")
 @click.option("--quiet", is_flag=True, help="Show only errors and the location of the reports.")
+@click.option(
+    "--verbose", is_flag=True, help="Show each started program, step and decision, and write them to matrix.log."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line on standard output.")
 def command(*, quiet: bool, as_json: bool, **values: Any) -> None:
     """Run a matrix, or resume its interrupted run. Recorded trials are not repeated.
@@ -110,7 +115,7 @@ def follow(values: Mapping[str, Any], *, quiet: bool, as_json: bool) -> None:
     views: list[View] = []
 
     def view_of(order: RunRequest, done: int) -> View:
-        views.append(_kind_of_view(quiet=quiet, as_json=as_json)(order.planned, done))
+        views.append(_kind_of_view(quiet=quiet, as_json=as_json, verbose=wanted.verbose)(order.planned, done))
         return views[0]
 
     def announce_stop() -> None:
@@ -119,7 +124,7 @@ def follow(values: Mapping[str, Any], *, quiet: bool, as_json: bool) -> None:
 
     begin = (lambda _: None) if quiet else slow_start.begin
     prepared = prepare(wanted, lambda text: echo(text, err=True), begin)
-    with SignalStop(announce_stop) as stopping:
+    with log_on_screen() if wanted.verbose else nullcontext(), SignalStop(announce_stop) as stopping:
         end = run(prepared, view_of, stopping)
         if end.exit is Exit.INTERRUPTED:
             echo(f"interrupted; {end.path}/ holds {end.trials}; this command continues:", err=True)

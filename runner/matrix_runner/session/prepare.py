@@ -45,6 +45,7 @@ class RunOptions:
     cluster: ClusterOptions | None = None
     tags: tuple[str, ...] = ()
     bisect: BisectOptions | None = None
+    verbose: bool = False
 
 
 @dataclass(frozen=True)

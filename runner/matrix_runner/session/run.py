@@ -15,6 +15,8 @@ from typing import Any, Protocol, Self
 
 from matrix_runner.base.errors import Exit, MatrixError
 from matrix_runner.base.files import write_output
+from matrix_runner.base.log import LOG, LOG_FILE, SHOWN, command_text, log_level, log_to
+from matrix_runner.base.version import matrix_version
 from matrix_runner.carry.coordinator import Coordinator
 from matrix_runner.carry.events import Event, PoolUsed, RigUp, TimeLeft, TrialDone, Waiting
 from matrix_runner.carry.executor import LocalRun
@@ -91,6 +93,42 @@ class Observer:
         pass
 
 
+class _Logged(Observer):
+    """Writes what an observer shows to the log, too."""
+
+    def __init__(self, observer: Observer) -> None:
+        super().__init__(observer.planned, observer.done)
+        self._observer = observer
+        self.start_run, self.progress = observer.start_run, observer.progress  # type: ignore[method-assign]
+
+    def end_run(self, end: Ending) -> None:
+        SHOWN.info("the run ends with exit code %d: %s", end.exit, end.trials)
+        self._observer.end_run(end)
+
+    def event(self, event: Event) -> None:
+        SHOWN.info("%s: %s", event.word or type(event).__name__, _words(event))
+        self._observer.event(event)
+
+    def notice(self, text: str) -> None:
+        SHOWN.info("%s", text)
+        self._observer.notice(text)
+
+    def trouble(self, text: str) -> None:
+        SHOWN.warning("%s", text)
+        self._observer.trouble(text)
+
+    def show_estimate(self, least: float, most: float) -> None:
+        SHOWN.info("estimated: %.0f to %.0f s", least, most)
+        self._observer.show_estimate(least, most)
+
+
+def _words(event: Event) -> str:
+    """Return a line without figures: the journal has them, and a log is passed on."""
+    if isinstance(event, TrialDone):
+        return f"{event.name} round {event.trial.round}: {event.trial.outcome} {event.trial.reason}".rstrip()
+    return event.text or event.activity or ", ".join(f"{name} {value}" for name, value in event.values.items())
+
+
 class Stop(Protocol):
     def run(self, work: Coroutine[Any, Any, None]) -> bool:
         """Return whether the work completed."""
@@ -120,21 +158,27 @@ class _Run:
 
 def run(prepared: PreparedRun, observer_of: Callable[[RunRequest, int], Observer], stop: Stop) -> Ending:
     options, order, level = prepared.options, prepared.order, prepared.level
-    choice = choose_run(options.results, order.manifest(), fresh=options.fresh, retry_broken=options.retry_broken)
+    detail, manifest = log_level(verbose=options.verbose), order.manifest()
+    choice = choose_run(options.results, manifest, fresh=options.fresh, retry_broken=options.retry_broken)
     folder = choice.folder
     if options.folder_to:
         write_output(options.folder_to, f"{folder.path}\n".encode())
-    with folder.locked(), Journal.open(folder.journal, synthetic=folder.manifest.synthetic) as journal:
+    with ExitStack() as stack:
+        stack.enter_context(folder.locked())
+        stack.enter_context(log_to(folder.path / LOG_FILE, detail))
+        journal = stack.enter_context(Journal.open(folder.journal, synthetic=folder.manifest.synthetic))
+        LOG.info("matrix %s: %s", matrix_version(), command_text(manifest.command))
         folder = choice.prepare_folder(journal)  # first: withdrawn trials must not count as done
         observer = observer_of(order, len(journal.recorded_identities()))
         simulated = machine(order.machine, MachineOptions()).brings_disks
-        this = _Run(options, order, level, folder, journal, observer, stop, simulated=simulated)
+        logged = _Logged(observer)
+        this = _Run(options, order, level, folder, journal, logged, stop, simulated=simulated)
         with observer:
             for text in _notes(this, prepared.one_at_a_time, choice.message(observer.done)):
-                observer.notice(text)
-            observer.start_run(folder.path)
+                logged.notice(text)
+            logged.start_run(folder.path)
             end = _lease_and_execute(this)
-        observer.end_run(end)
+        logged.end_run(end)
     return end
 
 

@@ -52,6 +52,7 @@ _COMMANDS = {
     "worker": "Join this host to a cluster.",
     "cluster": "Start the scheduler of a cluster, show its hosts, make its certificates.",
     "doctor": "Show what this host can run, and what is missing for the rest.",
+    "bug-report": "Write an archive about a run for a bug report, without names of your host.",
     "help": "Show the page on a topic; without one, list the topics.",
     "completion": "Print the completion script of a shell.",
 }
@@ -81,9 +82,10 @@ _ACTIVITIES = {
     "disks": "looking at the disks",
     "clean": "looking for what runs left",
     "doctor": "checking this host",
+    "bug-report": "reading the run and checking this host",
 }
 _HIDDEN = frozenset({"batch"})  # commands for other programs
-_MODULES = {"import": "import_fio"}  # modules whose command name is a Python keyword
+_MODULES = {"import": "import_fio", "bug-report": "bug_report"}  # commands whose name cannot be that of a module
 
 
 @contextmanager
@@ -267,7 +269,7 @@ def _run_and_show_error(ending: Ending) -> int:
             MatrixError(
                 f"a mistake in matrix itself: {type(error).__name__}: {error}",
                 details="".join(traceback.format_exception(error)).rstrip(),
-                resolution="please report it with all of the above; recorded trials are safe",
+                resolution="please report it with all of the above and `matrix bug-report`; recorded trials are safe",
             )
         )
         return Exit.BROKEN

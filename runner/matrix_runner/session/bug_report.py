@@ -1,0 +1,154 @@
+"""An archive for a bug report: what ran, its log and journal, without names that identify the host or its owner."""
+
+from __future__ import annotations
+
+import getpass
+import gzip
+import os
+import socket
+import sys
+import tarfile
+import tempfile
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from matrix_runner.base.errors import MatrixError
+from matrix_runner.base.files import RECORDED, read_input
+from matrix_runner.base.log import LOG_FILE, without_secrets
+from matrix_runner.base.process import run
+from matrix_runner.base.pseudonyms import Pseudonyms
+from matrix_runner.records.cell_files import open_files
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.journal_text import sql_lines
+from matrix_runner.records.run_folder import MANIFEST
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from matrix_runner.records.run_folder import Manifest, RunFolder
+
+_MOST_CELLS = 20  # cells with trouble whose logs are included
+_NAMES = {"hostname": "host", "host": "host", "serial": "disk", "disk": "disk"}  # fields of a manifest
+_ABOUT = """\
+{name}: a report of `matrix bug-report`.
+
+These were replaced, each by the same word in all files: names of hosts, serial numbers and names of disks, user
+names, addresses and paths. Passwords were removed. Read the files before you publish them: a name in your own words
+(a description, a note) stays.
+
+replaced: {replaced}
+{left_out}
+{figures}
+`sqlite3 journal.sqlite <journal.sql` makes the journal again. Rows with replaced names do not fit their checksums.
+"""
+
+
+def write_bug_report(run: RunFolder, to: IO[bytes], *, figures: bool, progress: Callable[[str], None]) -> Pseudonyms:
+    """Write the archive. What cannot be read is named in it: a report is needed most for a damaged run."""
+    pseudonyms, left_out = Pseudonyms(known_names(run)), list[str]()
+    top = f"bug-report-{pseudonyms.replace(run.path.name)}"
+    with (
+        gzip.GzipFile("", "wb", fileobj=to, mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for name, lines in _parts(run, figures=figures):
+            progress(name)
+            with tempfile.TemporaryFile() as file:
+                try:
+                    for line in lines():
+                        file.write(f"{pseudonyms.replace(without_secrets(line))}\n".encode(errors="replace"))
+                except (MatrixError, OSError) as error:
+                    left_out.append(f"{name} is not whole: {error}")
+                _add(archive, f"{top}/{pseudonyms.replace(name)}", file)
+        with tempfile.TemporaryFile() as file:
+            file.write(_about(top, pseudonyms, left_out, figures=figures).encode(errors="replace"))
+            _add(archive, f"{top}/README", file)
+    return pseudonyms
+
+
+def _about(top: str, pseudonyms: Pseudonyms, left_out: Iterable[str], *, figures: bool) -> str:
+    replaced = ", ".join(f"{count} {kind}{'s' * (count > 1)}" for kind, count in sorted(pseudonyms.counts.items()))
+    return _ABOUT.format(
+        name=top,
+        replaced=replaced or "no name was found",
+        left_out=pseudonyms.replace("\n".join(left_out)),
+        figures="" if figures else "The journal has no figures (--no-figures).\n",
+    )
+
+
+def _add(archive: tarfile.TarFile, name: str, file: IO[bytes]) -> None:
+    entry = tarfile.TarInfo(name)  # without user and times
+    entry.size = file.tell()
+    file.seek(0)
+    archive.addfile(entry, file)
+
+
+def _parts(run: RunFolder, *, figures: bool) -> Iterator[tuple[str, Callable[[], Iterable[str]]]]:
+    """Yield the name of each file, and a function that reads its lines."""
+    yield "versions.txt", lambda: _command("--version")
+    yield "doctor.txt", lambda: _command("doctor")
+    for name in (MANIFEST, "matrix.yaml", f"{LOG_FILE}.2", f"{LOG_FILE}.1", LOG_FILE):
+        if (run.path / name).exists():
+            yield name, lambda name=name: _lines(read_input(run.path / name, RECORDED))  # type: ignore[misc]
+    yield "journal.sql", lambda: sql_lines(run.journal, figures=figures)
+    with suppress(MatrixError), ExitStack() as stack:
+        journal = stack.enter_context(Journal.existing(run.journal))
+        files = stack.enter_context(open_files(run))
+        names = {cell.id: cell.name for cell in journal.cells()}
+        broken = (one.cell for one in journal.trials() if not one.outcome.counts)
+        troubled = dict.fromkeys((*broken, *(one.cell for one in journal.attempts())))
+        for cell in (*troubled,)[:_MOST_CELLS]:
+            for path, content in files.of_cell(names[cell]).items():
+                if path.endswith((".log", ".tsv", "job.fio")):
+                    yield f"cells/{names[cell]}/{path}", lambda content=content: _lines(content)  # type: ignore[misc]
+
+
+def _lines(content: bytes) -> list[str]:
+    return content.decode("utf-8", "replace").splitlines()
+
+
+def _command(*words: str) -> list[str]:
+    done = run([sys.executable, "-m", "matrix_runner.cli", *words], timeout=120)
+    return (done.stdout + done.stderr).splitlines()
+
+
+def known_names(run: RunFolder) -> dict[str, set[str]]:
+    """Return the names of this host and of the run, by their kind."""
+    manifest = run.manifest
+    host, known = socket.gethostname(), {"host": set(manifest.pools), "disk": set[str](), "user": set[str]()}
+    known["host"] |= {host, host.partition(".")[0]}
+    for field, text in _texts_of(manifest.model_dump(mode="json", include={"host", "disks", "pools", "health"})):
+        if field in _NAMES:
+            known[_NAMES[field]].add(text)
+    with suppress(MatrixError), Journal.existing(run.journal) as journal:
+        known["host"] |= {trial.facts.host for trial in journal.trials()}
+    known["disk"] |= set(_disks_of_this_host())
+    with suppress(KeyError, OSError):
+        known["user"].add(getpass.getuser())
+    known["user"] |= {os.environ.get("SUDO_USER", ""), Path.home().name}
+    places = (Path.home(), Path.cwd(), run.path.absolute().parent, Path(sys.prefix), *_places_in(manifest))
+    known["path"] = {str(place) for place in places if len(place.parts) > 1}
+    return known
+
+
+def _places_in(manifest: Manifest) -> Iterator[Path]:
+    return (Path(word) for word in manifest.command if word.startswith("/"))
+
+
+def _texts_of(value: object, field: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for name, one in value.items():
+            yield from _texts_of(one, name)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _texts_of(one, field)
+    elif isinstance(value, str):
+        yield field, value
+
+
+def _disks_of_this_host() -> Iterator[str]:
+    for pattern in ("*/device/serial", "*/device/wwid", "*/serial", "*/wwid"):
+        for file in Path("/sys/block").glob(pattern):
+            with suppress(OSError):
+                yield file.read_text(errors="replace").strip()

@@ -1,0 +1,66 @@
+"""Names in texts that are passed on."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from matrix_runner.base.pseudonyms import Pseudonyms
+
+
+@pytest.mark.parametrize(
+    ("text", "replaced"),
+    [
+        ("on shelf-12 and SHELF-12.", "on host-1 and host-1."),
+        ("host=ab, label fab", "host=host-1, label fab"),
+        ("serial WD-WCC4N0123456 at sda", "serial disk-1 at sda"),
+        ("/dev/disk/by-id/ata-WDC_WD40-00_WD-1 of", "/dev/disk/by-id/disk-1 of"),
+        ("--destroy wwn-0x5000c500a1b2c3d4,wwn-0x5000c500a1b2c3d5", "--destroy disk-1,disk-2"),
+        ("scsi-SATA_ST4000_Z30ABC", "disk-1"),
+        ("nvme-eui.0025385b71b00001", "disk-1"),
+        ("mail anna@corp.example", "mail host-1"),
+        ("tls://lab7:8786 and postgresql://eva@db/matrix", "tls://host-1 and postgresql://host-2/matrix"),
+        ("at 192.168.7.20 and fe80::1ff:fe23:4567:890a", "at address-1 and address-2"),
+        ("52:54:00:12:34:56", "address-1"),
+        ("db7.corp.internal", "host-1"),
+        ("in /home/eva/runs/x.yaml: bad", "in path-1: bad"),
+        ("in /srv/a, again /srv/a, and /srv/b", "in path-1, again path-1, and path-2"),
+        ("root=UUID=0a1b2c3d-0001-0002-0003-0123456789ab", "root=UUID=uuid-1"),
+        ("--on ssh:nas4 --x", "--on ssh:host-1 --x"),
+        ("eva wrote it, in primeval times", "user-1 wrote it, in primeval times"),
+    ],
+)
+def test_names_are_replaced(text: str, replaced: str) -> None:
+    known = {"host": ["shelf-12", "ab"], "disk": ["WD-WCC4N0123456"], "user": ["eva"], "path": []}
+    assert Pseudonyms(known).replace(text) == replaced
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "raid5/chunk=64KiB/rw=read 12 MB/s",
+        "/dev/md0, /sys/block/sda/queue, /etc/fstab, /usr/bin/fio",
+        "2026-11-29T08:01:40.621Z INFO    ended with 0 after 0.164 s: fio --parse-only -",
+        "fio-3.33, kernel 6.12.48, 0:0:0:0, 127.0.0.1, version 0.2.0.dev1972+g01d5f441d567",
+        "cells/raid5/trial-1/lost-1.log",
+        "read/write, 1 / 2, debian-13, localhost",
+    ],
+)
+def test_other_text_stays(text: str) -> None:
+    assert Pseudonyms({"host": ["debian", "localhost", ""], "user": ["root"]}).replace(text) == text
+
+
+@given(st.lists(st.text("abc.*+(-\\", min_size=5, max_size=9), min_size=1, max_size=5), st.text("abc.*+(-\\ \n"))
+def test_no_known_name_stays(names: list[str], around: str) -> None:
+    text = around.join(["", *names, *names, ""])
+    left = Pseudonyms({"host": names}).replace(text)
+    for name in names:
+        assert name.lower() not in re.sub(r"(host|disk|path|address)-\d+", "\n\n", left.lower())
+
+
+def test_a_pseudonym_is_the_same_in_all_texts() -> None:
+    names = Pseudonyms({"path": ["/data/my runs"]})
+    assert names.replace("below '/data/my runs/night'") == "below 'path-1'"
+    assert names.replace("/data/my runs/night or /data/my runs") == "path-1 or path-2"
+    assert names.counts == {"path": 2}

@@ -6,6 +6,7 @@ import atexit
 import ctypes
 import gc
 import io
+import logging
 import os
 import pty
 import signal
@@ -21,6 +22,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pexpect
 from ptyprocess import PtyProcess  # type: ignore[import-untyped]
 
+from matrix_runner.base.log import LOG
+from matrix_runner.base.log import __name__ as LOG_MODULE  # noqa: N812
 from matrix_runner.cli import main
 from matrix_runner.scripts import cell
 from tests.support import prepared
@@ -128,6 +131,8 @@ def _forget_tests() -> None:
     setattr(cell, "run", prepared.run_once)  # noqa: B010 - it is imported there
     atexit._clear()
     warnings.simplefilter("ignore")
+    for logger in (logging.getLogger(), LOG):  # a handler of pytest would write to whatever file gets its number
+        logger.handlers = [one for one in logger.handlers if type(one).__module__ == LOG_MODULE]
     for path in list(Path("/proc/self/fd").iterdir()):
         with suppress(OSError):  # the one that listed them is closed already
             if int(path.name) > 2:

@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from math import exp, log, sqrt
+from math import exp, inf, log, sqrt
 from statistics import fmean
 from typing import NamedTuple, TypeAlias
 
+from matrix_runner.answers.accepted import accepted_factor, changes_of
 from matrix_runner.answers.axes import grouped
-from matrix_runner.answers.pairs import Pair, Pairs, Side, pairs_of
+from matrix_runner.answers.pairs import Pair, Pairs, Side, differences, pairs_of
 from matrix_runner.answers.selectors import describe_synthetic
 from matrix_runner.answers.stored_samples import (
     LATENCIES,
@@ -21,7 +22,7 @@ from matrix_runner.answers.stored_samples import (
 from matrix_runner.base.errors import BadInput, Exit
 from matrix_runner.base.findings import few
 from matrix_runner.base.text import of_planned
-from matrix_runner.records.names import split_owner
+from matrix_runner.language.accepted import KnownChange
 from matrix_runner.records.record import WORST, Outcome
 from matrix_runner.statistics.mixing import Sides, mixture_shares
 from matrix_runner.statistics.ratios import (
@@ -49,6 +50,21 @@ class Line(NamedTuple):
     means: tuple[float | None, float | None]
     ratio: Ratio | None
     speed: Speed
+    #: The accepted changes of B. If A is from before them, its figures are multiplied by them.
+    known: Sequence[KnownChange] = ()
+
+    @property
+    def log_speed(self) -> float:
+        """Return the logarithm of how many times as fast B is."""
+        ratio = self.ratio.ratio if self.ratio else 1.0
+        return (log(ratio) if more_is_faster(self.metric) else -log(ratio)) if 0 < ratio < inf else 0.0
+
+    @property
+    def gone(self) -> list[KnownChange]:
+        """Return the accepted changes of which B has lost more than half."""
+        undone = {Speed.FASTER: lambda one: one.change < 1, Speed.SLOWER: lambda one: one.change > 1}
+        fitting = filter(undone[self.speed], self.known) if self.speed in undone else ()
+        return [one for one in fitting if abs(self.log_speed) > abs(log(one.change)) / 2]
 
     @property
     def name(self) -> str:
@@ -82,6 +98,7 @@ class _Figure(NamedTuple):
     means: tuple[float | None, float | None]
     ratio: Ratio | None
     sides: Sides | None  # the values behind the ratio; None if earlier runs show their spread
+    known: Sequence[KnownChange] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +145,14 @@ def compare_sides(
     confidence: float,
     recorded: Mapping[str, int] | None = None,
     history: Sequence[Side] = (),
+    known: Sequence[KnownChange] = (),
 ) -> Comparison:
     """Compare two sides; `history` is groups of earlier runs with the environment of one of them."""
     _refuse_mixture(a, b)
     a, b, shared = _apart(a, b)
     matched = pairs_of(kind, a, b, differences(a, b, with_seed=True))
     earlier = [grouped((one.cell.id, one) for one in group.found) for group in history]
-    figures = list(_figures(matched.found, metrics, confidence, earlier))
+    figures = list(_figures(matched.found, metrics, confidence, earlier, known))
     alone = [one.ratio for one in figures]
     ratios = _with_mixtures(figures, alone, 1 - confidence)
     incomplete = [pair for pair in matched.found if not all(one.is_complete for one in (*pair.left, *pair.right))]
@@ -144,7 +162,7 @@ def compare_sides(
         raise _nothing_in_common(a, b, matched, missing)
     found = verdicts(ratios, within)
     lines = [
-        Line(one.pair, one.metric, one.means, ratio, _speed(verdict, one.metric))
+        Line(one.pair, one.metric, one.means, ratio, _speed(verdict, one.metric), one.known)
         for one, ratio, verdict in zip(figures, ratios, found, strict=True)
     ]
     notes = [*_precision_notes(a, b, matched, ratios)]
@@ -167,16 +185,32 @@ def _is_bad(pair: Pair, outcome: Outcome) -> bool:
 
 
 def _figures(
-    pairs: Iterable[Pair], metrics: Sequence[str], confidence: float, earlier: Sequence[Mapping[str, Sequence[Samples]]]
+    pairs: Iterable[Pair],
+    metrics: Sequence[str],
+    confidence: float,
+    earlier: Sequence[Mapping[str, Sequence[Samples]]],
+    changes: Sequence[KnownChange],
 ) -> Iterator[_Figure]:
     for pair in pairs:
+        last = pair.right[-1]
+        known = changes_of(changes, last.run, last.cell.axes)
         for metric in metrics or _usual_figures((*pair.left, *pair.right)):
-            left = [one.rounds(metric) for one in pair.left]
+            left = [_as_accepted(one, metric, last, changes) for one in pair.left]
             right = [one.rounds(metric) for one in pair.right]
             if any(left) and any(right):
                 means = mean_over_runs(pair.left, metric, left), mean_over_runs(pair.right, metric, right)
                 history = [[one.rounds(metric) for one in group.get(pair.left[0].cell.id, ())] for group in earlier]
-                yield _Figure(pair, metric, means, *_ratio(pair, (left, right), confidence, history))
+                yield _Figure(pair, metric, means, *_ratio(pair, (left, right), confidence, history), known)
+
+
+def _as_accepted(one: Samples, metric: str, last: Samples, changes: Sequence[KnownChange]) -> Mapping[int, float]:
+    """Return the values with the accepted changes of the last run in place of their own."""
+    rounds = one.rounds(metric)
+    if not changes:
+        return rounds
+    speed = accepted_factor(changes, last.run, one.cell.axes) / accepted_factor(changes, one.run, one.cell.axes)
+    factor = speed if more_is_faster(metric) else 1 / speed
+    return {at: value * factor for at, value in rounds.items()} if factor != 1 else rounds
 
 
 def _with_mixtures(figures: Sequence[_Figure], ratios: Sequence[Ratio | None], least: float) -> list[Ratio | None]:
@@ -226,17 +260,6 @@ def _nothing_in_common(a: Side, b: Side, matched: Pairs, missing: Sequence[Missi
         details=details or "\n".join(lines[:5]) + more or cells,
         resolution=resolution or "compare runs of one matrix; `matrix results A B` shows what there is",
     )
-
-
-def differences(a: Side, b: Side, *, with_seed: bool = False) -> list[tuple[str, str, str]]:
-    """Return the names and both values. For equal cells, the seed decides only their order, so it is left out."""
-    environments = _environment(a), _environment(b)
-    found = []
-    for name in sorted((environments[0].keys() | environments[1].keys()) - (set() if with_seed else {"seed"})):
-        left, right = (" | ".join(sorted(one.get(name, ()))) for one in environments)
-        if left != right:
-            found.append((name, left or "not known", right or "not known"))
-    return found
 
 
 def _refuse_mixture(a: Side, b: Side) -> None:
@@ -367,22 +390,6 @@ def _unfinished(a: Side, b: Side, recorded: Mapping[str, int]) -> Iterator[str]:
             if not run.finished:
                 which = f" of {run.name}" if len(side.runs) > 1 else ""
                 yield f"{name} is not finished: {of_planned(recorded.get(run.id, 0), run.planned)} trials{which}"
-
-
-def _environment(side: Side) -> dict[str, set[str]]:
-    """Return all environment values of its runs. Values that a kernel reports count only for runs on that kernel."""
-    kernels = side.kernels
-    found: dict[str, set[str]] = {}
-    for run in side.runs:
-        for name, text in run.environment.items():
-            kernel, fact = split_owner(name)
-            if kernel is None:
-                found.setdefault(name, set()).add(text)
-            elif not kernel or kernel in kernels:
-                found.setdefault(f"guest.{fact}", set()).add(text)
-    if kernels:
-        found["guest.kernel"] = kernels
-    return found
 
 
 _SHARE = 0.95  # the share of figures within the noise floor

@@ -35,6 +35,7 @@ from matrix_runner.answers.stored_samples import kernels_of
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.findings import few
 from matrix_runner.language.suggestions import few_names
+from matrix_runner.records.names import split_owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -174,6 +175,33 @@ def explain_same_names(
         f"{count} the same name on both sides but another id, as what it resolves to differs: {what}",
         seed if "seed" in facts and not axes else "compare runs of one matrix on the same disks",
     )
+
+
+def differences(a: Side, b: Side, *, with_seed: bool = False) -> list[tuple[str, str, str]]:
+    """Return the names and both values. For equal cells, the seed decides only their order, so it is left out."""
+    environments = _environment(a), _environment(b)
+    found = []
+    for name in sorted((environments[0].keys() | environments[1].keys()) - (set() if with_seed else {"seed"})):
+        left, right = (" | ".join(sorted(one.get(name, ()))) for one in environments)
+        if left != right:
+            found.append((name, left or "not known", right or "not known"))
+    return found
+
+
+def _environment(side: Side) -> dict[str, set[str]]:
+    """Return all environment values of its runs. Values that a kernel reports count only for runs on that kernel."""
+    kernels = side.kernels
+    found: dict[str, set[str]] = {}
+    for run in side.runs:
+        for name, text in run.environment.items():
+            kernel, fact = split_owner(name)
+            if kernel is None:
+                found.setdefault(name, set()).add(text)
+            elif not kernel or kernel in kernels:
+                found.setdefault(f"guest.{fact}", set()).add(text)
+    if kernels:
+        found["guest.kernel"] = kernels
+    return found
 
 
 _OTHER_CELLS = "compare by one of these axes, or choose cells with --only"

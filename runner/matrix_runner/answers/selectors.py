@@ -54,14 +54,10 @@ def runs_named(text: str, runs: Sequence[RunRow]) -> list[RunRow]:
     return found
 
 
-def good_before(run: RunRow, runs: Sequence[RunRow]) -> RunRow | None:
+def _good(run: RunRow, runs: Sequence[RunRow]) -> RunRow:
     """Return the last earlier run of the same work that finished without broken trials and failed guidelines."""
     before = runs[[one.id for one in runs].index(run.id) + 1 :]
-    return next((one for one in before if one.is_good and one.kind == run.kind), None)
-
-
-def _good(run: RunRow, runs: Sequence[RunRow]) -> RunRow:
-    found = good_before(run, runs)
+    found = next((one for one in before if one.is_good and one.kind == run.kind), None)
     if found is None:
         part = f", {run.part}" if run.part else ""
         raise BadInput(

@@ -13,14 +13,29 @@ from matrix_runner.base.files import write_output
 from matrix_runner.base.quantities import parse_percent
 from matrix_runner.cli.options import Parsed, only, rows
 from matrix_runner.cli.screen import echo
-from matrix_runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
+from matrix_runner.cli.store_options import (
+    Output,
+    Source,
+    accepted,
+    open_store,
+    output,
+    select_runs,
+    source,
+    write_grid,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matrix_runner.answers.comparison import Comparison
+    from matrix_runner.language.accepted import KnownChange
+    from matrix_runner.records.store import RunRow, SharedStore
+    from matrix_runner.space.accepted_files import AcceptedFiles
 
 _EPILOG = """\b
 Examples:
   matrix compare latest~1 latest                           changes since the run before
+  matrix compare accepted latest                           with the accepted level, as `matrix summary` does
   matrix compare latest~good latest                        since the last run that ended well
   matrix compare latest latest                             with itself: the noise floor
   matrix compare nightly-qemu-20260304-050607 latest --within 5%
@@ -77,6 +92,7 @@ _PERCENT = Parsed("percent", lambda text: float(parse_percent(text)))
     "--strict", is_flag=True, help="Exit with 4 instead of 0 if some cell cannot tell, or has no figures on one side."
 )
 @rows(50)
+@accepted
 @click.option(
     "--html",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -91,14 +107,16 @@ def command(
     html: Path | None,
     output: Output,
     strict: bool,
+    accepted: Path,
     **options: Any,
 ) -> None:
     """Compare every cell of B with A: faster, slower, same or cannot tell."""
     from matrix_runner.answers.stored_samples import COMPARED, is_compared
     from matrix_runner.cli.results import parse_metrics
     from matrix_runner.pages.compare_table import data_table, display_table
+    from matrix_runner.space.accepted_files import load_accepted
 
-    asked = ComparisonRequest(runs=(*among, *runs), **options)
+    asked = ComparisonRequest(runs=(*among, *runs), accepted=load_accepted(accepted), **options)
     if not 0 < asked.confidence < 1:
         raise BadInput(f"--confidence {asked.confidence:g}: must lie between 0% and 100%")
     if asked.by == "run" and asked.runs:
@@ -125,6 +143,9 @@ def command(
         raise click.exceptions.Exit(Exit.CANNOT_TELL)
 
 
+ACCEPTED = "accepted"  # the word for the accepted level of B
+
+
 @dataclass(frozen=True, slots=True)
 class ComparisonRequest:
     a: str
@@ -136,6 +157,11 @@ class ComparisonRequest:
     metrics: tuple[str, ...] = ()
     within: float = 0.05
     confidence: float = 0.95
+    accepted: AcceptedFiles | None = None
+
+    @property
+    def known(self) -> Sequence[KnownChange]:
+        return self.accepted.changes if self.accepted and self.by == "run" else ()
 
 
 def compare_runs(asked: ComparisonRequest) -> Comparison:
@@ -155,6 +181,8 @@ def compare_runs(asked: ComparisonRequest) -> Comparison:
             among, left_out = default_runs(among)
         if kind == "run" and (over := explain_passed_over((asked.a, asked.b), among)):
             echo(f"note: {over}", err=True)
+        if kind == "run" and asked.a == ACCEPTED:
+            asked = replace(asked, a=_accepted_word(asked, shared, among))
         with with_hint(left_out):
             runs_by_side = [runs_of(kind, word, among) for word in (asked.a, asked.b)]
         every = list({run.id: run for runs in runs_by_side for run in runs}.values())
@@ -174,8 +202,39 @@ def compare_runs(asked: ComparisonRequest) -> Comparison:
         # Values of an axis have no earlier groups: ids do not identify them in earlier runs.
         groups = earlier_groups(a, b, shared.runs()) if kind in BY_ID else []
         history = [Side("", reader.read(group, histograms=False)) for group in groups]
-    settings = {"within": asked.within, "confidence": asked.confidence}
+    level = {"within": asked.within, "confidence": asked.confidence}
     with with_hint(left_out):
-        done = compare_sides(a, b, kind, asked.metrics, recorded=recorded, history=history, **settings)
+        done = compare_sides(a, b, kind, asked.metrics, recorded=recorded, history=history, known=asked.known, **level)
     noise_floor = describe_noise_floor(done) if alone else ""
     return replace(done, notes=(*done.notes, *filter(None, (left_out, noise_floor))))
+
+
+def _accepted_word(asked: ComparisonRequest, shared: SharedStore, among: Sequence[RunRow]) -> str:
+    from matrix_runner.answers.selectors import runs_named
+
+    nights = runs_named(asked.b, among)
+    level = read_levels(shared, nights, asked.accepted)
+    if not level:
+        raise BadInput(
+            f"there is no accepted level for {asked.b}",
+            details="no earlier run of the same part, machine and host ended well, and no baseline names one",
+            resolution="compare with a run that you name; `matrix runs` lists them",
+        )
+    return run_words(level)
+
+
+def read_levels(shared: SharedStore, nights: Sequence[RunRow], files: AcceptedFiles | None) -> list[RunRow]:
+    """Return the runs that nights are compared with. A baseline for them that names no run is an error."""
+    from matrix_runner.answers.accepted import is_of, runs_of_baseline
+    from matrix_runner.answers.alarms import read_accepted_level
+
+    runs = shared.runs()
+    if files:
+        files.check_baselines(lambda one: not any(is_of(one, run) for run in nights) or runs_of_baseline(one, runs))
+    entries = (files.baselines.entries, files.changes) if files else ((), ())
+    found = {one.id: one for run in nights for one in read_accepted_level(shared, run, *entries)}
+    return list(found.values())
+
+
+def run_words(runs: Sequence[RunRow]) -> str:
+    return ",".join(run.id if "," in run.name else run.name for run in runs)

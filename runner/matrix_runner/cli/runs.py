@@ -20,7 +20,7 @@ from matrix_runner.base.findings import few
 from matrix_runner.base.quantities import parse_size
 from matrix_runner.cli.options import Parsed, results, rows, store
 from matrix_runner.cli.screen import echo, echo_whole, json_text, print_sheet
-from matrix_runner.cli.store_options import report_damage
+from matrix_runner.cli.store_options import accepted, report_damage
 from matrix_runner.hosts.disk_ledger import lease_records, state_dir
 from matrix_runner.pages.runs import ListedRun, list_table, run_document, select_by_name
 from matrix_runner.pages.table import as_sheet
@@ -215,6 +215,7 @@ Examples:
 @click.option("--down-to", type=Parsed("SIZE", parse_size), help="Remove only until all runs have this size together.")
 @click.option("--dry-run", is_flag=True, help="Only list the runs.")
 @_YES
+@accepted
 @results
 @store
 def prune(
@@ -224,25 +225,31 @@ def prune(
     down_to: int | None,
     dry_run: bool,
     yes: bool,
+    accepted: Path,
     results: Path,
     store: str | None,
 ) -> None:
     """List old runs, then remove them.
 
-    Runs that are not finished stay, and the last good run of each matrix, machine and host: it is the baseline of the
-    next one.
+    Runs that are not finished stay, those that baselines.yaml names, and the last good run of each matrix, machine and
+    host. Without a baseline, the first good runs that stay are the accepted level of later ones.
     """
+    from matrix_runner.answers.accepted import runs_of_baseline
+    from matrix_runner.space.accepted_files import load_accepted
+
     if keep is None and not keep_last and down_to is None:
         raise click.UsageError("say what stays: --keep AGE, --keep-last N or --down-to SIZE")
     since = datetime.now(UTC) - keep if keep is not None else None
+    baselines = load_accepted(accepted).baselines.entries
     with _open_all(results, store) as (shared, every):
         sized = [replace(one, size=folder_size(one.folder.path)) for one in every if one.folder]
-        found = runs_to_remove(sized, Keep(since, keep_last, keep_tagged, down_to))
+        named = {run.id for one in baselines for run in runs_of_baseline(one, [kept.run for kept in sized])}
+        found = runs_to_remove(sized, Keep(since, keep_last, keep_tagged, down_to, frozenset(named)))
         left = sum(one.size for one in sized) - sum(one.size for one in found)
         if down_to is not None and left > down_to:
             echo(
-                f"note: {volume(left)} stay: runs that are not finished, tagged, kept by other options, or the "
-                "last good one of their kind; `matrix runs rm` removes any run",
+                f"note: {volume(left)} stay: runs that are not finished, tagged, kept by other options, in "
+                "baselines.yaml, or the last good one of their kind; `matrix runs rm` removes any run",
                 err=True,
             )
         if not found:

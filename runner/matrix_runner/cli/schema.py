@@ -12,9 +12,10 @@ from matrix_runner.cli.screen import echo_whole
 @click.option(
     "--of",
     "what",
-    type=click.Choice(["matrix", "model", "guidelines", "hosts", "published"]),
+    type=click.Choice(["matrix", "model", "guidelines", "hosts", "published", "baselines", "known-changes"]),
     default="matrix",
-    help="The kind of file: a matrix, a disk model, guidelines, hosts.yaml, or the published figures of a study.",
+    help="The kind of file: a matrix, a disk model, guidelines, hosts.yaml, the published figures of a study, "
+    "baselines.yaml or known-changes.yaml.",
 )
 def command(what: str) -> None:
     """Print the JSON Schema of the matrix language, for completion and checks in editors."""
@@ -24,6 +25,7 @@ def command(what: str) -> None:
 def schema_text(what: str = "matrix") -> str:
     from pydantic import TypeAdapter
 
+    from matrix_runner.language.accepted import Baseline, KnownChange
     from matrix_runner.language.disks import DiskModel
     from matrix_runner.language.guidelines import Guideline
     from matrix_runner.language.hosts import Lab
@@ -36,6 +38,8 @@ def schema_text(what: str = "matrix") -> str:
         "guidelines": list[Guideline],
         "hosts": Lab,
         "published": Published,
+        "baselines": list[Baseline],
+        "known-changes": list[KnownChange],
     }
     content = TypeAdapter(models[what]).json_schema()
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **content}

@@ -95,6 +95,14 @@ def source(command: Callable[..., Any]) -> Callable[..., Any]:
     return _source(call)
 
 
+accepted = click.option(
+    "--accepted",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    default=Path(),
+    help="The folder of baselines.yaml and known-changes.yaml.  [default: the current folder]",
+)
+
+
 @contextmanager
 def open_store(source: Source) -> Iterator[SharedStore]:
     """Open the store, and add the runs below `results` that it lacks. Prints a note on runs that cannot be added."""

@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from matrix_runner.answers.selectors import good_before, runs_named
+from matrix_runner.answers.selectors import runs_named
 from matrix_runner.answers.stored_samples import USUAL_RATES, read_samples
 from matrix_runner.base.errors import BadInput, Exit
 from matrix_runner.base.files import write_output
-from matrix_runner.cli.compare import ComparisonRequest, compare_runs
+from matrix_runner.cli.compare import ComparisonRequest, compare_runs, read_levels, run_words
 from matrix_runner.cli.guidelines import declared_guidelines
 from matrix_runner.cli.screen import echo_whole
-from matrix_runner.cli.store_options import Source, open_store, select_runs, source
+from matrix_runner.cli.store_options import Source, accepted, open_store, select_runs, source
 from matrix_runner.pages.nightly import Night, annotated, issue, page
 from matrix_runner.pages.stored import judged_in_store, read_for
 from matrix_runner.records.run_folder import load
 from matrix_runner.session.run_request import assign_state
+from matrix_runner.space.accepted_files import load_accepted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,9 +29,13 @@ if TYPE_CHECKING:
 
 _EPILOG = """\b
 Examples:
-  matrix summary latest                            results of the latest run, and changes since the last good run
+  matrix summary latest                            results of the latest run, and changes from the accepted level
   matrix summary latest --against nightly~7        changes since another run
   matrix summary latest --issue regression.md      text for an issue, if there is a regression
+
+\b
+The accepted level is that of the runs in baselines.yaml; without one, that of the first good runs of the same matrix,
+machine and host. Changes in known-changes.yaml are a part of it. `matrix accept` writes both files.
 
 \b
 Exit codes: 0 all measured and no cell slower, 1 a guideline fails, or a cell is slower or corrupt, 2 bad input,
@@ -41,7 +46,7 @@ Names of runs: see `matrix results --help`.
 
 @click.command("summary", epilog=_EPILOG)
 @click.argument("runs", nargs=-1, required=True)
-@click.option("--against", metavar="RUN", help="The run to compare with.  [default: for each run, the last good one]")
+@click.option("--against", metavar="RUN", help="The run to compare with.  [default: for each run, the accepted level]")
 @click.option(
     "--issue",
     "issue_file",
@@ -54,12 +59,18 @@ Names of runs: see `matrix results --help`.
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write problems to this file as GitHub workflow commands.",
 )
+@accepted
 @source
 def command(
-    runs: tuple[str, ...], against: str | None, issue_file: Path | None, annotations_file: Path | None, source: Source
+    runs: tuple[str, ...],
+    against: str | None,
+    issue_file: Path | None,
+    annotations_file: Path | None,
+    accepted: Path,
+    source: Source,
 ) -> None:
-    """Summarise RUNS in Markdown: verdicts, broken trials, and changes since the last good run."""
-    night = _night(runs, against, source)
+    """Summarise RUNS in Markdown: verdicts, broken trials, and changes from the accepted level."""
+    night = read_night(runs, against, accepted, source)
     echo_whole(page(night), newline=False)
     if issue_file and night.exit is not Exit.ALL_MEASURED:
         write_output(issue_file, issue(night).encode())
@@ -69,21 +80,22 @@ def command(
         raise click.exceptions.Exit(night.exit)
 
 
-def _night(words: Sequence[str], against: str | None, source: Source) -> Night:
+def read_night(words: Sequence[str], against: str | None, accepted: Path, source: Source) -> Night:
+    files = load_accepted(accepted)
     with open_store(source) as shared:
         every = shared.runs()
         among = select_runs(shared, words)
         if against:
             runs_named(against, every)  # refuse a misspelled name
-        before = {one.id: one for run in among if (one := good_before(run, every))}
+        level = [] if against else read_levels(shared, among, files)
         recorded = shared.trial_counts(among)
         found = read_samples(shared, among, USUAL_RATES)
         judgements, unjudged = _judge(shared, among, source.results)
-    a = against or ",".join(map(_run_word, before.values()))
+    a = against or run_words(level)
     comparison, alone = None, "There is no good earlier run of the same part on the same machine and host."
     if a:
         try:
-            comparison = compare_runs(ComparisonRequest(a, ",".join(map(_run_word, among)), source))
+            comparison = compare_runs(ComparisonRequest(a, run_words(among), source, accepted=files))
         except BadInput as problem:
             alone = " ".join(filter(None, (f"{problem.brief}.", problem.details)))
     local = [run for run in among if (source.results / run.name / "manifest.json").is_file()]
@@ -99,7 +111,3 @@ def _judge(shared: SharedStore, runs: Sequence[RunRow], results: Path) -> tuple[
         return judged_in_store(guidelines, read_for(guidelines, shared, runs, results)) if guidelines else [], ""
     except BadInput as problem:
         return [], f"not judged: {problem.brief}. {problem.details}"
-
-
-def _run_word(run: RunRow) -> str:
-    return run.id if "," in run.name else run.name

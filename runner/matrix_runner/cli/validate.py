@@ -11,6 +11,7 @@ from matrix_runner.cli.screen import echo, first_notes
 from matrix_runner.scripts.cell import explain_missing_fio
 from matrix_runner.scripts.jinja import check_syntax
 from matrix_runner.session.selected_matrix import Checks, check_names, load_selected
+from matrix_runner.space.accepted_files import load_accepted
 from matrix_runner.space.declared_files import study_beside
 
 _EPILOG = """\b
@@ -22,13 +23,17 @@ Example:  matrix validate *.yaml
 @click.argument("matrices", nargs=-1, required=True, type=MatrixPath(path_type=Path))
 @templates
 def command(matrices: tuple[Path, ...], templates: Path | None) -> None:
-    """Check matrices: each error has its file, line and column. Starts no rig."""
+    """Check matrices, and baselines.yaml and known-changes.yaml beside them. Each error has its file, line and column.
+
+    It starts no rig.
+    """
     check_names(templates)
     bad = False
     for path in matrices:
         try:
             selected = load_selected(path, checks=Checks("qemu"))
             study_beside(path, selected.space)
+            load_accepted(path.parent).check_cells(selected.space)
             if templates:
                 check_syntax(templates)
         except MatrixError as error:

@@ -4,14 +4,16 @@ from collections import Counter
 from collections.abc import Iterator
 from math import inf
 
+from matrix_runner.answers.alarms import Alarm, find_alarms, known_changes
 from matrix_runner.answers.axes import grouped
-from matrix_runner.answers.comparison import Comparison, Line, Speed, differences, noise_floor
-from matrix_runner.answers.pairs import Side
+from matrix_runner.answers.comparison import Comparison, Line, Speed, noise_floor
+from matrix_runner.answers.pairs import Side, differences
 from matrix_runner.answers.stored_samples import more_is_faster, unit_of
 from matrix_runner.base.findings import few
+from matrix_runner.language.accepted import KnownChange, format_change
 from matrix_runner.pages.charts import Chart, RatioLine, ratio_chart
 from matrix_runner.pages.table import HINT, Grid, Value, more_lines, ratio_values
-from matrix_runner.pages.terminal_text import figure, percent, ratio_texts, times
+from matrix_runner.pages.terminal_text import figure, percent, ratio_texts, times, times_within
 
 _FEW_FIGURES = 40  # with fewer, one or two figures decide the noise floor
 _APART = 0.02  # the largest difference between the ratio of geometric means and that of shown means without a note
@@ -56,8 +58,42 @@ def display_table(done: Comparison, *, most: int | None, hint: str = HINT) -> Gr
     ]
     columns = ("cell", "figure", f"A: {done.a.name}", f"B: {done.b.name}", "B / A", "interval", "B is")
     more = more_lines(len(lines) - len(cut), hint) if len(cut) < len(lines) else ""
-    notes = filter(None, (*done.notes, _summary(done), more, *_ratio_notes(done), *_caveats(done)))
+    about = (_summary(done), *describe_alarms(done), *describe_known(done))
+    notes = filter(None, (*done.notes, *about, more, *_ratio_notes(done), *_caveats(done)))
     return Grid(columns, rows, tuple(notes), frozenset(columns[2:6]))
+
+
+def describe_alarms(done: Comparison) -> list[str]:
+    """Describe the slower figures by cause; a list of single cells is the table itself."""
+    alarms = find_alarms(done.lines)
+    if all(len(alarm.lines) == 1 for alarm in alarms):
+        return []
+    return [f"alarm: {alarm.name}: {describe_alarm(alarm)}" for alarm in alarms]
+
+
+def describe_alarm(alarm: Alarm) -> str:
+    line, count = alarm.lines[0], len(alarm.lines)
+    before, now = (figure(mean, unit_of(line.metric)) for mean in line.means)
+    found = line.ratio
+    ratio = f", {times_within(found.ratio, found.low, found.high)}" if found else ""
+    strongest = f"{line.metric} {before} \u2192 {now}{ratio}"
+    if count == 1:
+        return strongest
+    return f"{count:,} figures, {times(alarm.speed)} as fast on average; most {line.name}: {strongest}"
+
+
+def describe_known(done: Comparison) -> Iterator[str]:
+    for one in known_changes(done.lines):
+        change = describe_change(one.change)
+        yield f"accepted, and part of what B is compared with in {one.lines:,} figures: {change}"
+        if one.gone:
+            yield f"gone in {one.gone:,} of {one.lines:,} figures: {change}; remove or end its entry"
+
+
+def describe_change(change: KnownChange) -> str:
+    about = f"{change.reason}{f' <{change.link}>' if change.link else ''}"
+    until = f" until {change.until}" if change.until else ""
+    return f"{format_change(change.change)} from {change.since}{until}: {about}"
 
 
 def describe_noise_floor(done: Comparison) -> str:

@@ -6,19 +6,22 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import geometric_mean
 
-from matrix_runner.answers.comparison import Comparison, Line, Speed, differences
+from matrix_runner.answers.alarms import Alarm, find_alarms
+from matrix_runner.answers.comparison import Comparison, Line, Speed
+from matrix_runner.answers.pairs import differences
 from matrix_runner.answers.ranking import Ranking, rank_stacks, stack_name
 from matrix_runner.answers.stored_samples import USUAL_RATES, Samples, unit_of
 from matrix_runner.answers.verdicts import Judgement
 from matrix_runner.base.errors import Exit
 from matrix_runner.base.text import of_planned
 from matrix_runner.pages.answer import answer_as_markdown, summarize_rankings
+from matrix_runner.pages.compare_table import describe_alarm
 from matrix_runner.pages.compare_table import display_table as compared_shown
 from matrix_runner.pages.ranking_terms import figure_of, mark, workload_name
 from matrix_runner.pages.stored import as_measured, share_of
 from matrix_runner.pages.table import Grid, as_markdown, escape_markdown
 from matrix_runner.pages.tables import display_table as results_shown
-from matrix_runner.pages.terminal_text import figure, ratio_texts, times_within
+from matrix_runner.pages.terminal_text import figure, ratio_texts
 from matrix_runner.pages.verdicts import explain_verdict, verdict_table, verdict_text
 from matrix_runner.records.record import WORST, Outcome
 from matrix_runner.records.store import RunRow
@@ -67,6 +70,10 @@ class Night:
     @property
     def slower(self) -> list[Line]:
         return [line for line in self.comparison.lines if line.speed is Speed.SLOWER] if self.comparison else []
+
+    @cached_property
+    def alarms(self) -> list[Alarm]:
+        return find_alarms(self.comparison.lines) if self.comparison else []
 
     @property
     def unfinished(self) -> list[RunRow]:
@@ -119,7 +126,7 @@ def _visible(night: Night, rows: int) -> Iterator[str]:
             _table(_cut(verdict_table(night.judgements), rows)) if night.judgements else escape_markdown(night.unjudged)
         )
     yield from _of_bad(night, rows)
-    yield "## Against the last run that ended well"
+    yield "## Against the accepted level"
     compared = _of_changes(night, night.comparison, rows) if night.comparison else None
     yield _table(_cut(compared, rows)) if compared else escape_markdown(night.alone)
 
@@ -161,7 +168,10 @@ def _of_comparison(night: Night, done: Comparison, most: int, hint: str = "") ->
 def issue(night: Night) -> str:
     parts = [f"# {escape_markdown(night.title)}", _table(_of_runs(night))]
     if night.slower:
-        parts += ["## Slower than before", _table(_of_slower(night))]
+        causes = [
+            f"- **{escape_markdown(alarm.name)}**: {escape_markdown(describe_alarm(alarm))}" for alarm in night.alarms
+        ]
+        parts += ["## Slower than accepted", "\n".join(causes), _table(_of_slower(night))]
     if night.failing:
         claims = map(_describe_failure, night.failing)
         parts += ["## Guidelines that fail", *(f"- {escape_markdown(claim)}" for claim in claims)]
@@ -176,11 +186,8 @@ def annotated(night: Night) -> Iterator[str]:
         yield _command("error", f"{outcome}: {one.cell.name}", "; ".join(one.reasons))
     for claim in night.failing[: max(0, _ANNOTATIONS - len(cells))]:
         yield _command("error", f"guideline {claim.guideline.id} fails", explain_verdict(claim))
-    for line in night.slower[:_ANNOTATIONS]:
-        before, now = (figure(mean, unit_of(line.metric)) for mean in line.means)
-        found = line.ratio
-        ratio = f", {times_within(found.ratio, found.low, found.high)}" if found else ""
-        yield _command("warning", f"slower: {line.name}", f"{line.metric} {before} → {now}{ratio}")
+    for alarm in night.alarms[:_ANNOTATIONS]:
+        yield _command("warning", f"slower: {alarm.name}", describe_alarm(alarm))
 
 
 def _command(kind: str, title: str, text: str) -> str:

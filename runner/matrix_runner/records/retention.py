@@ -38,13 +38,13 @@ class Keep:
     last: int = 0  # so many of each kind: runs of the same matrix, machine, host and part
     tagged: bool = True
     size: int | None = None  # remove the oldest only until all folders together are not larger
+    named: frozenset[str] = frozenset()  # ids of runs that a baseline names
 
 
 def runs_to_remove(runs: Iterable[KeptRun], keep: Keep) -> list[KeptRun]:
     """Return the runs that no rule keeps, the oldest first.
 
-    Two kinds of runs always stay: those that are not finished, and the last good run of its kind, because the next run
-    is compared with it.
+    Some runs always stay: those that are not finished, those that a baseline names, and the last good run of its kind.
     """
     latest_first = sorted(runs, key=lambda one: (one.run.started, one.run.name), reverse=True)
     seen, has_good = Counter[tuple[str, ...]](), set[tuple[str, ...]]()
@@ -52,8 +52,8 @@ def runs_to_remove(runs: Iterable[KeptRun], keep: Keep) -> list[KeptRun]:
     for one in latest_first:
         kind = one.run.kind
         seen[kind] += 1
-        is_reference = one.run.is_good and kind not in has_good
-        has_good |= {kind} if is_reference else set()
+        is_reference = one.run.id in keep.named or (one.run.is_good and kind not in has_good)
+        has_good |= {kind} if one.run.is_good else set()
         is_new = keep.since is not None and one.run.started >= keep.since.isoformat()
         is_kept = not one.run.finished or is_reference or seen[kind] <= keep.last or is_new
         if not (is_kept or (keep.tagged and one.run.tags)):

@@ -1,0 +1,113 @@
+"""`matrix accept`: the alarms are in answers/alarms.py, the files in space/accepted_files.py."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import orjson
+
+from matrix_runner.base.errors import BadInput
+from matrix_runner.cli.options import Parsed, Words, only
+from matrix_runner.cli.store_options import Source, accepted, open_store, select_runs, source
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from matrix_runner.answers.alarms import Alarm
+    from matrix_runner.records.store import RunRow
+
+_EPILOG = """\b
+Examples:
+  matrix accept latest --reason 'md counts requests since 6.12'   accept all figures that are slower
+  matrix accept latest --only 'layout=raid5' --reason 'new chunk size' --link https://example.org/42
+  matrix accept latest --reason 'until the new disks are here' --until 2026-12-31
+  matrix accept latest --baseline --reason 'after the upgrade'    compare later runs with this one
+
+\b
+It adds an entry for each cause to known-changes.yaml, or a baseline to baselines.yaml. Commit these files.
+"""
+_DAY = Parsed("DAY", date.fromisoformat)
+
+
+@click.command("accept", epilog=_EPILOG)
+@click.argument("run")
+@click.option("--reason", required=True, help="Why it is accepted; reports show it.")
+@click.option("--link", default="", help="Where it is explained, e.g. an issue.")
+@click.option("--since", type=_DAY, help="The first day with the change.  [default: that of RUN]")
+@click.option("--until", type=_DAY, help="The last day for which it is accepted.  [default: no limit]")
+@click.option("--baseline", is_flag=True, help="Compare later runs with RUN itself.")
+@only
+@accepted
+@source
+def command(
+    run: str,
+    reason: str,
+    link: str,
+    since: date | None,
+    until: date | None,
+    baseline: bool,
+    only: Words,
+    accepted: Path,
+    source: Source,
+) -> None:
+    """Accept that RUN is slower: later runs are compared with its level. Or make RUN the baseline of later ones."""
+    from matrix_runner.cli.screen import echo, echo_whole
+    from matrix_runner.space.accepted_files import append_entries
+
+    if not reason.strip():
+        raise click.UsageError("--reason is empty")
+    if baseline and (link or since or until or only):
+        raise click.UsageError("--baseline takes only --reason")
+    with open_store(source) as shared:
+        runs = select_runs(shared, [run])
+    if len(runs) > 1:
+        raise BadInput(f"{run} is {len(runs)} runs", resolution="name one of them; `matrix runs` lists them")
+    (night,) = runs
+    if baseline:
+        kind, texts = "baselines", [_entry({**_of_run(night), "run": night.name, "reason": reason})]
+    else:
+        since = since or date.fromisoformat(night.started[:10])
+        given = {"since": since, "until": until, "reason": reason, "link": link}
+        about = {key: value for key, value in given.items() if value}
+        alarms = _alarms(night, only, accepted, source)
+        kind, texts = "known_changes", [_entry({**_of_run(night), **_of_alarm(one), **about}) for one in alarms]
+    path = append_entries(kind, accepted, texts)
+    echo_whole("".join(texts), newline=False)
+    echo(f"added to {path}", err=True)
+
+
+def _alarms(night: RunRow, only: Words, accepted: Path, source: Source) -> list[Alarm]:
+    from matrix_runner.answers.alarms import find_alarms
+    from matrix_runner.answers.selectors import select_cells
+    from matrix_runner.cli.compare import ACCEPTED, ComparisonRequest, compare_runs, run_words
+    from matrix_runner.space.accepted_files import load_accepted
+
+    request = ComparisonRequest(ACCEPTED, run_words([night]), source, accepted=load_accepted(accepted))
+    lines = compare_runs(request).lines
+    alarms = find_alarms(lines, select_cells(None, only, [line.pair.right[0].cell for line in lines]))
+    if not alarms:
+        raise BadInput(
+            f"no figure of {night.name} is slower than the accepted level",
+            resolution=f"`matrix compare {ACCEPTED} {night.name}` shows why; --baseline makes it the new level",
+        )
+    return alarms
+
+
+def _of_run(night: RunRow) -> dict[str, object]:
+    return {"matrix": night.matrix, **({"host": night.host} if night.host else {})}
+
+
+def _of_alarm(alarm: Alarm) -> dict[str, object]:
+    from matrix_runner.language.accepted import format_change
+
+    cells = {axis: values[0] if len(values) == 1 else values for axis, values in alarm.cause.shared.items()}
+    return {**({"cells": cells} if cells else {}), "change": format_change(alarm.speed)}
+
+
+def _entry(values: Mapping[str, object]) -> str:
+    """Return an entry as a line of YAML, of which JSON is a part."""
+    first, *others = (f"{key}: {orjson.dumps(value).decode()}" for key, value in values.items())
+    return "".join([f"- {first}\n", *(f"  {other}\n" for other in others)])

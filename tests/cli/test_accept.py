@@ -1,0 +1,131 @@
+"""`matrix accept`, and nights that are compared with the accepted level."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from matrix_runner.records.record import CellRow
+from tests.records import past
+
+if TYPE_CHECKING:
+    from matrix_runner.records.record import Trial
+    from tests.support.command import Said
+
+Call = Callable[..., "Said"]
+CELLS = [
+    CellRow(
+        f"{layout}{rw}{bs}",
+        f"{layout}/oltp/rw={rw},bs={bs}",
+        {"layout": layout, "workload": "oltp", "workload.rw": rw, "workload.bs": bs},
+    )
+    for layout, rw, bs in product(("raid5", "raid10"), ("randread", "randwrite"), ("4KiB", "8KiB"))
+]
+SLOW = "raid5randwrite"
+NOISE = (1.0, 1.004, 0.997, 1.002, 0.999)
+
+
+def night(number: int, speed: float = 1.0, slow: str = SLOW, **changes: object) -> None:
+    """Record a night in which the cells whose id begins with `slow` have a speed of their own."""
+    of_run = 1 + 0.002 * (number % 3)
+    trials: list[Trial] = [
+        past.measured(cell.id, at, 1e8 * of_run * noise * (speed if cell.id.startswith(slow) else 1))
+        for at, noise in enumerate(NOISE, start=1)
+        for cell in CELLS
+    ]
+    past.recorded(Path("results"), trials, number, CELLS, **{"exit": 0, "planned": len(trials), **changes})
+
+
+@pytest.fixture
+def nights(call: Call) -> Call:
+    for number in range(1, 6):
+        night(number)
+    return call
+
+
+def test_a_slower_night_is_one_alarm_and_stays_until_it_is_accepted(nights: Call) -> None:
+    for number in (6, 7, 8):
+        night(number, 0.8)
+        said = nights("summary", "latest", "--issue", "issue.md", "--annotations", "annotations")
+        assert said.status == 1
+        assert "2 figures slower" in said.out.splitlines()[0]
+        assert Path("annotations").read_text().count("\n") == 1
+        assert (
+            "title=slower%3A all raid5 with workload.rw=randwrite::2 figures, 0.80× as fast"
+            in Path("annotations").read_text()
+        )
+        assert "- **all raid5 with workload.rw=randwrite**: 2 figures" in Path("issue.md").read_text()
+    assert nights("compare", "latest~1", "latest").status == 0
+    assert nights("compare", "accepted", "latest").status == 1
+    said = nights("accept", "latest", "--reason", "md: counts requests", "--link", "https://example.org/1")
+    assert (said.status, Path("known-changes.yaml").read_text()) == (0, said.out)
+    assert '  cells: {"layout":"raid5","workload.rw":"randwrite"}\n  change: "-19.9%"\n' in said.out
+    said = nights("summary", "latest")
+    assert said.status == 0, said.out
+    assert "accepted, and part of what B is compared with in 2 figures" in said.out
+    assert "md: counts requests" in said.out
+    night(9, 0.6)
+    assert nights("summary", "latest").status == 1
+
+
+def test_an_accepted_change_that_is_gone_is_said(nights: Call) -> None:
+    night(6, 0.8)
+    assert nights("accept", "latest", "--reason", "md").status == 0
+    night(7, 1.0)
+    said = nights("compare", "accepted", "latest")
+    assert said.status == 0
+    assert "gone in 2 of 2 figures: -20" in said.out
+    assert "remove or end its entry" in said.out
+
+
+def test_an_accepted_change_ends(nights: Call) -> None:
+    night(6, 0.8)
+    assert nights("accept", "latest", "--reason", "md", "--until", "2026-03-08").status == 0
+    night(8, 0.8)
+    assert nights("summary", "latest").status == 0
+    night(9, 0.8)
+    assert nights("summary", "latest").status == 1
+
+
+def test_a_slower_night_among_the_first_ones_is_no_part_of_the_level(nights: Call) -> None:
+    for number in range(6, 16):
+        night(number, 0.8)
+    assert nights("summary", "latest").status == 1
+
+
+def test_a_baseline_replaces_the_first_nights_and_is_not_pruned(nights: Call) -> None:
+    for number in (6, 7):
+        night(number, 0.8)
+    assert nights("accept", "run-6", "--baseline", "--reason", "new controller").status == 0
+    assert nights("summary", "run-7").status == 0
+    assert "A: run-6" in nights("compare", "accepted", "run-7").out
+    assert nights("runs", "prune", "--keep-last", "1", "--yes").status == 0
+    assert sorted(path.name for path in Path("results").glob("run-*")) == ["run-6", "run-7"]
+
+
+@pytest.mark.parametrize("command", [("summary", "latest"), ("compare", "accepted", "latest")])
+def test_a_baseline_that_names_no_run_is_an_error_with_its_place(nights: Call, command: tuple[str, ...]) -> None:
+    Path("baselines.yaml").write_text("- {matrix: other, run: x}\n- {matrix: sweep, run: run-99}\n")
+    said = nights(*command)
+    assert said.status == 2
+    assert "baselines.yaml:2:24: no run of sweep on * is called 'run-99'" in said.err
+    assert "`matrix runs` lists them" in said.err
+
+
+def test_what_cannot_be_accepted(nights: Call) -> None:
+    assert "no figure of run-5 is slower than the accepted level" in nights("accept", "latest", "--reason", "x").err
+    assert "is 5 runs" in nights("accept", "run-*", "--reason", "x").err
+    assert "there is no accepted level for run-1" in nights("compare", "accepted", "run-1").err
+    assert not Path("known-changes.yaml").exists()
+
+
+def test_only_some_cells_are_accepted(nights: Call) -> None:
+    night(6, 0.8)
+    assert nights("accept", "latest", "--only", "bs=4KiB", "--reason", "x").status == 0
+    said = nights("compare", "accepted", "latest")
+    assert said.status == 1
+    assert "1 slower" in said.out

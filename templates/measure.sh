@@ -123,7 +123,7 @@ unasked=$!
 {% elif pts %}
 {% include 'pts.sh' %}
 {% else %}
-(confined fio --output-format=json+ --output="$output" job.fio) || status=$?
+(confined fio{% if stack.only_read %} --readonly{% endif %} --output-format=json+ --output="$output" job.fio) || status=$?
 {% endif %}
 # Its output must not mix with the counters. Missing files are skipped, because none of them decides anything.
 wait "$unasked" || true

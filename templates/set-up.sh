@@ -12,6 +12,7 @@ exec </dev/null
 {% include 'retry.sh' %}
 
 restore_knobs
+{% if not stack.only_read %}
 disks=({{ stack.disks }})
 if ! bare "${disks[@]}"; then
 {% for layer in stack.layers | reverse %}
@@ -21,6 +22,7 @@ bare "${disks[@]}" || fail "$REPLY"
 # A new device may get another name from the kernel.
 kernel_names=()
 fi
+{% endif %}
 {% for layer in stack.layers %}
 {% include layer.kind ~ '/set-up.sh' %}
 {% endfor %}

@@ -15,5 +15,7 @@ restore_knobs
 {% for layer in stack.layers | reverse %}
 {% include layer.kind ~ '/tear-down.sh' %}
 {% endfor %}
+{% if not stack.only_read %}
 disks=({{ stack.disks }})
 bare "${disks[@]}" || fail "still there after tearing down: $REPLY"
+{% endif %}

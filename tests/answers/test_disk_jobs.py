@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from matrix_runner.answers.disk_jobs import Unfit, disk_job
+from matrix_runner.answers.disk_jobs import Unfit, disk_job, matrix_text
 from matrix_runner.answers.fio_import import Group, parse_groups
+from matrix_runner.scripts.cell import job, stack_scripts
+from matrix_runner.simdisks.calibration import jobs_for
 from matrix_runner.simdisks.loop import PERCENTILES, Pattern
+from matrix_runner.space.load import load
 
 FILE = Path(__file__).parents[1] / "data" / "fio-psync-grouped.json"
 READ = {"rw": "randread", "bs": "4KiB", "iodepth": "8", "ioengine": "libaio", "direct": "1"}
@@ -76,3 +79,21 @@ def test_a_rate_of_zero_is_refused() -> None:
     still = replace(found.figures, read=replace(found.figures.read, iops=0.0))
     with pytest.raises(Unfit, match="no requests per second"):
         disk_job(replace(found, figures=still), "one.json", None)
+
+
+@pytest.mark.parametrize("kind", ["hdd", "ssd"])
+def test_the_matrix_of_a_calibration_asks_for_its_jobs(kind: str, tmp_path: Path) -> None:
+    jobs = jobs_for(kind, writes=True)
+    file = tmp_path / "m.yaml"
+    file.write_text(matrix_text("calibrate-disk", 10**9, jobs))
+    cells = list(load(file).space.cells())
+    stacks = {cell.name: stack_scripts(cell.stack, ["/dev/a"], zeroed=False).stack for cell in cells}
+    lines = {cell.name: job(cell, stacks[cell.name], 1).splitlines() for cell in cells}
+    options = {name: dict(line.split("=", 1) for line in text if "=" in line) for name, text in lines.items()}
+    for one in options.values():
+        one["bs"] += "B"  # as `parse_groups` writes it
+    found = {name: disk_job(replace(group(), options=one), "", None).pattern for name, one in options.items()}
+    assert found == {
+        f"alone/{name}": replace(one, seconds=found[f"alone/{name}"].seconds) for name, one in jobs.items()
+    }
+    assert options["alone/read-1"]["runtime"] == "15000ms"

@@ -153,11 +153,11 @@ def check_command(command: Command, block: Block, call: Call, where: str) -> Non
     if "--on" in words and words[words.index("--on") + 1] != "dry":
         parse_only(words, where)
         return
-    if words[:2] == ["disks", "calibrate"]:  # a run on a physical disk; a shipped model stands for the fitted one
-        results, model = (Path(words[words.index(option) + 1]) for option in ("--from", "--to"))
-        results.mkdir(parents=True)
+    if words[:2] == ["disks", "calibrate"]:  # of a physical disk; a shipped model stands for the fitted one
+        if "--from" in words:
+            Path(words[words.index("--from") + 1]).mkdir(parents=True)
         parse_only(words, where)
-        model.write_text((ROOT / "matrix/models/samsung-f1-1tb.yaml").read_text())
+        Path(words[words.index("--to") + 1]).write_text((ROOT / "matrix/models/samsung-f1-1tb.yaml").read_text())
         return
     said = call(*words)
     assert said.status == command.status, f"{where}: matrix {' '.join(words)}\n{said.err}{said.out}"

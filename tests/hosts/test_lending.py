@@ -115,6 +115,44 @@ def test_nothing_is_written_that_is_more_than_the_night_has_left(empty: Bay) -> 
     assert lease_records(desk.lease.state) == ()
 
 
+def test_a_disk_that_is_only_read_keeps_each_byte_and_needs_no_permission_to_destroy(empty: Bay) -> None:
+    empty.bash('mkfs.ext4 -q -F "$DISK"')
+    before, desk, claim = empty.digest(), Desk(empty), replace(empty.declared, wear=1, only_read=True)
+    with desk.lend([claim], destroy=frozenset()) as (one,):
+        assert [record.only_read for record in lease_records(desk.lease.state)] == [True]
+        one.release()
+        with pytest.raises(DisksRefused, match="cannot be used"), desk.lend([claim], shares_nothing=True, run="other"):
+            pass
+    assert desk.said == ["Nothing is written to the disk: fio only reads."]
+    assert (empty.digest(), lease_records(desk.lease.state)) == (before, ())
+
+
+def test_a_disk_in_use_is_not_even_read(empty: Bay) -> None:
+    empty.bash('mkfs.ext4 -q -F "$DISK"; mkdir "$WORK/there"; mount "$DISK" "$WORK/there"')
+    try:
+        with (
+            pytest.raises(DisksRefused) as caught,
+            Desk(empty).lend([replace(empty.declared, only_read=True)], destroy=frozenset()),
+        ):
+            pass
+    finally:
+        empty.bash('umount "$WORK/there"')
+    assert [one.reason for one in caught.value.refusals] == [Reason.MOUNTED]
+
+
+def test_a_kill_while_a_disk_is_only_read_leaves_a_record_that_stops_no_run(empty: Bay) -> None:
+    desk, claim = Desk(empty), replace(empty.declared, only_read=True)
+    with desk.lend([claim], destroy=frozenset()):
+        (record,) = lease_records(desk.lease.state)
+    before = empty.digest()
+    write_record(desk.lease.state, record)
+    with desk.lend([claim], run="night-2", destroy=frozenset()):
+        pass
+    write_record(desk.lease.state, record)
+    assert [(one.refusal, one.scripts) for one in clean(desk.lease.state, empty.ask, empty.operations)] == [("", 0)]
+    assert (empty.digest(), lease_records(desk.lease.state)) == (before, ())
+
+
 def test_what_is_left_on_a_disk_stays_with_the_run_and_others_do_not_get_it(empty: Bay) -> None:
     desk = Desk(empty)
 

@@ -11,7 +11,7 @@ from matrix_runner.simdisks.measured import Job
 from matrix_runner.statistics.percentile import percentiles
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from matrix_runner.answers.fio_import import Group
     from matrix_runner.work.fio.output import Direction as Side
@@ -51,6 +51,26 @@ def disk_job(group: Group, path: str, size: int | None) -> Job:
     if "trim" in group.figures.sides or (pattern.reads == 1) > (figures["write"] is None):
         raise Unfit("trims, or another direction than declared")
     return Job(path, pattern, figures["read"], figures["write"])
+
+
+def matrix_text(name: str, size: int, jobs: Mapping[str, Pattern]) -> str:
+    """Return the matrix that runs these jobs on a disk of this size, alone."""
+    keys = {job: ", ".join(f"{key}: {value}" for key, value in _keys(one)) for job, one in jobs.items()}
+    lines = [f"name: {name}", f"disks: {{count: 1, size: {size}B}}", "layouts: {alone: [disk]}", "repeat: 1"]
+    return "\n".join([*lines, "workloads:", *(f"  {job}: {{{text}}}" for job, text in keys.items())]) + "\n"
+
+
+def _keys(pattern: Pattern) -> Iterator[tuple[str, object]]:
+    """Yield the keys of a workload, of which `_pattern` makes this pattern again."""
+    way = {1.0: "read", 0.0: "write"}.get(pattern.reads, "rw")
+    yield "rw", f"rand{way}" if pattern.random else way
+    if way == "rw":
+        yield "rwmixread", round(pattern.reads * 100)
+    yield from {"bs": f"{pattern.block}B", "iodepth": pattern.depth, "runtime": f"{pattern.seconds:g}s"}.items()
+    if (part := pattern.last - pattern.first) < 1:
+        yield from {"offset": f"{pattern.first:.0%}", "size": f"{part:.0%}"}.items()
+    if pattern.safe:
+        yield "sync", "dsync"
 
 
 def _pattern(options: Mapping[str, str], size: int | None, seconds: float) -> Pattern:

@@ -125,7 +125,10 @@ class Executor:
             if not context.machine.brings_disks:  # else a lost rig takes its disks with it
                 await self._teardowns.tear_down_leftovers(rig)
                 keep = partial(self._teardowns.keep, stack.key)
-            built = await StackOnRig.build(self._matrix, stack, rig, context.machine, context.own_templates, keep)
+            only_read = any(disk.declared.only_read for disk in context.leased.values())
+            built = await StackOnRig.build(
+                self._matrix, stack, rig, context.machine, context.own_templates, keep, only_read=only_read
+            )
             seconds = time.monotonic() - clock
             self._recorder.record_set_up(stack, round_number, seconds)
             context.listen(RigUp(stack.label, seconds, rig.facts))

@@ -109,6 +109,8 @@ class StackOnRig:
         machine: Machine,
         own: Path | None,
         keep: Callable[[StackScripts], None] | None = None,
+        *,
+        only_read: bool = False,
     ) -> StackOnRig:
         """Run the set-up, after `keep` got its scripts. Raise NotOnThisKernel, SetUpFailed or LostInSetUp."""
         if missing := _missing_modules(stack, rig.facts):
@@ -117,7 +119,7 @@ class StackOnRig:
             raise SetUpFailed(
                 f"sync: assume-clean needs zeroed disks, but the disks of {machine.name} may have other content"
             )
-        scripts = stack_scripts(stack, rig.disks, zeroed=machine.zeroed, own=own)
+        scripts = stack_scripts(stack, rig.disks, zeroed=machine.zeroed, own=own, only_read=only_read)
         built = cls(matrix, stack, rig, scripts, machine, own)
         if keep:
             keep(scripts)

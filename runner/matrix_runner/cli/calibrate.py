@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from matrix_runner.base.errors import BadInput
+from matrix_runner.base.errors import BadInput, Exit
 from matrix_runner.base.files import RECORDED, read_input, write_output
 from matrix_runner.base.quantities import parse_size
+from matrix_runner.cli import options
+from matrix_runner.cli.run import carry_out
 from matrix_runner.cli.screen import echo, echo_whole, first_notes, print_sheet, slow_start
+from matrix_runner.hosts import HOSTS_FILE
+from matrix_runner.language.suggestions import did_you_mean
+from matrix_runner.machines import Where
+from matrix_runner.records.names import CELLS
 
 if TYPE_CHECKING:
+    from matrix_runner.language.hosts import LabDisk
     from matrix_runner.simdisks.measured import Job
 
 _EPILOG = """\b
 Examples:
+  matrix disks calibrate wwn-0x5000c500a1b2c3d4 --to mine.yaml  measures this disk of hosts.yaml; only reads
+  matrix disks calibrate --destroy wwn-0x5000c500a1b2c3d4 wwn-0x5000c500a1b2c3d4 --to mine.yaml  also writes
   matrix disks calibrate --from old/fio --to mine.yaml          from fio's JSON below a folder
   matrix disks calibrate --from results/nas-local-1 --to mine.yaml  from a run on a physical disk
   matrix disks calibrate --from old/fio --to mine.yaml --rpm 7200 --size 4TB
 
 \b
+DISK is measured for 3 to 6 minutes. Without --destroy, nothing is written to it, and it may have any content that is
+not in use. The same command continues an interrupted measurement.
 It fits the model to a part of the jobs, and predicts the others. It prints each key with an interval, the keys that the
 jobs do not identify, and how far the predictions are from the jobs that the fit did not see.
 Then use it:  disks: {count: 6, size: 8GiB, model: mine.yaml}
@@ -33,10 +46,10 @@ Then use it:  disks: {count: 6, size: 8GiB, model: mine.yaml}
 
 
 @click.command("calibrate", epilog=_EPILOG)
+@click.argument("disk", required=False)
 @click.option(
     "--from",
     "folder",
-    required=True,
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="A folder with JSON of fio (`--output-format=json+`, or json) of one disk, or the folder of a run.",
 )
@@ -44,15 +57,82 @@ Then use it:  disks: {count: 6, size: 8GiB, model: mine.yaml}
 @click.option("--force", is_flag=True, help="Replace the file of --to.")
 @click.option("--size", help="The size of the disk, if the jobs name offsets in bytes.  [default: that of the run]")
 @click.option("--rpm", type=click.IntRange(60, 100_000), help="Revolutions per minute, if you know them.")
-def command(folder: Path, to: Path, force: bool, size: str | None, rpm: int | None) -> None:
-    """Fit a disk model to what fio measured on a disk."""
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0.5),
+    default=15.0,
+    show_default=True,
+    help="The time of a job with random requests on DISK. Sequential ones take a quarter of it.",
+)
+@options.hosts
+@options.destroy
+@options.results
+def command(
+    *, disk: str | None, folder: Path | None, to: Path, force: bool, size: str | None, rpm: int | None, **values: Any
+) -> None:
+    """Fit a disk model to what fio measures, or has measured, on a disk."""
+    if (disk is None) == (folder is None):
+        raise click.UsageError("name the DISK to measure, or results that exist with --from")
+    if to.exists() and not force:
+        raise BadInput(f"{to} exists", resolution="choose another file, or replace it with --force")
+    if disk is not None:
+        folder = _measure(disk.removeprefix("/dev/disk/by-id/"), **values)
+    elif values["destroy"]:
+        raise click.UsageError("--destroy allows writes to DISK, and --from measures no disk")
+    if folder:
+        _fit(folder, to, size, {"rpm": rpm} if rpm else {})
+
+
+def _measure(disk: str, seconds: float, hosts: Path | None, destroy: tuple[str, ...], results: Path) -> Path:
+    """Measure a physical disk, and return the folder of the run."""
+    from matrix_runner.answers.disk_jobs import matrix_text
+    from matrix_runner.simdisks.calibration import jobs_for
+
+    declared = _declared(disk, hosts)
+    jobs = jobs_for(declared.kind or _kind_of(disk), writes=bool(destroy), seconds=seconds)
+    with TemporaryDirectory(prefix="matrix-calibrate-") as made:
+        matrix = Path(made, "calibrate.yaml")
+        name = f"calibrate-{re.sub('[^A-Za-z0-9_-]', '-', disk)}"[:80]
+        matrix.write_text(matrix_text(name, declared.size, jobs))
+        values = {"matrix": matrix, "place": Where("local"), "results": results, "hosts": hosts, "destroy": destroy}
+        end, folder = carry_out(values | {"disk": disk, "only_read": not destroy}, quiet=False, as_json=False)
+    if end is not Exit.ALL_MEASURED:
+        raise click.exceptions.Exit(end)
+    return folder
+
+
+def _declared(disk: str, hosts: Path | None) -> LabDisk:
+    """Return the disk of hosts.yaml. A disk that is not there may not be used, not even for reading."""
+    from matrix_runner.session.disk_lease import select_hosts
+    from matrix_runner.space.declared_files import load_lab
+
+    path = hosts or HOSTS_FILE
+    lab = select_hosts(load_lab(path), path, Where("local"))
+    known = {one.id: one for host in lab.hosts.values() for one in host.disks}
+    if disk not in known:
+        raise BadInput(
+            f"{path} does not list {disk}, so it may not be used",
+            details=did_you_mean(disk, known),
+            resolution="add its id, serial and size to a host with `reach: local`; `matrix disks` shows them",
+        )
+    return known[disk]
+
+
+def _kind_of(disk: str) -> str:
+    """Return what the kernel takes a disk for. If it does not know, the jobs of a hard disk serve both kinds."""
+    name = Path("/dev/disk/by-id", disk).resolve().name
+    try:
+        return "ssd" if Path("/sys/class/block", name, "queue/rotational").read_text().strip() == "0" else "hdd"
+    except OSError:
+        return "hdd"
+
+
+def _fit(folder: Path, to: Path, size: str | None, known: dict[str, object]) -> None:
     from matrix_runner.language.disks import physics_of
     from matrix_runner.pages import calibration as page
     from matrix_runner.simdisks.calibration import calibrate
     from matrix_runner.simdisks.clib import build_library, load_library
 
-    if to.exists() and not force:
-        raise BadInput(f"{to} exists", resolution="choose another file, or replace it with --force")
     bytes_, name = _disk_of(folder, size)
     jobs, skipped = _read(folder, bytes_)
     for note in first_notes([f"{count:,} left out: {why}" for why, count in skipped.most_common()]):
@@ -65,7 +145,7 @@ def command(folder: Path, to: Path, force: bool, size: str | None, rpm: int | No
         )
     slow_start.begin("fitting the model")
     library = load_library(asyncio.run(build_library()))
-    found = calibrate(library, jobs, bytes_ or page.USUAL_SIZE, physics_of, {"rpm": rpm} if rpm else {})
+    found = calibrate(library, jobs, bytes_ or page.USUAL_SIZE, physics_of, known)
     write_output(to, page.model_file(found, to.stem, name, datetime.now(UTC).date().isoformat()).encode())
     for title, sheet in page.sheets(found):
         if sheet.rows:
@@ -107,7 +187,8 @@ def _read(folder: Path, size: int | None) -> tuple[list[Job], Counter[str]]:
 
     jobs: list[Job] = []
     skipped = Counter[str]()
-    for file in sorted(one for one in folder.rglob("*.json") if one.is_file()):
+    where = folder / CELLS if (folder / "manifest.json").exists() else folder
+    for file in sorted(one for one in where.rglob("*.json") if one.is_file()):
         try:
             groups = parse_groups(read_input(file, RECORDED), file.name)
         except BadInput:

@@ -7,7 +7,7 @@ import shlex
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -106,8 +106,13 @@ def command(*, quiet: bool, as_json: bool, **values: Any) -> None:
     follow(values, quiet=quiet, as_json=as_json)
 
 
-def follow(values: Mapping[str, Any], *, quiet: bool, as_json: bool) -> None:
+def follow(values: Mapping[str, Any], *, quiet: bool, as_json: bool) -> NoReturn:
     """Run a matrix with these options, show its progress, and exit with its code."""
+    raise click.exceptions.Exit(carry_out(values, quiet=quiet, as_json=as_json)[0])
+
+
+def carry_out(values: Mapping[str, Any], *, quiet: bool, as_json: bool) -> tuple[Exit, Path]:
+    """Run a matrix with these options and show its progress; return the exit code and the folder."""
     from matrix_runner.session.prepare import RunOptions, prepare
     from matrix_runner.session.run import run
 
@@ -129,4 +134,4 @@ def follow(values: Mapping[str, Any], *, quiet: bool, as_json: bool) -> None:
         if end.exit is Exit.INTERRUPTED:
             echo(f"interrupted; {end.path}/ holds {end.trials}; this command continues:", err=True)
             echo_whole(f"  {_continue_with(sys.argv[1:])}", err=True)
-    raise click.exceptions.Exit(max(end.exit, Exit.BROKEN) if views[0].output.has_failed else end.exit)
+    return max(end.exit, Exit.BROKEN) if views[0].output.has_failed else end.exit, end.path

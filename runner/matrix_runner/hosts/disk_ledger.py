@@ -98,6 +98,7 @@ class LeaseRecord(BaseModel):
     written: int = Field(default=0, description="bytes: the kernel's counter at the last update of the ledger")
     boot: str = Field(default="", description="the boot in which it counted")
     controller: str = Field(default="", description="the PCI address of its controller, if that went with it")
+    only_read: bool = Field(default=False, description="the run writes nothing to it, so nothing is left to remove")
 
 
 def state_dir() -> Path:
@@ -135,7 +136,7 @@ def own_marks(state: Path, run: str = "", reach: str = "local") -> OwnMarks:
         run=run,
         marks=frozenset(mark for one in found if one.run == run for mark in one.marks),
         recorded=frozenset(one.identity for one in found if one.run == run),
-        others=frozenset((one.identity, one.run) for one in found if one.run != run),
+        others=frozenset((one.identity, one.run) for one in found if one.run != run and not one.only_read),
         detached=frozenset((one.disk, one.run) for one in found if one.controller),
     )
 

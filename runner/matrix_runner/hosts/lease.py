@@ -54,6 +54,8 @@ def describe_losses(checks: Sequence[DiskCheck]) -> str:
 
 
 def confirm_losses(checks: Sequence[DiskCheck], given: Collection[str], standing: Collection[str]) -> str:
+    """Return what is lost; empty if the disks are only read."""
+    checks = [one for one in checks if not one.declared.only_read]
     missing = [one.declared.id for one in checks if one.declared.id not in given and one.declared.id not in standing]
     if missing:
         words = " ".join(f"--destroy {name}" for name in missing)
@@ -62,7 +64,7 @@ def confirm_losses(checks: Sequence[DiskCheck], given: Collection[str], standing
             details=describe_losses(checks),
             resolution=f"to destroy their content, add  {words}  or list them in `destroy:` of the host in hosts.yaml",
         )
-    return describe_losses(checks)
+    return describe_losses(checks) if checks else ""
 
 
 def _describe_loss(one: DiskCheck) -> str:
@@ -134,11 +136,13 @@ def lease_disks(
         nullcontext() if lease.shares_nothing else exclude_other_runs(lease.operations, lease.run, lease.reach),
         acquire_disks(declarations, ask, ours=known, purpose=lease.matrix, operations=lease.operations) as disks,
     ):
-        say(confirm_losses([DiskCheck(one.declared, one.node, ()) for one in disks], lease.destroy, ()))
+        written = [one for one in disks if not one.declared.only_read]
+        losses = confirm_losses([DiskCheck(one.declared, one.node, ()) for one in disks], lease.destroy, ())
+        say(losses or "Nothing is written to the disk: fio only reads.")
         if hidden := lease.operations.hidden_processes():
             say(f"not root: cannot see whether {hidden} write to these disks without an exclusive open")
-        _check_wear(disks, lease, now())
-        require_closed_partitions(disks)
+        _check_wear(written, lease, now())
+        require_closed_partitions(written)
         raise_if_refused([check_controller(DiskCheck(one.declared, one.node, ())) for one in disks])
         for one in disks:
             one.controller = controller_of(one.node).address if one.declared.whole else ""
@@ -148,7 +152,8 @@ def lease_disks(
             for one, inside in zip(disks, lease.inside or ("",) * len(disks), strict=True):
                 write_record(lease.state, _lease_record(one, lease, now(), marks, inside))
                 mine.append(one)  # from here on it may be written, and has to be released
-                prepare_disk(one, lease.run)
+                if one in written:
+                    prepare_disk(one, lease.run)
             yield disks
         finally:
             try:
@@ -183,6 +188,7 @@ def _lease_record(one: LeasedDisk, lease: Lease, now: datetime, marks: tuple[str
         written=one.node.written,
         boot=lease.boot,
         controller=one.controller,
+        only_read=one.declared.only_read,
     )
 
 
@@ -203,6 +209,8 @@ def _return_disks(
 
 
 def _try_return(one: LeasedDisk, mine: OwnMarks, census: Census, ask: Callable[[], Census]) -> str:
+    if one.declared.only_read:
+        return ""
     try:
         why = check_disk(census, one.declared, mine).refusals
         if not why:

@@ -140,7 +140,7 @@ def foreign_content(node: Node, declared: DeclaredDisk, ours: OwnMarks) -> Itera
         for run in others:
             yield Refusal(Reason.LEFT_OVER, f"{node.path} is leased to the run {run}, which did not release it{what}")
         return
-    if declared.wipe:
+    if declared.wipe or declared.only_read:
         return
     by_kind: dict[Reason, list[Signature]] = defaultdict(list)
     for one in node.signatures:

@@ -190,6 +190,9 @@ def _clean_disk(one: LeaseRecord, state: Path, ask: Callable[[], Census], operat
     if lock is None:
         return Leftover(one.disk, one.run, f"it is in use by {holder}")
     with closing(lock):
+        if one.only_read:
+            delete_record(state, one.identity, one.reach)
+            return Leftover(one.disk, one.run)
         try:
             scripts = read_scripts(Path(one.folder, STANDING), trusted_users()) if one.folder else ()
         except UntrustedScript as error:  # they would run with our rights

@@ -76,6 +76,8 @@ class DeclaredDisk:
     wear: int | None = None
     #: A virtual machine gets the disk together with its controller.
     whole: bool = False
+    #: Nothing is written to it, so it may have any content.
+    only_read: bool = False
 
 
 class LabDisk(Model):

@@ -107,8 +107,11 @@ def at_pace(stack: Stack, disks: Sequence[str], *, zeroed: bool, slow: int) -> S
     return replace(view_stack(stack.layers.value, disks, stack.disks, zeroed=zeroed, slow=slow), retimed=True)
 
 
-def stack_scripts(stack: Stack, disks: Sequence[str], *, zeroed: bool, own: Path | None = None) -> StackScripts:
+def stack_scripts(
+    stack: Stack, disks: Sequence[str], *, zeroed: bool, own: Path | None = None, only_read: bool = False
+) -> StackScripts:
     view = view_stack(stack.layers.value, disks, stack.disks, zeroed=zeroed, slow=stack.slow)
+    view = replace(view, only_read=only_read)
 
     def script(phase: str) -> str:
         return render(f"{phase}.sh", own, title=stack.label, stack=view)

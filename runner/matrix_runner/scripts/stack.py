@@ -31,6 +31,8 @@ class StackView:
     slow: int = 1
     #: It was built at another pace, so each trial sets what depends on it.
     retimed: bool = False
+    #: Its disks are only read, and may have content.
+    only_read: bool = False
 
     @property
     def directory(self) -> str | None:

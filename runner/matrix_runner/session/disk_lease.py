@@ -25,7 +25,7 @@ from matrix_runner.hosts.lease import Lease, confirm_losses, lease_disks
 from matrix_runner.hosts.operations import LOCAL, RemoteOperations
 from matrix_runner.hosts.recovery import clean
 from matrix_runner.hosts.vfio import check_controller, detach_controllers
-from matrix_runner.language.hosts import DeclaredDisk, Lab, LabHost, Needs
+from matrix_runner.language.hosts import DeclaredDisk, Lab, LabDisk, LabHost, Needs
 from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.machines import PASSTHROUGH, WITH_HOSTS, Where
 from matrix_runner.machines.base import MachineOptions
@@ -56,6 +56,13 @@ def passthrough_machine(place: str) -> str:
     )
 
 
+def check_only_read(selected: SelectedMatrix, *, wanted: bool) -> None:
+    """If disks are only read: refuse cells that write."""
+    for cell in selected.selection.cells() if wanted else ():
+        if [layer.kind for layer in cell.stack.layers.value] != ["disk"] or set(cell.work.directions[""]) != {"read"}:
+            raise BadInput(f"{cell.name} writes, and the disk may only be read", resolution="name it with --destroy")
+
+
 def check_zeroed(selected: SelectedMatrix, place: Machine) -> None:
     labels = [stack.label for stack in selected.stacks() if not place.zeroed and stack.assumes_zeros]
     if labels:
@@ -78,6 +85,7 @@ class DiskUse:
     folder: Path
     destroy: tuple[str, ...] = ()
     health: tuple[Health, ...] = ()
+    only_read: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +155,7 @@ def lease_run_disks(use: DiskUse, notice: Callable[[str], None], trouble: Callab
             reach=found.reach,
             shares_nothing=found.apart,
         )
-        claims = _claims(found, use.matrix, use.machine)
+        claims = _claims(found, use.matrix, use.machine, only_read=use.only_read)
         leased = stack.enter_context(lease_disks(claims, host.take_census, lease, now, notice, keep))
         for one in () if inside else leased:
             one.release()
@@ -158,10 +166,11 @@ def lease_run_disks(use: DiskUse, notice: Callable[[str], None], trouble: Callab
         yield replace(disks, give_back=stack.close, unreturned=unreturned)
 
 
-def _claims(found: Match, matrix: Matrix, place: str) -> tuple[DeclaredDisk, ...]:
+def _claims(found: Match, matrix: Matrix, place: str, *, only_read: bool = False) -> tuple[DeclaredDisk, ...]:
     buses = [disk.bus for disk in matrix.every_disk()]
+    may_detach = place == PASSTHROUGH["qemu"]
     return tuple(
-        replace(disk.claim, whole=place == PASSTHROUGH["qemu"] and disk.vfio == "allowed" and bus == "nvme")
+        replace(disk.claim, whole=may_detach and disk.vfio == "allowed" and bus == "nvme", only_read=only_read)
         for disk, bus in zip(found.disks, buses, strict=True)
     )
 
@@ -203,10 +212,12 @@ def _query_health(leased: Sequence[LeasedDisk], connection: Connection | None) -
     return {one.declared.id: found[one.node.path] for one in leased if one.node.path in found}
 
 
-def match_disks(matrix: Matrix, file: Path | None, place: Where, *, prefer_standing: bool = False) -> Match:
+def match_disks(
+    matrix: Matrix, file: Path | None, place: Where, *, prefer_standing: bool = False, only: str = ""
+) -> Match:
     """Return physical disks that meet `needs:`; without `needs:`, as many disks as the matrix declares.
 
-    With `prefer_standing`, disks of `destroy:` come first.
+    With `prefer_standing`, disks of `destroy:` come first. `only`: the id of the only disk that may be used.
     """
     path = file or HOSTS_FILE
     if not path.exists():
@@ -219,6 +230,7 @@ def match_disks(matrix: Matrix, file: Path | None, place: Where, *, prefer_stand
     if needs.disks.count != len(declared):
         raise BadInput(f"{matrix.name} declares {len(declared)} disks, but `needs:` asks for {needs.disks.count}")
     lab = select_hosts(load_lab(path), path, place)
+    lab = _with_disk(lab, only) if only else lab
     found = matched(_standing_first(lab) if prefer_standing else lab, needs, matrix.name)
     wrong = [
         f"  disk {number} is declared with {disk.size}B, {real.id} has {real.size}B"
@@ -235,11 +247,16 @@ def match_disks(matrix: Matrix, file: Path | None, place: Where, *, prefer_stand
 
 
 def _standing_first(lab: Lab) -> Lab:
-    def ordered(host: LabHost) -> LabHost:
-        disks = sorted(host.disks, key=lambda disk: disk.id not in host.destroy)
-        return host.model_copy(update={"disks": tuple(disks)})
+    return _with_disks(lab, lambda host: sorted(host.disks, key=lambda disk: disk.id not in host.destroy))
 
-    return lab.model_copy(update={"hosts": {name: ordered(host) for name, host in lab.hosts.items()}})
+
+def _with_disk(lab: Lab, wanted: str) -> Lab:
+    return _with_disks(lab, lambda host: [disk for disk in host.disks if disk.id == wanted])
+
+
+def _with_disks(lab: Lab, choose: Callable[[LabHost], Sequence[LabDisk]]) -> Lab:
+    hosts = {name: host.model_copy(update={"disks": tuple(choose(host))}) for name, host in lab.hosts.items()}
+    return lab.model_copy(update={"hosts": hosts})
 
 
 def check_destroy(destroy: Iterable[str], found: Match | None, place: str) -> None:
@@ -259,9 +276,9 @@ def check_destroy(destroy: Iterable[str], found: Match | None, place: str) -> No
     )
 
 
-def precheck(found: Match, matrix: Matrix, place: str, destroy: tuple[str, ...]) -> None:
+def precheck(found: Match, matrix: Matrix, place: str, destroy: tuple[str, ...], *, only_read: bool = False) -> None:
     """Check the disks before the run folder exists. The lease repeats all checks."""
-    claims = _claims(found, matrix, place)
+    claims = _claims(found, matrix, place, only_read=only_read)
     known = own_marks(state_dir(), reach=found.reach)
     census = take_census(_connection_for(found.reach, place), census_script())
     judged = [check_controller(one) for one in check_disks(census, claims, known, matrix.name)]

@@ -46,6 +46,9 @@ class RunOptions:
     tags: tuple[str, ...] = ()
     bisect: BisectOptions | None = None
     verbose: bool = False
+    #: The id of the only physical disk that may be used; empty: any that fits.
+    disk: str = ""
+    only_read: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,11 +98,12 @@ def prepare(
     if not options.cluster:  # else the hosts of the workers are checked
         check_machine(here, specs)
     disk_lease.check_zeroed(selected, here)
+    disk_lease.check_only_read(selected, wanted=options.only_read)
     for leftover in sweep(place.machine):
         notice(leftover.message)
     match = None
     if not (here.brings_disks or options.cluster):  # disks of a cluster belong to its workers
-        match = disk_lease.match_disks(matrix, options.hosts, place)
+        match = disk_lease.match_disks(matrix, options.hosts, place, only=options.disk)
     disk_lease.check_destroy(options.destroy, match, place.machine)
     order = replace(order, match=match, release=kernel_release(match.ssh) if match else "")
     if match and match.ssh:
@@ -107,7 +111,7 @@ def prepare(
     choice = {"fresh": options.fresh, "retry_broken": options.retry_broken}
     if match and not run_to_continue(options.results, order.manifest(), **choice):
         # A run that continues may have left stacks on its disks that only it may remove.
-        disk_lease.precheck(match, matrix, place.machine, options.destroy)
+        disk_lease.precheck(match, matrix, place.machine, options.destroy, only_read=options.only_read)
     if options.cluster:
         begin(f"connecting to {options.cluster.address.text}, for up to {RECONNECT:g} s")
         check_hosts(options.cluster, order, options.tags)

@@ -231,6 +231,7 @@ def _disk_use(this: _Run, found: Match) -> disk_lease.DiskUse:
         folder=this.folder.path,
         destroy=this.options.destroy,
         health=manifest.health,
+        only_read=this.options.only_read,
     )
 
 

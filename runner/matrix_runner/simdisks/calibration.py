@@ -104,16 +104,20 @@ class Calibration:
     fitted: float
 
 
-SECONDS, SECONDS_IN_ORDER = 15.0, 4.0
+#: Of a random job, and the part of it that a sequential one needs.
+SECONDS, IN_ORDER = 15.0, 0.25
 PLACES, DEPTHS, LARGE = 16, (1, 2, 4, 8, 16, 32), 256 * 1024
 
 
-def jobs_for(kind: str, *, writes: bool) -> dict[str, Pattern]:
-    """Return the jobs that identify all keys of a disk; with `writes`, also those that destroy its content."""
+def jobs_for(kind: str, *, writes: bool, seconds: float = SECONDS) -> dict[str, Pattern]:
+    """Return the jobs that identify all keys of a disk; with `writes`, also those that destroy its content.
+
+    `seconds`: the time of a random job.
+    """
     found = {f"read-{depth}": Pattern(depth, 1.0) for depth in DEPTHS}
     found |= {f"large-{depth}": Pattern(depth, 1.0, 65536) for depth in (1, 8)}
     if kind == "hdd":
-        starts = [number * 0.99 / (PLACES - 1) for number in range(PLACES)]
+        starts = [round(number * 99 / (PLACES - 1)) / 100 for number in range(PLACES)]  # fio takes whole percents
         for number, first in enumerate(starts, 1):
             found[f"place-{number}"] = Pattern(4, 1.0, LARGE, random=False, first=first, last=first + 0.01)
         found["short"] = Pattern(1, 1.0, last=0.01)
@@ -123,7 +127,7 @@ def jobs_for(kind: str, *, writes: bool) -> dict[str, Pattern]:
         found |= {f"write-{depth}": Pattern(depth, 0.0) for depth in DEPTHS}
         found |= {f"mixed-{depth}": Pattern(depth, 0.7) for depth in (1, 8)}
         found |= {"safe": Pattern(1, 0.0, safe=True), "write": Pattern(8, 0.0, LARGE, random=False)}
-    return {name: replace(one, seconds=SECONDS if one.random else SECONDS_IN_ORDER) for name, one in found.items()}
+    return {name: replace(one, seconds=seconds * (1 if one.random else IN_ORDER)) for name, one in found.items()}
 
 
 def hold_out(jobs: Sequence[Job]) -> tuple[tuple[Job, ...], tuple[Job, ...]]:

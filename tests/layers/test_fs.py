@@ -94,3 +94,10 @@ def test_a_file_system_holds_less_than_its_devices_and_most_of_large_ones(kind: 
     assert 0 < shape.size < size * below.count
     if size > 1 << 34:
         assert shape.size > size * below.count * 0.9
+
+
+@pytest.mark.parametrize(("size", "least"), [(2**30, 0.83), (100 * 2**30, 0.97), (12 * 2**40, 0.97)])
+def test_the_room_of_xfs_is_near_to_that_of_a_new_one(size: int, least: float) -> None:
+    """Of 1 GiB, 100 GiB and 12 TiB, `df` shows 90, 99.2 and 99.3 % as free."""
+    (top,) = Fs.model_validate({"type": "xfs"}).devices_above(Below((Shape(size),)))
+    assert least < top.size / size < 0.99

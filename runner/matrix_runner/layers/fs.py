@@ -12,7 +12,7 @@ from matrix_runner.base.quantities import format_size, parse_size
 from matrix_runner.layers.base import BuildContext, Layer, NoneIfFalse, Problem, View, as_uuid, mark, power_of_two
 from matrix_runner.layers.geometry import Below, Shape, losses_of
 
-MIB = 2**20
+MIB, GIB = 2**20, 2**30
 PAGE = 4096  # the largest block size that every kernel accepts: one page of memory
 _XFS_LOG = 64 << 20  # bytes that mkfs writes
 EXT = frozenset({"ext2", "ext3", "ext4"})
@@ -194,7 +194,7 @@ class Fs(Layer):
     def _estimate_room(self, below: Below) -> int:
         size = below.smallest
         if self.type == "xfs":  # the log takes at least 64 MiB, and the indices of free space some percent
-            return size - size // 16 - 96 * MIB
+            return size - size // (16 if size < 64 * GIB else 40) - 96 * MIB
         if self.type == "f2fs":  # a part is reserved for moves
             return size - size // 24 - 48 * MIB
         if self.type == "btrfs":  # it allocates chunks for data and metadata, so the exact size is unknown
@@ -202,7 +202,7 @@ class Fs(Layer):
             parity = {"raid5": 1, "raid6": 2}.get(self.data or "", 0)
             return each * (below.count - parity) // (2 if self.data in {"dup", "raid1", "raid10"} else 1)
         # Inodes take 1/16 below 512 MiB, else 1/64; the journal takes up to 1 GiB.
-        return size - size // (14 if size < 600 * MIB else 48) - min(2**30, max(17 * MIB, size // 24))
+        return size - size // (14 if size < 600 * MIB else 48) - min(GIB, max(17 * MIB, size // 24))
 
     def views(self, context: BuildContext) -> tuple[View, ...]:
         digits = mark(self, context.devices)

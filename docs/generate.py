@@ -40,6 +40,8 @@ _MOST_CHOICES = 20
 #: Longer values are no examples.
 _LONGEST = 40
 _SIZES = "a size (`64KiB`)"
+#: Parts of the language under a path of their own.
+_PATHS = {"Layer": "layouts", "PartedLayout": "layouts with parts", "Column": "layouts with parts: parts"}
 #: Patterns of texts, in words.
 _TEXTS = (
     (r"(read\.bw|", "one with `JOB.` before it, for one job"),
@@ -163,7 +165,7 @@ def _full(parent: str, key: str) -> str:
 def _references(value: Schema, path: str) -> list[tuple[str, str]]:
     found = re.findall(r'"\$ref": "#/\$defs/(\w+)"', json.dumps(value))
     return [
-        (name, path if len(set(found)) == 1 else f"{path}: {name.removesuffix('Axes').lower()}")
+        (name, _PATHS.get(name, path if len(set(found)) == 1 else f"{path}: {name.removesuffix('Axes').lower()}"))
         for name in dict.fromkeys(found)
     ]
 

@@ -58,6 +58,9 @@ EXAMPLES: Mapping[str, str] = {
     "cmdline": "[default, mitigations=off]",
     "bus_limit disks": "[0, 1, 2]",
     "disks count": "4",
+    "parts on": "hdd",
+    "parts layers": "[{md: {level: 5}}]",
+    "parts parts": "{array: {on: hdd, layers: [{md: {level: 5}}]}}",
     "layouts disk": "{number: 1}",
     "layouts disks": "{count: 3}",
     "pick": "{number: 2}",
@@ -208,9 +211,9 @@ _CELLS = "a map of axes to values"
 #: Forms of values that the schema does not show on one line, by the key above and the key.
 FORMS: Mapping[str, str] = {
     "bus_limit": "a map of names to [limits](#bus_limit)",
-    "disks": "[a map](#disks), or a list of such maps",
+    "disks": "[a map](#disks), a list of such maps, or a map of names of groups to them",
     "faults": "a list of [faults](#faults-dies), or a map of names to such lists",
-    "layouts": "a map of names to lists of [layers](#layouts)",
+    "layouts": "a map of names to lists of [layers](#layouts), or to [maps with parts](#layouts-with-parts)",
     "workloads": "a map of names to [workloads](#workloads)",
     "exclude": "a list of rules",
     "only": "a list of rules",

@@ -94,6 +94,17 @@ def test_the_first_host_that_has_the_disks_is_taken() -> None:
     assert [disk.serial for disk in matched(lab, needs(count=3), "nightly-7").disks] == ["ZC11A", "ZC11B", "ZC11C"]
 
 
+def test_groups_of_disks_share_the_disks_of_a_host_by_their_needs() -> None:
+    lab = parse_lab("hosts.yaml", LAB)
+    # Any disk fits the first group, but only one fits the second.
+    both = Needs.model_validate({"disks": {"any": {"count": 2}, "own": {"count": 1, "tag": "sas"}}})
+    found = matched(lab, both, "nightly-7")
+    assert [disk.serial for disk in found.disks] == ["ZC11B", "ZC11C", "ZC11A"]
+    with pytest.raises(BadInput, match="needs 3 disks and 1 disk, of kind nvme") as caught:
+        matched(lab, Needs.model_validate({"disks": {"any": {"count": 3}, "fast": {"count": 1, "kind": "nvme"}}}), "m")
+    assert "it has 2 of 4" in caught.value.details
+
+
 def test_without_a_matching_host_each_host_has_a_reason() -> None:
     with pytest.raises(BadInput) as caught:
         matched(parse_lab("hosts.yaml", LAB), needs(count=3, kind="hdd", tag=["sas"], size="3TB"), "any")
@@ -112,7 +123,7 @@ def test_without_a_matching_host_each_host_has_a_reason() -> None:
 def test_a_matrix_declares_its_needs_without_changing_cells() -> None:
     with_needs = space(f"{SMALL}needs: {{disks: {{count: 4, kind: hdd, tag: sas}}}}\n")
     assert with_needs.matrix.needs is not None
-    assert with_needs.matrix.needs.disks.tag == ("sas",)
+    assert with_needs.matrix.needs.groups[""].tag == ("sas",)
     assert [
         note.text
         for note in with_needs.remarks

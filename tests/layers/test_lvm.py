@@ -149,7 +149,7 @@ def test_sizes_are_whole_extents_within_the_group(kind: Any, count: int, extent:
     assert others == [shape] * (volumes - 1)
     assert shape == layer.devices_above(below)[0]
     assert shape.size % (extent * (found.stripes or 1)) == 0
-    assert 0 < shape.size * volumes < GIB * (count - found.cache_devices) / found.copies
+    assert 0 < shape.size * volumes < GIB * (count - found.cache_devices(below)) / found.copies
     assert shape.stripes == (found.stripes or 1)
 
 

@@ -66,6 +66,10 @@ _RAID, _BARE = {"layout": "raid"}, {"layout": "bare"}
 _READ: Document = {"rw": "read", "runtime": "2s"}
 _TUNE: Document = {"tune": {"readahead": "128KiB"}}
 
+_PARTED: Document = {
+    "disks": {"g": {"count": 2, "size": "1GiB"}},
+    "layouts": {"a": {"parts": {"p": {"on": "g", "layers": [{"md": {"level": 0}}]}}, "on": "p", "layers": ["crypt"]}},
+}
 #: By the name of the definition in the schema.
 PLACES: dict[str, Place] = {
     "": _with({}),
@@ -77,6 +81,7 @@ PLACES: dict[str, Place] = {
     "BusLimit": _with({"disks": {"count": 2, "size": "1GiB", "model": _HDD}, "bus_limit": {"b": {"disks": [0, 1], "bandwidth": "200MB/s"}}}, "bus_limit", "b"),
     "Cliff": _model({**_SSD, "cliff": {"after": "100MiB", "bandwidth": "50MB/s"}}, "cliff"),
     "Corrupt": _fault(kind="corrupt", start="10%", length="1MiB"),
+    "Column": _with(_PARTED, "layouts", "a", "parts", "p"),
     "CryptAxes": _layer("crypt", {"key_size": 256}, "disk"),
     "Dies": _fault(kind="dies", at="100ms"),
     "DiskNeeds": _with({"needs": {"disks": {"count": 2}}}, "needs", "disks"),
@@ -98,6 +103,7 @@ PLACES: dict[str, Place] = {
     "Needs": _with({"needs": {"disks": {"count": 2}}}, "needs"),
     "OneDiskAxes": _layer("disk", {"number": 1}),
     "PartitionAxes": _layer("partition", {"count": 2}, "disk"),
+    "PartedLayout": _with(_PARTED, "layouts", "a"),
     "PickAxes": _layer("pick", {"number": 1}, {"lvm": {"volumes": 2}}),
     "PreconditionAxes": _layer("precondition", {"how": "fill"}, "disk"),
     "Profile": _claim("profile", along="md.level", follows=[1, 0.9], within="10%"),

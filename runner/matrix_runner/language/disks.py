@@ -7,9 +7,19 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    PrivateAttr,
+    TypeAdapter,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    WrapValidator,
+    model_validator,
+)
 
-from matrix_runner.base.model import ChangeSchema, Extent, Model, Percent, Size, Time
+from matrix_runner.base.model import NAME, ChangeSchema, Extent, Model, Name, Percent, Size, Time
 from matrix_runner.base.quantities import format_rate, format_size, parse_rate, resolve_share
 from matrix_runner.simdisks.disk import Bus, Disk, Fault, Physics
 
@@ -457,6 +467,7 @@ class Disks(Model):
         description="size of the disk that this small simulated disk stands for: the answer has the usable bytes and "
         "the time to rebuild of such disks",
     )
+    _group: str = PrivateAttr("")
 
     @model_validator(mode="after")
     def _simulated(self) -> Self:
@@ -469,10 +480,15 @@ class Disks(Model):
             raise ValueError(why)
         return self
 
+    def named(self, group: str) -> Self:
+        found = self.model_copy()
+        found._group = group
+        return found
+
     def each(self, seed: int) -> tuple[Disk, ...]:
         slow, model = self.slow if isinstance(self.slow, int) else 1, self.model
         if model is None:
-            return (Disk(self.size, self.bus, slow=slow),) * self.count
+            return (Disk(self.size, self.bus, slow=slow, group=self._group),) * self.count
         return tuple(
             Disk(
                 self.size,
@@ -481,6 +497,7 @@ class Disks(Model):
                 slow=slow,
                 model=model.name or "",
                 fitted_to=model.fitted_to or "",
+                group=self._group,
             )
             for number in range(self.count)
         )
@@ -496,14 +513,26 @@ class BusLimit(Model):
     bandwidth: Throughput
 
 
-def _listed_disks(value: object) -> object:
+def _disk_sets(value: object, as_list: ValidatorFunctionWrapHandler) -> object:
+    """Accept one map, a list, or several maps by name."""
     if value == []:
         raise ValueError("this list is empty; write at least one item")
-    return tuple(value) if isinstance(value, list) else (value,)
+    if isinstance(value, dict) and value and all(isinstance(one, dict) for one in value.values()):
+        return tuple(disks.named(name) for name, disks in _GROUPS.validate_python(value).items())
+    return as_list(tuple(value) if isinstance(value, list) else (value,))
 
 
+_GROUPS = TypeAdapter(dict[Name, Disks])
 DiskSets = Annotated[
     tuple[Disks, ...],
-    BeforeValidator(_listed_disks),
-    ChangeSchema(lambda several: {"anyOf": [several["items"], several]}),
+    WrapValidator(_disk_sets),
+    ChangeSchema(
+        lambda several: {
+            "anyOf": [
+                several["items"],
+                several,
+                {"type": "object", "additionalProperties": several["items"], "propertyNames": {"pattern": NAME}},
+            ]
+        }
+    ),
 ]

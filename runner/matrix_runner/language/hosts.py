@@ -6,7 +6,15 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainValidator,
+    TypeAdapter,
+    WithJsonSchema,
+    model_validator,
+)
 
 from matrix_runner.base.axes import as_tuple
 from matrix_runner.base.model import Model, Size
@@ -26,10 +34,28 @@ class DiskNeeds(Model):
     size: Size | None = Field(None, gt=0, description="smallest size")
 
 
+AnyNeeds = DiskNeeds | dict[str, DiskNeeds]
+
+
+def _needs(value: Any) -> AnyNeeds:
+    """Accept the needs of all disks, or of each group of disks by name."""
+    if isinstance(value, dict) and value and all(isinstance(one, dict | DiskNeeds) for one in value.values()):
+        return TypeAdapter(dict[str, DiskNeeds]).validate_python(value)
+    return DiskNeeds.model_validate(value)
+
+
 class Needs(Model):
     """Physical disks that hosts.yaml has to offer."""
 
-    disks: DiskNeeds
+    disks: Annotated[
+        DiskNeeds | dict[str, DiskNeeds],
+        PlainValidator(_needs, json_schema_input_type=DiskNeeds | dict[str, DiskNeeds]),
+    ] = Field(description="the disks, or the disks of each group of `disks:` by its name")
+
+    @property
+    def groups(self) -> dict[str, DiskNeeds]:
+        """Return the needs of each group; without groups, of all disks under an empty name."""
+        return {"": self.disks} if isinstance(self.disks, DiskNeeds) else self.disks
 
 
 DiskKind = Literal["hdd", "ssd", "nvme"]

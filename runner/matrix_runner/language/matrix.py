@@ -24,11 +24,11 @@ from matrix_runner.base.model import Model, Name, Percent, Size
 from matrix_runner.base.quantities import parse_time
 from matrix_runner.language.disks import UNNAMED, BusLimit, Disks, DiskSets, FaultSets
 from matrix_runner.language.find import Find, Searched, resolved
-from matrix_runner.language.guidelines import Guidelines, listed
+from matrix_runner.language.guidelines import Guidelines
 from matrix_runner.language.hosts import Needs
+from matrix_runner.language.layouts import AnyLayout
 from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.language.tune import Tune
-from matrix_runner.layers import LAYERS
 from matrix_runner.simdisks.disk import Disk, Fault, Link
 from matrix_runner.work.fio.keys import WorkloadKeys
 from matrix_runner.work.kinds import KINDS
@@ -225,59 +225,10 @@ else:
     )
 
 
-class _Entry(Model):
-    """One layer of a layout: `md: {…}`, or only the name of a layer."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _bare(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return {value: {}}
-        if isinstance(value, dict):
-            return {kind: {} if settings is None else settings for kind, settings in value.items()}
-        return value
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> Any:
-        use = {
-            "type": "object",
-            "properties": {
-                "use": {
-                    "type": "string",
-                    "pattern": "^.+#.+$",
-                    "description": "a layout of another file, in a list: `mine: [use: FILE.yaml#name]`",
-                }
-            },
-            "required": ["use"],
-            "additionalProperties": False,
-        }
-        return {"anyOf": [{"enum": list(LAYERS)}, {**handler(core), "minProperties": 1, "maxProperties": 1}, use]}
-
-    @model_validator(mode="after")
-    def _one(self) -> Self:
-        if len(self.model_fields_set) != 1:
-            raise ValueError(f"write one layer per list item; the layers are {', '.join(LAYERS)}")
-        return self
-
-    @property
-    def layer(self) -> tuple[str, Model]:
-        (kind,) = self.model_fields_set
-        return kind, getattr(self, kind)
-
-
-LAYER_AXES = {kind: axes_of(layer) for kind, layer in LAYERS.items()}
-
 if TYPE_CHECKING:
-    LayerEntry = _Entry
     TuneAxes = Model
 else:
     TuneAxes = axes_of(Tune)
-    LayerEntry = create_model(
-        "Layer", __base__=_Entry, **{kind: (axes | None, None) for kind, axes in LAYER_AXES.items()}
-    )
-
-
-LayerEntries = Annotated[tuple[LayerEntry, ...], BeforeValidator(listed), Field(min_length=1, max_length=16)]
 
 
 class Matrix(Model):
@@ -298,7 +249,7 @@ class Matrix(Model):
         default_factory=dict,
         description="faults of simulated disks in every trial: a list, or several lists by name, which are an axis",
     )
-    layouts: dict[Name, LayerEntries] = Field(min_length=1)
+    layouts: dict[Name, AnyLayout] = Field(min_length=1)
     tune: TuneAxes = Field(default_factory=TuneAxes)
     workloads: dict[Name, WorkloadAxes] = Field(min_length=1)
     for_: dict[Name, Annotated[float, Field(gt=0)]] = Field(

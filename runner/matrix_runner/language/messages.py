@@ -64,7 +64,9 @@ def _is_model(one: Any) -> bool:
 def _parts_of(annotation: Any) -> Iterator[Any]:
     """Yield the members of a union, or the type itself."""
     if get_origin(annotation) is Annotated:
-        yield from _parts_of(get_args(annotation)[0])
+        inner, *metadata = get_args(annotation)
+        yield from _parts_of(inner)
+        yield from (one.also for one in metadata if hasattr(one, "also"))
     elif get_origin(annotation) in {Union, UnionType}:
         yield from (part for one in get_args(annotation) for part in _parts_of(one))
     else:

@@ -398,6 +398,8 @@ def meaningless(tunable: str, stack: tuple[Layer, ...], disks: tuple[Disk, ...])
 
 
 def used(stack: tuple[Layer, ...], disks: tuple[Disk, ...]) -> tuple[Disk, ...]:
+    if parts := {name for layer in stack for name in layer.parts}:
+        return tuple(disk for disk in disks if disk.group in parts)
     match stack:
         case (OneDisk(number=number), *_):
             return disks[number : number + 1]

@@ -1,13 +1,14 @@
-"""Plain disks, and the choice of one device."""
+"""Plain disks, the choice of one device, and the change to other parts."""
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import ClassVar, Self, TypeVar
 
 from pydantic import Field
 
 from matrix_runner.layers.base import BuildContext, Layer, Problem, View
-from matrix_runner.layers.geometry import Below, Shape
+from matrix_runner.layers.geometry import Below, Part, Shape, scrambled
 
 T = TypeVar("T")
 
@@ -32,6 +33,40 @@ class _Selection(Layer):
     def views(self, context: BuildContext) -> tuple[View, ...]:
         selected = self.select(context.devices)
         return (View(kind=self.folder, members=selected, tops=selected, holds=False),)
+
+
+class On(Layer):
+    """The devices of some parts, instead of those below. Users write it as `on:` of a layout with parts."""
+
+    kind: ClassVar[str] = "on"
+    noun: ClassVar[str] = "devices"
+    tunable: ClassVar[bool] = False
+    selects: ClassVar[bool] = True
+    names: tuple[str, ...]
+    keep: str = ""  # the part that the devices below become
+
+    @property
+    def parts(self) -> Mapping[str, str]:
+        return dict.fromkeys(self.names, "on")
+
+    def ground(self, top: Below) -> Below:
+        kept = (Part(self.keep, replace(top, parts=())),) if self.keep else ()
+        return super().ground(replace(top, parts=(*top.parts, *kept)))
+
+    def noun_above(self, below: Below) -> str:
+        nouns = {part.top.noun for part in below.parts if part.name in self.names}
+        return nouns.pop() if len(nouns) == 1 else self.noun
+
+    def devices_above(self, below: Below) -> tuple[Shape, ...]:
+        return below.devices[below.count - below.named :]
+
+    def above(self, below: Below) -> Below:
+        tops = [part.top for part in below.parts if part.name in self.names]
+        return replace(super().above(below), scrambled_by=scrambled(tops))
+
+    def views(self, context: BuildContext) -> tuple[View, ...]:
+        selected = context.devices[len(context.devices) - context.below.named :]
+        return (View(kind="pick", members=selected, tops=selected, holds=False),)
 
 
 class OneDisk(_Selection):

@@ -52,6 +52,15 @@ class Layer(Model):
     for_each: ClassVar[bool] = False  # it is built once for each device below; others once for each of their groups
 
     @property
+    def parts(self) -> Mapping[str, str]:
+        """Return the names of the parts that it uses beside the devices below, each with the key that names it."""
+        return {}
+
+    def ground(self, top: Below) -> Below:
+        """Return what it is built on: the devices on top so far, and those of the parts that it names behind them."""
+        return top.joined(self.parts)
+
+    @property
     def modules(self) -> tuple[str, ...]:
         return ()
 
@@ -121,7 +130,14 @@ class Layer(Model):
     def devices_above(self, below: Below) -> tuple[Shape, ...]: ...
 
     def above(self, below: Below) -> Below:
-        return Below(self.devices_above(below), self.noun_above(below), self.kind if self.selects else "")
+        keeps_zeros = self.keeps_zeros or self.is_absent
+        return Below(
+            self.devices_above(below),
+            self.noun_above(below),
+            self.kind if self.selects else "",
+            below.scrambled_by or ("" if keeps_zeros else self.kind),
+            below.parts,
+        )
 
 
 class Grouped(Layer):
@@ -132,7 +148,9 @@ class Grouped(Layer):
     )
 
     def problems(self, below: Below) -> Iterator[Problem]:
-        if below.count % self.groups or below.count < self.groups:
+        if below.named and self.groups > 1:
+            yield Problem("groups", f"several groups cannot share {' and '.join(self.parts)}; remove `groups`")
+        elif below.count % self.groups or below.count < self.groups:
             yield Problem("groups", f"{below.description}: they do not make {self.groups} equal groups")
         else:
             yield from self.part_problems(below.grouped(self.groups)[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 
@@ -22,10 +23,43 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """A group of disks, or the devices on top of some layers, under the name by which a layer can use them."""
+
+    name: str
+    top: Below
+    uses: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Below:
     devices: tuple[Shape, ...]
     noun: str = "disks"  # what a message calls them: disks, partitions, arrays …
     selected_by: str = ""  # the layer that selected them from more; empty without one
+    scrambled_by: str = ""  # the lowest layer below on which disks of zeros do not read as zeros
+    parts: tuple[Part, ...] = ()  # the parts that the stack has so far, and the groups of disks
+    named: int = 0  # how many of the devices, the last ones, belong to parts that the layer names
+
+    def part(self, name: str) -> Part | None:
+        return next((part for part in self.parts if part.name == name), None)
+
+    def joined(self, names: Collection[str]) -> Below:
+        """Return them with the devices of some parts behind them, as the layer that names these parts gets them."""
+        if not names:
+            return self
+        tops = [part.top for name in names if (part := self.part(name))]
+        return replace(
+            self,
+            devices=(*self.devices, *(device for top in tops for device in top.devices)),
+            scrambled_by=scrambled((self, *tops)),
+            parts=tuple(replace(part, uses=part.uses + (part.name in names)) for part in self.parts),
+            named=sum(top.count for top in tops),
+        )
+
+    @property
+    def own(self) -> Below:
+        """Return them without the devices of parts that the layer names."""
+        return replace(self, devices=self.devices[: self.count - self.named], named=0) if self.named else self
 
     @property
     def count(self) -> int:
@@ -46,6 +80,10 @@ class Below:
     def grouped(self, groups: int) -> tuple[Below, ...]:
         each = self.count // groups
         return tuple(replace(self, devices=self.devices[at * each : (at + 1) * each]) for at in range(groups))
+
+
+def scrambled(several: Iterable[Below]) -> str:
+    return next((below.scrambled_by for below in several if below.scrambled_by), "")
 
 
 def losses_of(devices: tuple[Shape, ...], tolerated: int) -> int | None:

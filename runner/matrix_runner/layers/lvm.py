@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
-from matrix_runner.base.model import Extent, Size
+from matrix_runner.base.model import Extent, Name, Size
 from matrix_runner.base.quantities import format_size
 from matrix_runner.layers.base import Action, Array, BuildContext, Problem, Sync, SyncTarget, View, mark, power_of_two
 from matrix_runner.layers.geometry import Below, Shape, common, losses_of
@@ -72,8 +72,10 @@ class Lvm(Array):
     )
     sync: Sync = "auto"
     chunk: Size | None = Field(None, description="thin, cache: size of the unit of allocation; 64KiB if not given")
-    fast: int | None = Field(
-        None, ge=1, description="cache: number of devices, the last ones, that hold the cache; 1 if not given"
+    fast: Annotated[int, Field(ge=1)] | Name | None = Field(
+        None,
+        description="cache: number of devices, the last ones, that hold the cache, or the name of their part; "
+        "1 if not given",
     )
     cache_mode: Literal["writethrough", "writeback", "passthrough"] | None = None
 
@@ -128,26 +130,31 @@ class Lvm(Array):
         return self.chunk or 64 * KIB
 
     @property
-    def cache_devices(self) -> int:
-        return (self.fast or 1) if self.segment == "cache" else 0
+    def parts(self) -> Mapping[str, str]:
+        return {self.fast: "fast"} if isinstance(self.fast, str) else {}
+
+    def cache_devices(self, below: Below) -> int:
+        if self.segment != "cache":
+            return 0
+        return below.named if isinstance(self.fast, str) else self.fast or 1
 
     def images(self, stripes: int) -> int:
         return stripes * self.copies + self.parity
 
-    def used_devices(self, count: int) -> int:
+    def used_devices(self, below: Below) -> int:
         if self.devices is not None:
             return self.devices
-        return count if self.stripes is None else self.images(self.stripes) + self.cache_devices
+        return below.count if self.stripes is None else self.images(self.stripes) + self.cache_devices(below)
 
-    def stripe_count(self, count: int) -> int:
+    def stripe_count(self, below: Below) -> int:
         if self.stripes is not None:
             return self.stripes
         if self.segment in {"striped", "raid0", "raid10", *PARITY}:
-            return (self.used_devices(count) - self.parity) // self.copies
+            return (self.used_devices(below) - self.parity) // self.copies
         return 1
 
     def resolve_part(self, below: Below) -> Self:
-        stripes, used = self.stripe_count(below.count), self.used_devices(below.count)
+        stripes, used = self.stripe_count(below), self.used_devices(below)
         segment = "linear" if self.segment == "striped" and stripes == 1 else self.segment
         return self.model_copy(
             update={
@@ -158,7 +165,7 @@ class Lvm(Array):
                 "devices": used,
                 "order": self.order or " ".join(str(number) for number in range(1, used + 1)),
                 "chunk": self.chunk_size if segment in CHUNKS else None,
-                "fast": self.cache_devices or None,
+                "fast": (self.fast or 1) if segment == "cache" else None,
                 "cache_mode": (self.cache_mode or "writethrough") if segment == "cache" else None,
             }
         )
@@ -177,7 +184,7 @@ class Lvm(Array):
 
     def sync_target(self, below: Below) -> SyncTarget:
         size = self.devices_above(below)[0].size
-        member = size // self.stripe_count(below.count)
+        member = size // self.stripe_count(below)
         redundant = size * (self.copies - 1) + member * self.parity
         return SyncTarget(member, redundant, size if self.segment == "raid10" else member)
 
@@ -191,7 +198,7 @@ class Lvm(Array):
     def part_problems(self, below: Below) -> Iterator[Problem]:
         counting = list(self._count_problems(below))
         basic = [*counting, *self._size_problems()]
-        used = self.used_devices(below.count)
+        used = self.used_devices(below)
         if not counting and self.order and sorted(map(int, self.order.split())) != list(range(1, used + 1)):
             basic.append(Problem("order", f"must name each of the {used} devices once, by its number counted from 1"))
         yield from basic
@@ -203,8 +210,8 @@ class Lvm(Array):
             yield from self._room_problems(below)
 
     def _count_problems(self, below: Below) -> Iterator[Problem]:
-        used, stripes = self.used_devices(below.count), self.stripe_count(below.count)
-        needed, least = self.images(stripes), LEAST_STRIPES.get(self.segment, 1)
+        used, stripes = self.used_devices(below), self.stripe_count(below)
+        needed, fast, least = self.images(stripes), self.cache_devices(below), LEAST_STRIPES.get(self.segment, 1)
         most = MOST_IMAGES.get(self.segment, 64)
         blamed = "stripes" if self.stripes is not None else "devices" if self.devices is not None else "type"
         what = f"a {self.segment} volume"
@@ -214,12 +221,15 @@ class Lvm(Array):
         elif used > below.count:
             blamed = "devices" if self.devices is not None else "stripes"
             yield Problem(blamed, f"{used} devices are too many: {below.description}")
-        elif used - self.cache_devices < needed:
-            extra = f" and {self.cache_devices} for the cache" if self.cache_devices else ""
+        elif below.named and (used != below.count or self.order):
+            all_below = f"all devices of `on:`, in their order ({below.own.description})"
+            yield Problem("order" if self.order else blamed, f"with a part as its cache, it uses {all_below}")
+        elif used - fast < needed:
+            extra = f" and {fast} for the cache" if fast else ""
             yield Problem(blamed, f"{what} needs {needed} devices{extra} for this; it has {used}")
-        elif (used - self.cache_devices) % needed:
+        elif (used - fast) % needed:
             blamed = "mirrors" if self.segment in COPIED and self.mirrors else blamed
-            slow = used - self.cache_devices
+            slow = used - fast
             yield Problem(blamed, f"{slow} devices cannot be used evenly by {what} that takes {needed} at a time")
         elif needed > most:
             yield Problem(blamed, f"{what} has at most {most} images, not {needed}")
@@ -257,8 +267,8 @@ class Lvm(Array):
             yield Problem("size", room_text if self.size else "too little space for one extent")
         elif self.group_shape(below).size <= 0:
             yield Problem("size", f"less than one extent ({format_size(extent)}) for each stripe")
-        elif self.cache_devices:
-            cache = sum(self._usable(device) for device in devices[-self.cache_devices :])
+        elif fast := self.cache_devices(below):
+            cache = sum(map(self._usable, devices[-fast:]))
             if cache < 2 * extent or cache < 8 * MIB:
                 yield Problem("fast", "too small to hold a cache")
             elif cache // self.chunk_size > MOST_CACHE_CHUNKS:
@@ -266,7 +276,7 @@ class Lvm(Array):
                 yield Problem("chunk", f"too small for {what}: LVM takes a million chunks at most")
 
     def _devices(self, below: Below) -> tuple[Shape, ...]:
-        used = below.devices[: self.used_devices(below.count)]
+        used = below.devices[: self.used_devices(below)]
         return tuple(used[int(number) - 1] for number in self.order.split()) if self.order else used
 
     def data_start(self, full_stripe: int | None) -> int:
@@ -289,14 +299,14 @@ class Lvm(Array):
 
     def _size_step(self, below: Below) -> int:
         """Return the step of volume sizes. Several volumes in a pool end with whole chunks."""
-        row = self.extent_size * self.stripe_count(below.count)
+        row = self.extent_size * self.stripe_count(below)
         several = self.segment == "thin" and self.volumes > 1
         return math.lcm(row, self.chunk_size) if several else row
 
     def _total_room(self, below: Below) -> int:
         devices = self._devices(below)
-        slow = devices[: len(devices) - self.cache_devices]
-        stripes = self.stripe_count(below.count)
+        slow = devices[: len(devices) - self.cache_devices(below)]
+        stripes = self.stripe_count(below)
         if self.segment in {"linear", "thin", "cache"} and stripes == 1:
             room = sum(map(self._usable, slow))
         else:
@@ -332,14 +342,14 @@ class Lvm(Array):
     @property
     def tolerated_losses(self) -> int:
         """Return how many devices may fail without loss of data, in the worst case. A lost cache can lose data."""
-        return 0 if self.cache_devices else self.copies - 1 + self.parity
+        return 0 if self.segment == "cache" else self.copies - 1 + self.parity
 
     def group_shape(self, below: Below) -> Shape:
-        devices, stripes, size = self._devices(below), self.stripe_count(below.count), self.requested_size(below)
+        devices, stripes, size = self._devices(below), self.stripe_count(below), self.requested_size(below)
         if stripes > 1:
             chunk: int | None = self.stripe_size or DEFAULT_STRIPE
         else:
-            chunk, stripes = common(devices[: len(devices) - self.cache_devices])
+            chunk, stripes = common(devices[: len(devices) - self.cache_devices(below)])
         if self.segment == "thin" and chunk and self.chunk_size % (chunk * stripes):
             chunk, stripes = None, 1  # chunks have any position, and do not begin at full stripes
         return Shape(
@@ -418,7 +428,7 @@ class _Group:
         self.layer, self.below, self.name = layer, context.below, name
         self.order = (layer.order or "").split()
         self.members = tuple(context.devices[int(number) - 1] for number in self.order)
-        self.slow = len(self.members) - layer.cache_devices  # number of members without those of the cache
+        self.slow = len(self.members) - layer.cache_devices(context.below)  # members without the cache
         self.names = [f"volume{number + 1}" for number in range(layer.volumes)] if layer.volumes > 1 else ["volume"]
         self.resync = layer.first_resync(zeroed=context.zeroed and layer.type != "raid6")
         self.size = layer.requested_size(context.below)

@@ -4,11 +4,16 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, chain
+from typing import TypeVar
 
+from matrix_runner.layers.bare import On
 from matrix_runner.layers.base import BuildContext, View, tops
 from matrix_runner.layers.fs import FsView
 from matrix_runner.layers.geometry import Below
 from matrix_runner.space.variants import Layers, axis_names, levels
+
+T = TypeVar("T")
 
 #: Names of disks in a machine of this program or in a recommended script. There no other run can use the same names;
 #: on a host one can.
@@ -65,17 +70,27 @@ def view_stack(stack: Layers, disks: Sequence[str], below: Below, *, zeroed: boo
     axes = axis_names(layer.kind for layer in stack)
     bay = bay_of(disks)
     prefix = "matrix" if all(map(_PRIVATE.search, disks)) else f"matrix-{bay}"
+    parts = groups_of(disks, below)
     for depth, (layer, ground) in enumerate(levels(stack, below)):
-        made = _with_names(layer.views(BuildContext(devices, ground, depth, zeroed, bay, prefix, slow)), axes[depth])
+        if isinstance(layer, On):
+            parts[layer.keep] = devices
+        given = (*devices, *chain.from_iterable(parts[name] for name in layer.parts))
+        zeros = zeroed and not ground.scrambled_by
+        made = _with_names(layer.views(BuildContext(given, ground, depth, zeros, bay, prefix, slow)), axes[depth])
         for view in made:
             # A layer that passes devices on keeps their names.
             names = dict(zip(view.tops, view.names, strict=False)) | names
         devices = tops(made) or devices  # a file system leaves no device
         layers += made
-        zeroed = zeroed and layer.keeps_zeros
     used = {member for layer in layers for member in layer.members}
     queued = frozenset(disk for disk, shape in zip(disks, below.devices, strict=False) if shape.queued)
     return StackView(tuple(layers), devices, tuple(disk for disk in disks if disk in used), names, queued, bay, slow)
+
+
+def groups_of(disks: Sequence[T], below: Below) -> dict[str, tuple[T, ...]]:
+    """Return the disks of each named group."""
+    ends = accumulate(part.top.count for part in below.parts)
+    return {part.name: tuple(disks[end - part.top.count : end]) for part, end in zip(below.parts, ends, strict=True)}
 
 
 def bay_of(disks: Sequence[str]) -> str:

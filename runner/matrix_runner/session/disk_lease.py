@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -37,7 +38,7 @@ from matrix_runner.session.host_connection import HostConnection, connect_host, 
 from matrix_runner.space.declared_files import Match, load_lab, matched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from matrix_runner.hosts.agent.client import AgentClient
     from matrix_runner.hosts.agent.connection import Connection
@@ -227,8 +228,11 @@ def match_disks(
         )
     declared = matrix.every_disk()
     needs = matrix.needs or Needs.model_validate({"disks": {"count": len(declared)}})
-    if needs.disks.count != len(declared):
-        raise BadInput(f"{matrix.name} declares {len(declared)} disks, but `needs:` asks for {needs.disks.count}")
+    groups = Counter(disk.group if needs.groups.keys() != {""} else "" for disk in declared)
+    if groups != (wanted := {group: of.count for group, of in needs.groups.items()}):
+        asked, present = (_counted(each) for each in (wanted, groups))
+        raise BadInput(f"{matrix.name} declares {present}, but `needs:` asks for {asked}")
+    needs = Needs(disks={group: needs.groups[group] for group in groups})  # in the order of the declared disks
     lab = select_hosts(load_lab(path), path, place)
     lab = _with_disk(lab, only) if only else lab
     found = matched(_standing_first(lab) if prefer_standing else lab, needs, matrix.name)
@@ -244,6 +248,10 @@ def match_disks(
             resolution="write the size of the disk into `disks:` of the matrix, or choose other disks by `needs:`",
         )
     return found
+
+
+def _counted(groups: Mapping[str, int]) -> str:
+    return " and ".join(f"{count} {group or 'disks'}" for group, count in groups.items())
 
 
 def _standing_first(lab: Lab) -> Lab:

@@ -140,6 +140,8 @@ class Disk:
     model: str = field(default="", compare=False)
     #: The measurements to which its model is fitted.
     fitted_to: str = field(default="", compare=False)
+    #: The name of its group in `disks:`.
+    group: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

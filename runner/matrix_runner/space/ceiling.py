@@ -9,6 +9,7 @@ from matrix_runner.base.axes import written
 from matrix_runner.base.findings import Flaw, Path
 from matrix_runner.base.variants import distinct
 from matrix_runner.language.find import written_workload
+from matrix_runner.language.layouts import layers_of
 from matrix_runner.language.matrix import Matrix
 from matrix_runner.space.variants import axis_names
 from matrix_runner.work.fio.variants import PRESETS
@@ -75,9 +76,9 @@ def factors(matrix: Matrix) -> tuple[Factor, Factor, Factor]:
 
 def _layout(matrix: Matrix, name: str) -> Part:
     found: list[Axis] = []
-    entries = [entry.layer for entry in matrix.layouts[name]]
-    for at, (axis, (kind, layer)) in enumerate(zip(axis_names(kind for kind, _ in entries), entries, strict=True)):
-        found += _axes(f"{axis}.", ("layouts", name, at, kind), written(layer))
+    layers = layers_of(name, matrix.layouts[name])
+    for axis, (path, _, layer) in zip(axis_names(kind for _, kind, _ in layers), layers, strict=True):
+        found += _axes(f"{axis}.", path, written(layer))
     return Part(tuple(found))
 
 

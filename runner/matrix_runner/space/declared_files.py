@@ -1,6 +1,6 @@
 """Files beside a matrix: guidelines, hosts.yaml (and why a host does not fit a matrix), figures of a study."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -91,12 +91,13 @@ class Match:
 def matched(lab: Lab, needs: Needs, matrix: str) -> Match:
     reasons = []
     for name, host in lab.hosts.items():
-        fitting, why = _fitting(host, needs.disks, matrix)
+        fitting, why = _fitting(host, tuple(needs.groups.values()), matrix)
         if not why:
             return Match(name, fitting, host.reach, host.destroy, apart=host.shares == "nothing")
         reasons.append(f"{name}: {why}")
+    asked = " and ".join(map(described, needs.groups.values()))
     raise BadInput(
-        f"{matrix} needs {described(needs.disks)}, and no host in hosts.yaml has them",
+        f"{matrix} needs {asked}, and no host in hosts.yaml has them",
         details="\n".join(f"  {reason}" for reason in reasons),
         resolution="ask for less in `needs:`, or add disks to hosts.yaml",
     )
@@ -110,13 +111,36 @@ def described(needs: DiskNeeds) -> str:
     return ", ".join(words)
 
 
-def _fitting(host: LabHost, needs: DiskNeeds, matrix: str) -> tuple[tuple[LabDisk, ...], str]:
-    unfit = {disk.id: ", ".join(_unfit(disk, needs, matrix)) for disk in host.disks}
-    fitting = tuple(disk for disk in host.disks if not unfit[disk.id])
-    if len(fitting) >= needs.count:
-        return fitting[: needs.count], ""
-    others = "".join(f"\n      {name} {why}" for name, why in unfit.items() if why)
-    return (), f"it has {len(fitting)} of {needs.count}{others if host.disks else '; it lists no disks'}"
+def _fitting(host: LabHost, groups: tuple[DiskNeeds, ...], matrix: str) -> tuple[tuple[LabDisk, ...], str]:
+    unfit = [{disk.id: ", ".join(_unfit(disk, needs, matrix)) for disk in host.disks} for needs in groups]
+    wanted = [group for group, needs in enumerate(groups) for _ in range(needs.count)]
+    found = _distinct([[disk for disk in host.disks if not unfit[group][disk.id]] for group in wanted])
+    if len(found) == len(wanted):
+        order = {disk.id: at for at, disk in enumerate(host.disks)}
+        placed = sorted(zip(wanted, found, strict=True), key=lambda one: (one[0], order[one[1].id]))
+        return tuple(disk for _, disk in placed), ""
+    others = "".join(f"\n      {name} {why}" for each in unfit for name, why in each.items() if why)
+    return (), f"it has {len(found)} of {len(wanted)}{others if host.disks else '; it lists no disks'}"
+
+
+def _distinct(choices: Sequence[Sequence[LabDisk]]) -> list[LabDisk]:
+    """Choose a different disk for each place: the first that fits, unless a place with fewer choices needs it."""
+    place_of: dict[str, int] = {}
+    chosen: dict[int, LabDisk] = {}
+
+    def choose(place: int, seen: set[str]) -> bool:
+        for disk in sorted(choices[place], key=lambda disk: disk.id in place_of):
+            if disk.id in seen:
+                continue
+            seen.add(disk.id)
+            if disk.id not in place_of or choose(place_of[disk.id], seen):
+                place_of[disk.id], chosen[place] = place, disk
+                return True
+        return False
+
+    for place in range(len(choices)):
+        choose(place, set())
+    return [chosen[place] for place in sorted(chosen)]
 
 
 def _unfit(disk: LabDisk, needs: DiskNeeds, matrix: str) -> Iterator[str]:

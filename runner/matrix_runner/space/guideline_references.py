@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from matrix_runner.base.axes import Condition, constructed, model_in, written
 from matrix_runner.base.findings import Flaw, Path, few
 from matrix_runner.base.variants import texts
+from matrix_runner.language.layouts import layers_of
 from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.language.tune import IOSCHED, SCOPES, Tune
 from matrix_runner.layers import LAYERS
@@ -71,10 +72,10 @@ def _declared(matrix: Matrix) -> Iterator[tuple[str, str]]:
     yield from (("kernel", kernel) for kernel in matrix.machine.kernel or ())
     yield from (("cmdline", text) for text in matrix.machine.cmdline or ())
     yield from (("faults", name) for name in matrix.faults if name)
-    for layout, entries in matrix.layouts.items():
+    for layout, declared in matrix.layouts.items():
         yield "layout", layout
-        for axis, entry in zip(axis_names(one.layer[0] for one in entries), entries, strict=True):
-            kind, layer = entry.layer
+        layers = layers_of(layout, declared)
+        for axis, (_, kind, layer) in zip(axis_names(kind for _, kind, _ in layers), layers, strict=True):
             yield from _values(axis, LAYERS[kind], written(layer))
     yield from _values("tune", Tune, written(matrix.tune))
     for in_files in (False, True):

@@ -191,7 +191,8 @@ def read_with_uses(
     if isinstance(layouts, MappingNode):
         _with_layers(layouts, uses)
     disks = _value(root, "disks")
-    for several in disks.value if isinstance(disks, SequenceNode) else [disks]:
+    groups = [value for _, value in disks.value] if isinstance(disks, MappingNode) else []
+    for several in disks.value if isinstance(disks, SequenceNode) else [disks, *groups]:
         if isinstance(several, MappingNode):
             several.value = [(key, _with_model(key, value, uses)) for key, value in several.value]
     loose = _with_advice(root, uses)
@@ -245,12 +246,19 @@ def _files(data: Any, key: str) -> Iterator[tuple[Any, Any, Path]]:
 
 
 def _with_layers(layouts: MappingNode, uses: Uses) -> None:
-    for _, stack in layouts.value:
+    for stack in _lists_of_layers(layouts):
         if isinstance(stack, SequenceNode):
             before = len(uses.wrong)
             stack.value = list(uses.spliced(stack.value))
             if len(uses.wrong) > before and not stack.value:
                 stack.value = [compose("any", _ANY_LAYER)]
+
+
+def _lists_of_layers(layouts: MappingNode) -> Iterator[Node]:
+    for _, layout in layouts.value:
+        parts = _value(layout, "parts")
+        columns = [layout, *(part for _, part in parts.value)] if isinstance(parts, MappingNode) else [layout]
+        yield from (_value(column, "layers") or column for column in columns)
 
 
 def _with_advice(root: Node | None, uses: Uses) -> frozenset[int]:

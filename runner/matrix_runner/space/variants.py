@@ -5,16 +5,19 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from matrix_runner.base.axes import written
 from matrix_runner.base.findings import Findings, Flaw, Note, drop_idle, place_of, report_idle
 from matrix_runner.base.variants import Coords, Variant, choices, collapsed, digest, label_of, texts
 from matrix_runner.language.find import find_problems, written_workload
+from matrix_runner.language.layouts import steps_of
+from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.language.tune import QUEUED
 from matrix_runner.layers import LAYERS, Fs, Layer, Problem
-from matrix_runner.layers.geometry import Below, Shape
+from matrix_runner.layers.bare import On
+from matrix_runner.layers.geometry import Below, Part, Shape
 from matrix_runner.simdisks.disk import slow_of
 from matrix_runner.work.fio.variants import Declared, declared_in
 from matrix_runner.work.fio.workload import FioWorkload
@@ -22,8 +25,8 @@ from matrix_runner.work.kinds import KINDS, kind_of
 from matrix_runner.work.workload import Written
 
 if TYPE_CHECKING:
-    from matrix_runner.base.findings import Path
-    from matrix_runner.language.matrix import LayerEntry, Matrix
+    from matrix_runner.language.layouts import Step
+    from matrix_runner.language.matrix import Matrix
     from matrix_runner.work.workload import Workload
 
 
@@ -45,44 +48,58 @@ class _Step:
         return tuple(itertools.chain.from_iterable(part.coords for part in self.layers))
 
 
-def _untrue(layer: Layer, step: _Step) -> Iterator[Problem]:
-    if layer.assumes_zeros:
-        for below in (variant.value for variant in step.layers):
-            if not (below.keeps_zeros or below.is_absent):
-                yield Problem("sync", f"assume-clean needs members that read as zeros, not {below.kind}")
+def _untrue(layer: Layer, top: Below) -> Iterator[Problem]:
+    if layer.assumes_zeros and (below := top.scrambled_by):
+        yield Problem("sync", f"assume-clean needs members that read as zeros, not {below}")
+
+
+def _unknown_parts(layer: Layer, top: Below) -> Iterator[Problem]:
+    for name, field in layer.parts.items():
+        part, free = top.part(name), [one.name for one in top.parts if not one.uses]
+        if part is None:
+            remedy = "a layout with parts is a map with `on`, `parts` and `layers`"
+            known = did_you_mean(name, free) if free else remedy
+            yield Problem(field, f"there is no group of disks and no part above called {name}; {known}")
+        elif any(shape.files for shape in part.top.devices):
+            yield Problem(field, f"{name} is a file system; a part that another layer uses has devices")
+        elif part.uses > 1:
+            yield Problem(field, f"{name} is used already, below or beside this; a part has one use")
 
 
 class _Declared:
-    def __init__(self, layout: str, position: int, entry: LayerEntry, axis: str) -> None:
-        self.kind, declared = entry.layer
-        self.model: Any = LAYERS[self.kind]
-        self.axes = written(declared)
+    def __init__(self, layout: str, step: Step, axis: str) -> None:
+        self.kind, self.base = step.kind, step.path
+        self.model: Any = LAYERS[self.kind] if step.declared else On
+        self.axes = written(step.declared) if step.declared else {}
+        self.fixed = {} if step.declared else {"names": step.on, "keep": step.keep}
         self.layout = layout
-        self.base: Path = ("layouts", layout, position, self.kind)
         self.axis = axis
         self.several = [f"{axis}.{name}" for name, values in self.axes.items() if len(values) > 1]
         self.seen: list[dict[str, str]] = []
 
-    def on(self, step: _Step, findings: Findings) -> Iterator[_Step]:
-        if any(shape.files for shape in step.top.devices):
+    def on(self, step: _Step, findings: Findings, *, alone: bool = False) -> Iterator[_Step]:
+        if any(shape.files for shape in step.top.devices) and not self.fixed:
             findings.flaw(self.base, f"{self.kind} cannot be built on a file system")
             return
         for choice in choices(self.axes):
             values, idle = drop_idle(self.model, choice)
             self.seen.append(idle)
-            layer: Layer = self.model.model_construct(**values)
+            layer: Layer = self.model.model_construct(**self.fixed, **values)
+            if alone and layer.parts:
+                continue
+            top = layer.ground(step.top)
             coords = tuple((f"{self.axis}.{name}", text) for name, text in texts(layer, values).items())
-            problems = [*layer.problems(step.top), *_untrue(layer, step)]
+            problems = [*_unknown_parts(layer, top)] or [*layer.problems(top), *_untrue(layer, top)]
             for problem in problems:
                 place = place_of(self.base, choice, problem.field)
                 findings.flaw_of((("layout", self.layout), *step.coords, *coords), place, problem.message)
             if not problems:
-                resolved = layer.resolve(step.top)
+                resolved = layer.resolve(top)
                 # Names and filters use the written values; the id uses the resolved ones. Defaults are left out, so
                 # that a new field does not change the id of any cell.
                 content = [self.kind, resolved.model_dump(mode="json", exclude_defaults=True)]
                 variant: Variant[Layer] = Variant(resolved, coords, label_of(coords, self.several), digest(content))
-                yield _Step((*step.layers, variant), resolved.above(step.top))
+                yield _Step((*step.layers, variant), resolved.above(top))
 
 
 def axis_names(kinds: Iterable[str]) -> list[str]:
@@ -95,15 +112,25 @@ def axis_names(kinds: Iterable[str]) -> list[str]:
 
 
 def _stacks(matrix: Matrix, layout: str, findings: Findings) -> Iterator[Variant[Layers]]:
-    entries = matrix.layouts[layout]
-    axes = axis_names(entry.layer[0] for entry in entries)
-    declared = [_Declared(layout, at, entry, axis) for at, (entry, axis) in enumerate(zip(entries, axes, strict=True))]
-    for step in _built_up(declared, _Step((), disks_of(matrix)), findings):
+    steps = steps_of(layout, matrix.layouts[layout])
+    axes = axis_names(step.kind for step in steps)
+    declared = [_Declared(layout, step, axis) for step, axis in zip(steps, axes, strict=True)]
+    disks = disks_of(matrix)
+    # A layout without parts is on all disks, so no group is left.
+    groups = [[part.name, part.top.count] for part in disks.parts] if any(step.on for step in steps) else []
+    idle = {step.keep: step for step in steps if step.keep}
+    for step in _built_up(declared, _Step((), disks if groups else replace(disks, parts=())), findings):
+        for part in step.top.parts:
+            if part.uses:
+                idle.pop(part.name, None)
         coords = (("layout", layout), *step.coords)
         label = "/".join(filter(None, (layout, ",".join(part.label for part in step.layers if part.label))))
         # Without layers that do nothing: the stack is the one in which they are not written.
         built = tuple(part for part in step.layers if not part.value.is_absent) or step.layers
-        yield Variant(tuple(part.value for part in built), coords, label, digest([part.digest.hex() for part in built]))
+        content = [*groups, *(part.digest.hex() for part in built)]
+        yield Variant(tuple(part.value for part in built), coords, label, digest(content))
+    for name, on in idle.items():
+        findings.flaw(on.path[:-1], f"no layer uses the part {name}; name it in `on:` or in a layer, or remove it")
     for layer in declared:
         if not layer.seen:
             findings.flaws += _wrong_anywhere(layer)
@@ -116,7 +143,7 @@ def _wrong_anywhere(layer: _Declared) -> Iterator[Flaw]:
     found = []
     for count in _MANY:
         alone, on = Findings(), _Step((), Below((Shape(_LARGE),) * count))
-        for _ in layer.on(on, alone):
+        for _ in layer.on(on, alone, alone=True):
             pass
         found.append(dict.fromkeys(flaw for _, flaw in alone.impossible))
     layer.seen.clear()  # this check does not show which axes it uses
@@ -132,7 +159,14 @@ def _built_up(declared: list[_Declared], step: _Step, findings: Findings) -> Ite
 
 
 def disks_of(matrix: Matrix) -> Below:
-    return Below(tuple(Shape(disk.size, queued=disk.bus in QUEUED) for disk in matrix.every_disk()))
+    disks = matrix.every_disk()
+    shapes = [Shape(disk.size, queued=disk.bus in QUEUED) for disk in disks]
+    groups = dict.fromkeys(disk.group for disk in disks if disk.group)
+    parts = (
+        Part(group, Below(tuple(shape for disk, shape in zip(disks, shapes, strict=True) if disk.group == group)))
+        for group in groups
+    )
+    return Below(tuple(shapes), parts=tuple(parts))
 
 
 def stack_variants(matrix: Matrix, findings: Findings) -> tuple[Variant[Layers], ...]:
@@ -140,10 +174,11 @@ def stack_variants(matrix: Matrix, findings: Findings) -> tuple[Variant[Layers],
 
 
 def levels(stack: Layers, disks: Below) -> Iterator[tuple[Layer, Below]]:
-    below = disks
+    top = disks
     for layer in stack:
+        below = layer.ground(top)
         yield layer, below
-        below = layer.above(below)
+        top = layer.above(below)
 
 
 def disks_at_work(stack: Layers, disks: Below) -> int:

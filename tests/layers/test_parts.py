@@ -1,0 +1,121 @@
+"""Stacks with parts: groups of disks, parts that layers name, and what is refused about them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from matrix_runner.base.errors import BadInput
+from matrix_runner.scripts.cell import stack_scripts
+from tests.support.matrices import space
+from tests.support.parted import PARTED
+
+if TYPE_CHECKING:
+    from matrix_runner.scripts.stack import StackView
+    from matrix_runner.space.space import Stack
+
+
+def stacks(layouts: str) -> dict[str, Stack]:
+    return {cell.stack.label: cell.stack for cell in space(PARTED % layouts).cells()}
+
+
+def view(stack: Stack) -> StackView:
+    return stack_scripts(stack, [f"/dev/disk/by-id/matrix-{number}" for number in range(5)], zeroed=True).stack
+
+
+def refused(layouts: str) -> str:
+    with pytest.raises(BadInput) as caught:
+        space(PARTED % layouts)
+    return caught.value.details
+
+
+CACHED = "{on: array, layers: [lvm: {type: cache, fast: ssd}], parts: {array: {on: hdd, layers: [md: {level: 5}]}}}"
+
+
+def test_a_layer_gets_the_devices_below_and_those_of_the_part_that_it_names() -> None:
+    (stack,) = stacks(f"cached: {CACHED}").values()
+    *_, lvm = view(stack).layers
+    assert lvm.members == ("/dev/md/matrix-1", "/dev/disk/by-id/matrix-4")
+    assert view(stack).tops == lvm.tops
+    assert len(view(stack).disks) == 5
+
+
+def test_a_layout_on_one_group_leaves_the_other_disks_alone() -> None:
+    (stack,) = stacks("fast: {on: ssd, layers: [crypt]}").values()
+    assert view(stack).disks == ("/dev/disk/by-id/matrix-4",)
+    assert 400 << 20 < stack.room < 512 << 20
+
+
+def test_groups_together_are_in_the_order_of_on() -> None:
+    (stack,) = stacks("both: {on: [ssd, hdd], layers: [md: {level: linear}]}").values()
+    assert view(stack).disks == tuple(f"/dev/disk/by-id/matrix-{number}" for number in range(5))
+    assert view(stack).layers[-1].members[0] == "/dev/disk/by-id/matrix-4"
+
+
+def test_a_short_list_is_on_the_disks_of_all_groups() -> None:
+    (stack,) = stacks("all: [md: {level: 6}]").values()
+    assert len(view(stack).disks) == 5
+
+
+def test_a_lost_cache_loses_data_and_a_lost_member_of_the_array_does_not() -> None:
+    found = stacks(f"cached: {CACHED}, plain: {{on: hdd, layers: [md: {{level: 5}}]}}")
+    assert (found["cached"].losses, found["plain"].losses) == (0, 1)
+
+
+def test_only_layers_below_decide_whether_disks_read_as_zeros() -> None:
+    parts = "{log: {on: ssd, layers: [crypt]}, array: {on: hdd, layers: [md: {level: 5, sync: assume-clean}]}}"
+    (stack,) = stacks(f"one: {{on: array, layers: [lvm: {{type: cache, fast: log}}], parts: {parts}}}").values()
+    assert stack.assumes_zeros
+    other = "{on: array, layers: [md: {level: 1, sync: assume-clean}], parts: {array: {on: hdd, layers: [crypt]}}}"
+    assert "assume-clean needs members that read as zeros, not crypt" in refused(f"one: {other}")
+
+
+def test_names_and_shapes_of_groups_are_part_of_the_id() -> None:
+    text = PARTED % "one: {on: hdd, layers: [md: {level: 5}]}"
+
+    def ids(text: str) -> set[str]:
+        return {cell.id for cell in space(text).cells()}
+
+    other = text.replace("hdd: {count: 4", "hdd: {count: 3").replace("ssd: {count: 1", "ssd: {count: 2")
+    assert len(ids(text) | ids(text.replace("hdd", "slow")) | ids(other)) == 3
+    short = PARTED % "one: [md: {level: 5}]"
+    unnamed = short.replace("{hdd: {", "[{").replace("}, ssd: {", "}, {").replace("MiB}}\nlayouts", "MiB}]\nlayouts")
+    assert ids(short) == ids(unnamed)
+
+
+def test_an_axis_may_name_several_parts() -> None:
+    parts = "{fast: {on: ssd, layers: [partition: {size: 50%%}]}}".replace("%%", "%")
+    found = stacks(
+        f"one: {{on: hdd, layers: [md: {{level: 5}}, lvm: {{type: cache, fast: [ssd]}}]}}, "
+        f"two: {{on: hdd, layers: [md: {{level: 5}}, lvm: {{type: cache, fast: fast}}], parts: {parts}}}"
+    )
+    assert set(found) == {"one", "two"}
+
+
+@pytest.mark.parametrize(
+    ("layout", "why"),
+    [
+        ("{on: hd, layers: [md: {level: 5}]}", "no group of disks and no part above called hd; did you mean hdd?"),
+        ("{on: hdd, layers: [md: {level: 5}, lvm: {type: cache, fast: hdd}]}", "hdd is used already"),
+        ("[lvm: {type: cache, fast: ssd}]", "a layout with parts is a map with `on`, `parts` and `layers`"),
+        ("{on: hdd, layers: [disk], parts: {log: {on: ssd}}}", "no layer uses the part log"),
+        ("{on: a, layers: [md: {level: 0}], parts: {a: {on: hdd, layers: [disk, fs: {type: ext4}]}}}", "a is a file system"),
+        ("{on: hdd, layers: [lvm: {type: cache, fast: ssd, groups: 2}]}", "several groups cannot share ssd"),
+        ("{on: hdd, layers: [lvm: {type: cache, fast: ssd, stripes: 2}]}", "it uses all devices of `on:`"),
+        ("{on: hdd, layers: [lvm: {type: cache, fast: ssd, devices: 3}]}", "it uses all devices of `on:`"),
+        ('{on: hdd, layers: [lvm: {type: cache, fast: ssd, order: "1 2 3 4 5"}]}', "it uses all devices of `on:`"),
+        ("{layers: [md: {level: 5}]}", "'on' is missing"),
+        ("{on: hdd, layer: [md: {level: 5}]}", "unknown key 'layer'; did you mean layers?"),
+        ("{on: hdd, layers: [md: {level: 7}]}", "level"),
+        ("{on: b, layers: [disk], parts: {b: {on: c}, c: {on: hdd}}}", "no part above called c"),
+    ],
+)  # fmt: skip
+def test_impossible_parts_are_refused_with_the_reason(layout: str, why: str) -> None:
+    assert why in refused(f"one: {layout}")
+
+
+def test_a_mistake_in_a_group_of_disks_has_its_place() -> None:
+    with pytest.raises(BadInput) as caught:
+        space((PARTED % "one: [disk]").replace("size: 512MiB", "size: 512"))
+    assert "2:60" in caught.value.details

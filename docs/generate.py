@@ -17,6 +17,7 @@ from docs.meanings import DEFAULTS, EXAMPLES, FORMS, MEANINGS
 from docs.yardstick import FILE, yardstick_text
 from matrix_runner.cli import cli
 from matrix_runner.cli.schema import schema_text
+from matrix_runner.language.period import RULES
 from matrix_runner.layers import LAYERS
 from matrix_runner.machines.qemu.kernel_config import OPTIONS, Option
 from matrix_runner.pages import csv_columns
@@ -415,6 +416,14 @@ def _plain(text: str) -> str:
 NO_MODULES = frozenset({"AIO", "IO_URING", "EFI_PARTITION"})
 
 
+def periods() -> str:
+    def version(one: tuple[int, ...]) -> str:
+        return ".".join(map(str, one))
+
+    rows = ((f"`{one.name}`", f"`{one.value}`", version(one.since), version(one.before), one.source) for one in RULES)
+    return table(("tunable", "value", "since Linux", "before Linux", "source"), rows)
+
+
 def kernel_options() -> str:
     def value(one: Option) -> str:
         built_in = one.need == "boot" or one.name in NO_MODULES
@@ -432,6 +441,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "summary.csv": lambda: csv_columns.markdown(csv_columns.SUMMARY),
     "found.csv": lambda: csv_columns.markdown(csv_columns.FOUND),
     "kernel-options": kernel_options,
+    "periods": periods,
     "messages": messages,
 }
 

@@ -27,6 +27,7 @@ from matrix_runner.language.find import Find, Searched, resolved
 from matrix_runner.language.guidelines import Guidelines
 from matrix_runner.language.hosts import Needs
 from matrix_runner.language.layouts import AnyLayout
+from matrix_runner.language.period import expanded, version_of
 from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.language.tune import Tune
 from matrix_runner.simdisks.disk import Disk, Fault, Link
@@ -231,12 +232,20 @@ else:
     TuneAxes = axes_of(Tune)
 
 
+def _period(period: str) -> str:
+    version_of(period)
+    return period
+
+
 class Matrix(Model):
     """One experiment."""
 
     name: Name
     description: str = ""
     seed: int = 1
+    period: (
+        Annotated[str, AfterValidator(_period), WithJsonSchema({"type": "string", "examples": ["linux-2.6.12"]})] | None
+    ) = Field(None, description="an earlier kernel: tunables that are not given get the values that it had")
     machine: MachineWish = MachineWish()
     needs: Needs | None = Field(
         None, description="which physical disks of hosts.yaml it needs; simulated disks do not use it"
@@ -269,6 +278,11 @@ class Matrix(Model):
         le=1_000_000_000,
         description="a matrix with more cells, counted before `only` and `exclude`, is refused",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_period(cls, data: Any) -> Any:
+        return expanded(data)
 
     @property
     def finds(self) -> dict[str, Find]:

@@ -13,6 +13,7 @@ from matrix_runner.base.axes import constructed, written
 from matrix_runner.base.findings import Findings, Flaw, Note, Path, drop_idle, few, place_of, report_idle
 from matrix_runner.base.variants import Coords, Variant, choices, collapsed, digest, label_of, safe, texts
 from matrix_runner.language.disks import UNNAMED
+from matrix_runner.language.period import of_period
 from matrix_runner.language.tune import Tune, clashes, exclusive, impossible, meaningless, split, used
 from matrix_runner.layers.geometry import Below, losses_of
 from matrix_runner.simdisks.disk import slow_of
@@ -323,8 +324,9 @@ def idle_tunables(matrix: Matrix, workloads: Iterable[tuple[Variant[Workload], b
     buses = {disk.bus for disk in matrix.every_disk()}
     # Physical disks have their own bus. The one that `disks:` declares does not count.
     unscheduled = not matrix.needs and buses <= _UNSCHEDULED and matrix.machine.cpus > 1
+    period = of_period(matrix.period)
     for name, values in written(matrix.tune).items():
-        if set(values) == {"default"}:
+        if set(values) in ({"default"}, {period.get(name)}):
             continue
         yield from _idle_for(name, len(values), works)
         if unscheduled and split(name)[1] == "scheduler" and {"default", "none"} <= set(values):

@@ -34,6 +34,8 @@ class Case(NamedTuple):
     weekends: float = 0.0  # how much slower they are
     bad: float = 0.0  # how much slower one early night is
     drift: float = 0.0  # from the first night to the last
+    missing: float = 0.0  # the share of nights that did not run
+    replaced: int = 0  # the first night on another host, whose history begins there
 
     def draw(self, chance: Generator) -> NDArray[np.float64]:
         logs = NOISE * correlated(chance, self.nights, self.correlation)
@@ -44,12 +46,21 @@ class Case(NamedTuple):
         values: NDArray[np.float64] = np.exp(logs + np.linspace(0, np.log1p(self.drift), self.nights))
         return values
 
+    def weekdays_and_values(self, chance: Generator) -> tuple[list[int], list[float]]:
+        """Return the nights that ran, on the last host."""
+        values = self.draw(chance)
+        ran = [at for at in range(self.replaced, self.nights) if chance.random() >= self.missing]
+        return [at % 7 for at in ran], [float(values[at]) for at in ran]
+
 
 CASES = (
     Case("no change, 40 nights: false alarms", 40, 0, 0, 0.0, "≤ 1 %"),
     Case("no change, 40 nights, correlation 0.3", 40, 0, 0, 0.0, "≤ 1 %", correlation=0.3),
     Case("no change, 40 nights, correlation 0.6", 40, 0, 0, 0.0, "≤ 1 %", correlation=0.6),
     Case("no change, 56 nights, weekends -4 %", 56, 0, 0, 0.0, "≤ 1 %", weekends=-0.04),
+    Case("no change, 40 nights, weekends -4 %", 40, 0, 0, 0.0, "≤ 1 %", weekends=-0.04),
+    Case("no change, 40 nights, one in four missing", 40, 0, 0, 0.0, "≤ 1 %", missing=0.25),
+    Case("no change, 60 nights, host replaced at 21", 60, 0, 20, 0.2, "≤ 1 %", replaced=20),
     Case("no step, 60 nights, drift -10 %", 60, 0, 0, 0.0, "", drift=-0.1),
     Case("-3 % from night 21 of 40 on", 40, 20, 40, -0.03, "≥ 82 %"),
     Case("-6 % for 5 of 45 nights", 45, 20, 25, -0.06, "≥ 90 %"),
@@ -59,16 +70,18 @@ CASES = (
     Case("-6 % from night 21 of 40 on, correlation 0.6", 40, 20, 40, -0.06, "", correlation=0.6),
     Case("-6 % from night 21 of 40 on, one night -30 %", 40, 20, 40, -0.06, "≥ 98 %", bad=-0.3),
     Case("-6 % from night 31 of 56 on, weekends -4 %", 56, 30, 56, -0.06, "≥ 98 %", weekends=-0.04),
+    Case("-6 % from night 21 of 40 on, one in four missing", 40, 20, 40, -0.06, "≥ 98 %", missing=0.25),
+    Case("-6 % from night 41 of 60 on, host replaced at 21", 60, 40, 60, -0.06, "≥ 98 %", replaced=20),
 )
 
 
 def shares_found(case: Case, times: int) -> tuple[float, float]:
     """Return the shares of histories with a certain change, and with possible ones only."""
     chance = np.random.default_rng(1)
-    weekdays = [night % 7 for night in range(case.nights)]
     certain = perhaps = 0
     for _ in range(times):
-        changes = read_history(case.draw(chance).tolist(), weekdays).changes
+        weekdays, values = case.weekdays_and_values(chance)
+        changes = read_history(values, weekdays).changes
         is_certain = any(one.certain for one in changes)
         certain += is_certain
         perhaps += bool(changes) and not is_certain
@@ -79,10 +92,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.changes", description=__doc__)
     parser.add_argument("--times", type=int, default=1000)
     times = parser.parse_args().times
-    print(f"{'':<46}{'certain':>8}{'perhaps':>8}   wanted")
+    print(f"{'':<50}{'certain':>8}{'perhaps':>8}   wanted")
     for case in CASES:
         certain, perhaps = shares_found(case, times)
-        print(f"{case.name:<46}{certain:>8.1%}{perhaps:>8.1%}   {case.wanted}", flush=True)
+        print(f"{case.name:<50}{certain:>8.1%}{perhaps:>8.1%}   {case.wanted}", flush=True)
 
 
 if __name__ == "__main__":

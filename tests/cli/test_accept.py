@@ -129,3 +129,21 @@ def test_only_some_cells_are_accepted(nights: Call) -> None:
     said = nights("compare", "accepted", "latest")
     assert said.status == 1
     assert "1 slower" in said.out
+
+
+def test_history_fails_on_a_change_until_it_is_accepted(nights: Call) -> None:
+    for number in range(6, 11):
+        night(number)
+    for number in range(11, 21):
+        night(number, 0.8)
+    said = nights("history", "--fail-on-change")
+    assert said.status == 1
+    assert (
+        "alarm: all raid5 with workload.rw=randwrite: 0.80× as fast from 2026-03-11 (run-11) on; 2 figures"
+        in " ".join(said.out.split())
+    )
+    assert nights("history", "--only", "bs=4KiB").status == 0
+    assert nights("accept", "run-11", "--reason", "md").status == 0
+    said = nights("history", "--fail-on-change")
+    assert said.status == 0
+    assert "accepted in 2 figures: -19" in said.out

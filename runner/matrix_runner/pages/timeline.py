@@ -1,66 +1,27 @@
 """History of a figure of a cell over all runs, with uncertainty and level changes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import date
 
-from matrix_runner.answers.axes import grouped, name_key
+from matrix_runner.answers.axes import grouped
+from matrix_runner.answers.history import HistoryAlarm, Series
 from matrix_runner.answers.selectors import describe_synthetic
-from matrix_runner.answers.stored_samples import Samples, is_compared, more_is_faster, rates_of, unit_of
+from matrix_runner.answers.stored_samples import is_compared, more_is_faster, unit_of
+from matrix_runner.pages.compare_table import describe_change
 from matrix_runner.pages.table import HINT, Grid, Value, estimate_values, ratio_values
 from matrix_runner.pages.terminal_text import doubt, figure, legend, times, times_within
-from matrix_runner.records.record import CellRow
-from matrix_runner.statistics.changes import Change, History, read_history
-from matrix_runner.statistics.stopping import Estimate
+from matrix_runner.statistics.changes import Change, History
 
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 60  # the longest line of bars. Later runs take precedence.
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
-    samples: Samples
-    estimate: Estimate
-
-
-@dataclass(frozen=True)
-class Series:
-    cell: CellRow
-    metric: str
-    machine: str
-    host: str
-    synthetic: bool
-    points: Sequence[Point]
-    history: History
-
-    @property
-    def changes(self) -> Sequence[Change]:
-        return self.history.changes
-
-    @property
-    def bars(self) -> str:
-        values = [point.estimate.mean for point in self.points]
-        least, span = min(values), max(values) - min(values)
-        steps = {change.at for change in self.changes if change.certain}
-        begin = max(0, len(values) - _WIDTH)
-        drawn = [_BARS[round((value - least) / span * 7) if span else 3] for value in values]
-        return "".join(f"|{bar}" if at in steps else bar for at, bar in enumerate(drawn[begin:], start=begin))
-
-
-def timelines(found: Sequence[Samples], metrics: Sequence[str]) -> list[Series]:
-    ordered = sorted(found, key=lambda one: (one.run.started, one.run.id))
-    by_place = grouped(((one.cell.id, one.run.machine, one.run.host, one.run.synthetic), one) for one in ordered)
-    series = []
-    for (_, machine, host, synthetic), several in by_place.items():
-        for metric in metrics or rates_of(several):
-            points = [Point(one, estimate) for one in several if (estimate := one.estimate(metric))]
-            if points:
-                means = [point.estimate.mean for point in points]
-                weekdays = [date.fromisoformat(point.samples.run.started[:10]).weekday() for point in points]
-                history = read_history(means, weekdays) if min(means) > 0 else History()
-                cell = several[-1].cell  # the latest name
-                series.append(Series(cell, metric, machine, host, synthetic, points, history))
-    return sorted(series, key=lambda one: (name_key(one.cell.name), one.cell.id, one.machine, one.host, one.metric))
+def _bars(one: Series) -> str:
+    values = [point.estimate.mean for point in one.points]
+    least, span = min(values), max(values) - min(values)
+    steps = {change.at for change in one.changes if change.certain}
+    begin = max(0, len(values) - _WIDTH)
+    drawn = [_BARS[round((value - least) / span * 7) if span else 3] for value in values]
+    return "".join(f"|{bar}" if at in steps else bar for at, bar in enumerate(drawn[begin:], start=begin))
 
 
 def data_table(series: Sequence[Series]) -> Grid:
@@ -108,7 +69,7 @@ def _points_table(one: Series, most: int) -> Grid:
     possible = len(one.changes) - count
     notes = [
         f"{one.cell.name}: {one.metric} on {one.host or 'an unknown host'} ({one.machine})",
-        f"{one.bars}  lowest {figure(min(values), unit)}, highest {figure(max(values), unit)}",
+        f"{_bars(one)}  lowest {figure(min(values), unit)}, highest {figure(max(values), unit)}",
         f"{len(one.points)} run{'s' if len(one.points) > 1 else ''}, "
         f"{count or 'no'} change{'s' if count > 1 else ''} of level"
         + (f", {possible} possible" if possible else "")
@@ -137,7 +98,7 @@ def _series_table(series: Sequence[Series], most: int) -> Grid:
         changes += _describe_history(one.history)
         rows.append(
             (
-                *(name, *((host,) if several else ()), one.metric, str(len(one.points)), one.bars),
+                *(name, *((host,) if several else ()), one.metric, str(len(one.points)), _bars(one)),
                 *(figure(last.mean, unit_of(one.metric)), doubt(last)),
                 "; ".join(changes),
             )
@@ -174,4 +135,27 @@ def _describe_history(history: History) -> list[str]:
         found.append("perhaps: a step, or runs that are correlated; more runs decide")
     if history.weekly:
         found.append("weekdays differ; changes are apart from that")
+    return found
+
+
+def describe_alarms(alarms: Sequence[HistoryAlarm]) -> list[str]:
+    return [f"alarm: {_describe_alarm(one)}" for one in alarms]
+
+
+def _describe_alarm(alarm: HistoryAlarm) -> str:
+    count, strongest = len(alarm.series), alarm.series[0]
+    figures = f"{count:,} figures, most {strongest.cell.name}" if count > 1 else strongest.metric
+    when = f"from {alarm.first.started[:10]} ({alarm.first.name}) on" if alarm.first else "by a drift, no step"
+    return f"{alarm.name}: {times(alarm.speed)} as fast {when}; {figures}"
+
+
+def describe_known(series: Sequence[Series]) -> list[str]:
+    by_change = grouped((id(change), (change, one)) for one in series for change in one.known)
+    found = []
+    for several in by_change.values():
+        change = several[0][0]
+        gone = sum(any(change is other for other in one.gone) for _, one in several)
+        found.append(f"accepted in {len(several):,} figures: {describe_change(change)}")
+        if gone:
+            found.append(f"gone in {gone:,} of {len(several):,} figures: {describe_change(change)}; end its entry")
     return found

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from matrix_runner.answers.ranking import EQUAL
-from matrix_runner.statistics.race import error_of_pair, stand_of_table
+from matrix_runner.statistics.race import error_of_pair, simulate
 from matrix_runner.statistics.ratios import t_factor
 
 if TYPE_CHECKING:
@@ -53,21 +53,9 @@ def drawn(effects: str, stacks: int, noise: float, kind: int, chance: Generator)
 
 
 def race(truth: Table, logs: Table) -> Ended:
-    running, trials = np.ones(len(truth), bool), LEAST * len(truth)
-    seen = np.full_like(logs, np.nan)
-    seen[:, :LEAST] = logs[:, :LEAST]
-    at, decided, rounds = 0, False, LEAST
-    for rounds in range(LEAST, MOST + 1):
-        at, candidates, low = stand_of_table(seen[:, :rounds], CONFIDENCE)
-        running[:] = False
-        running[candidates] = True
-        rivals = [place for place in candidates if place != at]
-        decided = bool((low[rivals] >= -WITHIN).all())
-        if decided or rounds == MOST:
-            break
-        trials += int(running.sum())
-        seen[running, rounds] = logs[running, rounds]
-    return Ended(rounds, trials, decided, decided and truth[at] < truth.max() - WITHIN)
+    ended = simulate(logs, LEAST, CONFIDENCE, EQUAL)
+    wrong = ended.decided and bool(truth[ended.at] < truth.max() - WITHIN)
+    return Ended(ended.rounds, ended.trials, ended.decided, wrong)
 
 
 def decides_after(logs: Table) -> Iterator[bool]:

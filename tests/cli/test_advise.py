@@ -26,7 +26,7 @@ def test_it_runs_a_race_and_prints_the_table_of_large_disks(call: Call, tmp_path
     said = call(*SMALL, "--on", "dry", "--yes")
     assert said.status == 0
     assert "wrote advice.yaml" in said.out
-    assert "for 6 trials, then more rounds of those that may still be the best" in said.out
+    assert "2 cells on 2 stacks; about " in said.out
     run = latest(runs(tmp_path / "results"))
     assert run
     assert run.manifest.requested.race == ()

@@ -133,14 +133,12 @@ def _write(wish: Mapping[str, Any], place: Any) -> bool:
 
 
 def _is_wanted(wish: Mapping[str, Any], values: Mapping[str, Any], *, yes: bool, no_run: bool) -> bool:
-    from matrix_runner.cli.plan import PlanOptions, prepare_plan
-    from matrix_runner.pages.terminal_text import duration
+    from matrix_runner.cli.plan import PlanOptions, describe_race, prepare_plan
 
-    asked = {"only": (), "shard": None, "kernel": None, "place": values["place"].machine}
+    asked = {"only": (), "shard": None, "kernel": None, "place": values["place"].machine, "race": ()}
     kept = {name: values[name] for name in ("results", "jobs", "budget")}
-    found = prepare_plan(PlanOptions(matrix=wish["to"], **asked, **kept), each=False).estimate
-    least = f"{duration(found.seconds_least)} for {found.trials_least} trials"
-    echo(f"{found.cells} cells on {found.stacks} stacks: {least}, then more rounds of those that may still be the best")
+    plan = prepare_plan(PlanOptions(matrix=wish["to"], **asked, **kept), each=False)
+    echo(f"{plan.estimate.cells} cells on {plan.estimate.stacks} stacks; {describe_race(plan)}")
     if not no_run and (yes or (sys.stdin.isatty() and click.confirm("run it now?", default=True))):
         return True
     echo(f"next: matrix run --race --on {values['place'].machine} {wish['to']}")

@@ -250,7 +250,7 @@ passthrough = click.option(
 )
 
 
-def _positive(parse: Callable[[str], float], value: str | float) -> float:
+def positive(parse: Callable[[str], float], value: str | float) -> float:
     try:
         found = value if isinstance(value, float) else parse(value)
     except ValueError as error:
@@ -273,7 +273,7 @@ budget = combined(
         "--budget",
         "seconds",
         metavar="TIME",
-        type=Parsed("time", partial(_positive, parse_time)),
+        type=Parsed("time", partial(positive, parse_time)),
         default=inf,
         help="Finish within this time, e.g. 2h: the minimum of every cell first, then the cells with the widest "
         "intervals.",
@@ -282,7 +282,7 @@ budget = combined(
         "--bytes-budget",
         "written",
         metavar="SIZE",
-        type=Parsed("size", partial(_positive, parse_size)),
+        type=Parsed("size", partial(positive, parse_size)),
         default=inf,
         help="Write at most this much to the stacks in the whole run, e.g. 500GB (parity and mirrors write more).",
     ),

@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from matrix_runner.base.quantities import format_size
+from matrix_runner.base.quantities import format_size, parse_percent
 from matrix_runner.carry.past_timings import pace_of
 from matrix_runner.carry.rigs import specs_of
-from matrix_runner.cli.options import budget, jobs, kernel, matrix_file, on, only, results, shard
+from matrix_runner.cli.options import (
+    Parsed,
+    budget,
+    jobs,
+    kernel,
+    matrix_file,
+    on,
+    only,
+    positive,
+    race,
+    results,
+    shard,
+)
 from matrix_runner.cli.screen import echo, echo_whole, first_notes, json_text
 from matrix_runner.decide.budget import ENDLESS, Cost, repeats
 from matrix_runner.decide.concurrency import Jobs, choose_level
 from matrix_runner.decide.estimate import QUIET, Estimate, Load, Pace, Slots, estimate
+from matrix_runner.decide.race import RaceForecast, forecast
 from matrix_runner.machines import machine
 from matrix_runner.machines.base import MachineOptions
 from matrix_runner.pages.terminal_text import duration, percent, volume
-from matrix_runner.session.run_request import check_kernel
+from matrix_runner.session.run_request import check_kernel, race_of
 from matrix_runner.session.selected_matrix import Checks, SelectedMatrix, load_selected
 from matrix_runner.space.select import refuse_many
-from matrix_runner.statistics.ratios import t_factor
+from matrix_runner.statistics.ratios import MOST_ROUNDS, rounds_to_detect, t_factor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +45,15 @@ if TYPE_CHECKING:
     from matrix_runner.space.select import Shard
 
 
-@click.command("plan", epilog="Example:  matrix plan --only 'layout=raid5,bs=4KiB' --cells raid.yaml")
+_EPILOG = """\b
+Examples:
+  matrix plan --only 'layout=raid5,bs=4KiB' --cells raid.yaml
+  matrix plan --race raid.yaml                trials and time of `matrix run --race`
+  matrix plan --detect 5% raid.yaml           rounds that show a difference of 5 %
+"""
+
+
+@click.command("plan", epilog=_EPILOG)
 @matrix_file
 @only
 @shard
@@ -40,6 +62,13 @@ if TYPE_CHECKING:
 @results
 @jobs
 @budget
+@race
+@click.option(
+    "--detect",
+    metavar="PERCENT",
+    type=Parsed("percent", partial(positive, parse_percent)),
+    help="The rounds that show a difference of this size between two cells, e.g. 5%.",
+)
 @click.option(
     "--cells", "--list", "all_cells", is_flag=True, help="List every cell with its id, in the order of the first round."
 )
@@ -70,6 +99,8 @@ class PlanOptions:
     results: Path
     jobs: Jobs
     budget: Cost
+    race: tuple[str, ...] | None = None
+    detect: float | None = None
 
 
 @dataclass(frozen=True)
@@ -80,6 +111,30 @@ class RunPlan:
     level: Level
     estimate: Estimate
     notes: list[str]
+
+    @cached_property
+    def race(self) -> RaceForecast | None:
+        """Return the trials of the run as a race, with those of workloads that do not race."""
+        if self.options.race is None:
+            return None
+        selected = self.selected
+        sizes = race_of(selected, self.options.race, self.options.matrix).sizes
+        least, confidence = selected.plan.repeat.min, selected.plan.repeat.confidence
+        others = self.estimate.trials_least - least * sum(sizes)
+        return RaceForecast(*(one + others for one in forecast(sizes, least, self.scatter, confidence)))
+
+    @property
+    def scatter(self) -> float:
+        return _SCATTER if self.pace.scatter is None else self.pace.scatter
+
+    @property
+    def rounds_to_detect(self) -> int | None:
+        if not self.options.detect:
+            return None
+        return rounds_to_detect(self.options.detect, self.scatter, self.selected.plan.repeat.confidence)
+
+    def seconds_of(self, trials: float) -> float:
+        return self.estimate.seconds_least * trials / max(1, self.estimate.trials_least)
 
     @property
     def repeats_within_budget(self) -> int:
@@ -145,11 +200,42 @@ def _rows(plan: RunPlan) -> Iterator[tuple[str, str]]:
     yield "written", f"{_span(volume(found.bytes_least), volume(found.bytes_most))} ({rate})"
     if plan.options.budget != ENDLESS:
         yield "budget", _describe_budget(plan)
+    if plan.race:
+        yield "race", describe_race(plan)
+    if plan.options.detect:
+        yield "detect", _describe_detect(plan, percent(plan.options.detect))
 
 
 _MOST = 0.5  # the least part of the time that is worth a word
 _ENOUGH = 2**30  # bytes of a simulated disk: its model scales to any size
 _MENTIONED = 0.01  # the least part of the bytes that is worth a word
+
+
+_SCATTER = 0.03  # of trials, before the first run
+
+
+def describe_race(plan: RunPlan) -> str:
+    def of(trials: int) -> str:
+        return f"{trials:,} trials, {duration(plan.seconds_of(trials))}"
+
+    trials, most, unraced = plan.race or (0, 0, 0)
+    each = f"every cell for as many rounds: {of(unraced)}"
+    return f"about {of(trials)} (95 % of simulations: at most {most:,} trials); {each}; {_scatter_of(plan)}"
+
+
+def _scatter_of(plan: RunPlan) -> str:
+    if plan.pace.scatter is None:
+        return f"if trials scatter by {percent(_SCATTER)}, an assumption before the first run"
+    return f"if trials scatter by {percent(plan.scatter)} as in {_runs(plan, plan.pace.scattered)}"
+
+
+def _describe_detect(plan: RunPlan, size: str) -> str:
+    confidence = f"{plan.selected.plan.repeat.confidence * 100:g} % confidence"
+    if (rounds := plan.rounds_to_detect) is None:
+        return f"more rounds than {MOST_ROUNDS:,} are needed for {size}; {_scatter_of(plan)}"
+    trials = plan.selected.plan.trials(rounds)
+    cost = f"`repeat: {rounds}`, {trials:,} trials, {duration(plan.seconds_of(trials))}"
+    return f"{cost} show {size} between two cells in 9 of 10 runs ({confidence}); {_scatter_of(plan)}"
 
 
 def _describe_budget(plan: RunPlan) -> str:
@@ -162,8 +248,7 @@ def _describe_budget(plan: RunPlan) -> str:
     if times < 2:
         return f"{enough}, too few for an interval"
     half = t_factor(times - 1, repeat.confidence) * pace.scatter / times**0.5
-    scatter = f"if trials scatter by {percent(pace.scatter)} as in {_runs(plan, pace.scattered)}"
-    return f"{enough}; intervals of ±{percent(half)} {scatter}"
+    return f"{enough}; intervals of ±{percent(half)} {_scatter_of(plan)}"
 
 
 def _runs(plan: RunPlan, count: int) -> str:
@@ -184,6 +269,8 @@ def _print_json(plan: RunPlan) -> None:
         "jobs": plan.level.now,
         "repeats_within_budget": plan.repeats_within_budget,
         "notes": plan.notes,
+        **({"race": plan.race._asdict()} if plan.race else {}),
+        **({"rounds_to_detect": plan.rounds_to_detect} if plan.options.detect else {}),
         **asdict(plan.estimate),
     }
     echo_whole(json_text(head)[:-1] + ',"batches":[', newline=False)

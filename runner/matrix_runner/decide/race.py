@@ -3,18 +3,44 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from matrix_runner.answers.ranking import EQUAL, columns_of, headline, stack_name, stacks_by_workload
 from matrix_runner.answers.samples import Measured, measured_cell
 from matrix_runner.answers.verdicts import MOST, UNWATCHED
 from matrix_runner.base.findings import few
-from matrix_runner.statistics.race import error_of_pair, stand
+from matrix_runner.statistics.race import error_of_pair, simulate, stand
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from matrix_runner.records.record import CellRow, Trial
+
+
+TIMES = 100  # simulated races
+_MOST_BEHIND = 0.5  # stacks of a simulated race are up to so far behind
+
+
+class RaceForecast(NamedTuple):
+    trials: int  # the mean
+    most: int  # 95 % of races need at most these
+    unraced: int  # every cell for as many rounds
+
+
+def forecast(sizes: Iterable[int], least: int, noise: float, confidence: float) -> RaceForecast:
+    """Simulate races of so many stacks each, whose rates are drawn at random and scatter by a share."""
+    import numpy as np
+
+    totals, unraced = np.zeros(TIMES), np.zeros(TIMES)
+    for heat, size in enumerate(sizes):
+        for time in range(TIMES):
+            chance = np.random.default_rng([heat, size, time])
+            truth = np.log(1 - chance.uniform(0, _MOST_BEHIND, size))
+            logs = truth[:, None] + noise * chance.standard_normal((size, MOST))
+            ended = simulate(logs, least, confidence, EQUAL)
+            totals[time] += ended.trials
+            unraced[time] += ended.rounds * size
+    return RaceForecast(round(totals.mean()), round(float(np.quantile(totals, 0.95))), round(unraced.mean()))
 
 
 @dataclass
@@ -44,6 +70,11 @@ class Race:
     @property
     def is_empty(self) -> bool:
         return not self._heats
+
+    @property
+    def sizes(self) -> list[int]:
+        """Return the number of stacks at each workload."""
+        return [len(heat.cells) for heat in self._heats]
 
     def add(self, trial: Trial) -> None:
         self._trials.setdefault(trial.cell, []).append(trial)

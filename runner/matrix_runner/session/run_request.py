@@ -83,25 +83,13 @@ class RunRequest:
                 "--race compares all stacks round by round, and --shard has only some of them",
                 resolution="leave one of them out; --cluster races on several hosts",
             )
-        if self._race().is_empty:
-            raise BadInput(
-                f"--race: {self.path} has no workload with several stacks to choose from",
-                resolution="add layouts or values of their axes, or leave the option out",
-            )
-
-    def _race(self) -> Race:
-        repeat, finds = self.selected.plan.repeat, self.selected.space.matrix.finds
-        cells = [CellRow(cell.id, cell.name, cell.axes) for cell in self.selected.selection.cells()]
-        cells = [cell for cell in cells if cell.axes["workload"] not in finds]
-        chosen = select_cells(None, self.race or (), cells, option="--for")
-        racing = (cell for cell in cells if not chosen or chosen.takes(cell))
-        return Race(racing, repeat.min, repeat.confidence)
+        race_of(self.selected, self.race or (), self.path)
 
     def steering(self) -> Steering | BisectSteering | Race | None:
         if self.bisection:
             return BisectSteering(self.bisection)
         if self.race is not None:
-            return self._race()
+            return race_of(self.selected, self.race, self.path)
         if not self.until_decided:
             return None
         matrix = self.selected.space.matrix
@@ -228,6 +216,21 @@ class RunRequest:
         """Return the fields of a disk that affect figures; `vfio` only matters to virtual machines of this host."""
         whole = {"vfio": disk.vfio} if disk.vfio and self.machine == PASSTHROUGH["qemu"] else {}
         return disk.model_dump(mode="json", exclude={"wear", "vfio"}) | whole
+
+
+def race_of(selected: SelectedMatrix, wanted: tuple[str, ...], path: Path) -> Race:
+    """Return the race of the workloads that match the conditions of `--for`; refuse one without a choice."""
+    repeat, finds = selected.plan.repeat, selected.space.matrix.finds
+    cells = [CellRow(cell.id, cell.name, cell.axes) for cell in selected.selection.cells()]
+    cells = [cell for cell in cells if cell.axes["workload"] not in finds]
+    chosen = select_cells(None, wanted, cells, option="--for")
+    race = Race((cell for cell in cells if not chosen or chosen.takes(cell)), repeat.min, repeat.confidence)
+    if race.is_empty:
+        raise BadInput(
+            f"--race: {path} has no workload with several stacks to choose from",
+            resolution="add layouts or values of their axes, or leave the option out",
+        )
+    return race
 
 
 def _declared_facts(disk: LabDisk) -> DiskFacts:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf, log, sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from matrix_runner.statistics.changes import log_table
 from matrix_runner.statistics.ratios import Ratio, bounded_exp
@@ -95,10 +95,35 @@ def stand(samples: Sequence[Mapping[int, float]], confidence: float, *, lowest: 
     return Standings(there[best], tuple(there[at] for at in running), tuple(map(ahead, range(len(samples)))))
 
 
-def stand_of_table(table: Table, confidence: float) -> tuple[int, list[int], Table]:
-    """Return of logarithms by place and round the leader, the candidates, and how far the leader is at least ahead."""
-    best, running, (_, mean, half) = _stand(table, error_of_pair(len(table), confidence))
-    return best, running, mean[best] - half[best]
+class Ended(NamedTuple):
+    rounds: int
+    trials: int
+    decided: bool
+    at: int  # the place of the leader
+
+
+def simulate(logs: Table, least: int, confidence: float, within: float) -> Ended:
+    """Run a race over logarithms by place and round, as `run --race` does; the last round is its limit."""
+    import numpy as np
+
+    most, error = logs.shape[1], error_of_pair(len(logs), confidence)
+    seen = np.full_like(logs, np.nan)
+    seen[:, :least] = logs[:, :least]
+    rounds, trials = least, least * len(logs)
+    while True:
+        at, running, (_, mean, half) = _stand(seen[:, :rounds], error)
+        rivals = [place for place in running if place != at]
+        ahead, width = mean[at, rivals], half[at, rivals]
+        decided = bool((ahead - width >= -log(1 + within)).all())
+        hopeless = False
+        if rounds >= _ENOUGH:
+            scatter = width / reach(rounds, error)
+            hopeless = bool((ahead + scatter * (2 / sqrt(rounds) - reach(most, error)) <= -log(1 + within)).any())
+        if decided or hopeless or rounds == most:
+            return Ended(rounds, trials, decided, at)
+        trials += len(running)
+        seen[running, rounds] = logs[running, rounds]
+        rounds += 1
 
 
 def _stand(table: Table, error: float) -> tuple[int, list[int], tuple[Table, Table, Table]]:

@@ -49,6 +49,18 @@ def t_factor(freedom: float, confidence: float) -> float:
     return found
 
 
+MOST_ROUNDS = 1_000
+
+
+def rounds_to_detect(size: float, scatter: float, confidence: float) -> int | None:
+    """Return the rounds that show a difference between two cells in 9 of 10 runs, if trials scatter independently."""
+    for rounds in range(2, MOST_ROUNDS + 1):
+        factor = t_factor(rounds - 1, confidence) + t_factor(rounds - 1, 0.8)  # 0.8: 90 % on one side
+        if factor * scatter * sqrt(2 / rounds) <= log1p(size):
+            return rounds
+    return None
+
+
 def _fraction(x: float, a: float, b: float) -> float:
     """Return 1 / (1 + d1 / (1 + d2 / (1 + ...))) by Lentz's method: a product whose factors converge to 1."""
     upper, lower, found = 1.0, 0.0, 1.0

@@ -67,6 +67,26 @@ def test_runs_are_removed_only_after_a_confirmation(nights: Path, call: Call) ->
     assert [path.name for path in nights.glob("run-*")] == ["run-3"]
 
 
+def test_a_removed_copy_or_link_leaves_the_original(nights: Path, call: Call, tmp_path: Path) -> None:
+    shutil.copytree(nights / "run-1", nights / "copy")
+    shutil.copytree(nights / "run-1", tmp_path / "elsewhere/run-9")
+    (nights / "link").symlink_to(tmp_path / "elsewhere/run-9")
+    call("results")
+    assert call("runs", "exclude", "copy", "--reason", "a copy").out == "copy: excluded: a copy\n"
+    for name in ("copy", "results/link"):
+        assert call("runs", "rm", "--yes", name).out.endswith("1 run\n")
+    assert (tmp_path / "elsewhere/run-9/journal.sqlite").exists()
+    assert sorted(path.name for path in nights.iterdir() if path.is_dir()) == ["run-1", "run-2", "run-3"]
+    assert "run-1" in call("results", "run-1").out
+
+
+def test_a_path_to_another_place_removes_no_run_of_the_same_name(nights: Path, call: Call, tmp_path: Path) -> None:
+    shutil.copytree(nights / "run-1", tmp_path / "backup/run-1")
+    refused = call("runs", "rm", "--yes", "backup/run-1")
+    assert (refused.status, "backup/run-1 is not in results/" in refused.err) == (2, True)
+    assert (nights / "run-1").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [

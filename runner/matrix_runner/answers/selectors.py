@@ -33,8 +33,9 @@ def runs_named(text: str, runs: Sequence[RunRow]) -> list[RunRow]:
     """Return the runs that a word selects, as `matrix results --help` describes; `runs` has the latest first."""
     name = Path(text).name if "/" in text else text
     if "," in text and all(run.name != name for run in runs):
-        meant = {run.id for word in text.split(",") if word.strip() for run in runs_named(word.strip(), runs)}
-        return [run for run in runs if run.id in meant]
+        words = [word.strip() for word in text.split(",") if word.strip()]
+        meant = {(run.id, run.name) for word in words for run in runs_named(word, runs)}
+        return [run for run in runs if (run.id, run.name) in meant]
     if name.endswith(_GOOD):
         return [_good(run, runs) for run in runs_named(name.removesuffix(_GOOD), runs)]
     found = [run for run in runs if name in {run.name, run.id}]

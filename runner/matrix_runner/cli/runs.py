@@ -324,11 +324,15 @@ def _open_all(results: Path, store: str | None) -> Iterator[tuple[SharedStore | 
 def _chosen(
     names: Sequence[str], results: Path, store: str | None
 ) -> Iterator[tuple[SharedStore | None, list[KeptRun]]]:
+    if elsewhere := [name for name in names if "/" in name and Path(name).parent.resolve() != results.resolve()]:
+        raise BadInput(
+            f"{elsewhere[0]} is not in {results}/", resolution="name the folder that it is in with `--results`"
+        )
     with _open_all(results, store) as (shared, every):
         # `latest` is a run with results.
         runs = [replace(one.run, measured=has_results(one.folder)) if one.folder else one.run for one in every]
-        meant = {run.id for name in names for run in runs_named(name, runs)}
-        yield shared, [one for one in every if one.run.id in meant]
+        meant = {(run.id, run.name) for name in names for run in runs_named(name, runs)}  # a copy has the id, too
+        yield shared, [one for one in every if (one.run.id, one.run.name) in meant]
 
 
 def _change(

@@ -96,6 +96,9 @@ def remove_run(one: KeptRun, store: SharedStore | None) -> None:
             )
         if store:
             store.remove_run(one.run.id)
+        if path.is_symlink():  # the folder belongs to another place
+            path.unlink()
+            return
         gone = path.with_name(f".{token_hex(8)}{HALF}")  # the next run removes what a kill leaves of it
         path.rename(gone)
         shutil.rmtree(gone)

@@ -215,6 +215,8 @@ def test_help_explains_a_word_of_the_glossary(call: Call) -> None:
     assert "- As an option of fio, `sync:`: each write waits" in said.out, "each meaning on a line"
     assert "`matrix help language`" in said.out
     assert "divided by" in call("help", "ratio").out
+    assert call("help", "fio").out.startswith("- `fio:` adds options of fio")
+    assert "`set:` replaces" in call("help", "set").out
 
 
 @pytest.mark.parametrize(

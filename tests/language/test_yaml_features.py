@@ -52,3 +52,13 @@ def test_an_unknown_version_is_named() -> None:
     with pytest.raises(BadInput) as caught:
         parse("m.yaml", f"%YAML 1.3\n---\n{MATRIX}")
     assert "`%YAML` names an unknown version; remove this line" in str(caught.value.details)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"), [('!!bool "x"', "bool"), ("!!int x", "int"), ("!!int 1:99", "int"), ("!!float .", "float")]
+)
+def test_a_value_that_does_not_fit_its_tag_is_named_at_its_place(value: str, kind: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        parse("m.yaml", MATRIX.replace("count: 3", f"count: {value}"))
+    text = value.split()[1].strip('"')
+    assert f"m.yaml:2:16: '{text}' is no value for the tag `!!{kind}`" in str(caught.value.details)

@@ -92,6 +92,16 @@ def test_parts_that_depend_on_malformed_ones_wait(change: tuple[str, str]) -> No
     assert not any("chunk must" in one or "does not fit" in one or "sectors" in one for one in found), found
 
 
+def test_malformed_workloads_and_lists_do_not_hide_impossible_layouts() -> None:
+    alone = PARTS.replace("levl", "level").replace(
+        "  large: {rw: read, size: 100GiB}\n  small: {rw: read, bs: 1000B}\n", ""
+    )
+    assert [one.partition(" is not")[0] for one in errors(alone) if not one.startswith("9")] == [_CHUNK, "8:14: 'raed'"]
+    found = errors(PARTS.replace("[md: {levl: 5}]", "[[md: {level: 5}]]"))
+    assert _CHUNK in found
+    assert any("a map is needed here" in one for one in found)
+
+
 IMPOSSIBLE = """\
 name: bad
 machine: {kernel: ./nothere}

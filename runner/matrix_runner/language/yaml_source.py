@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from ruamel.yaml import YAML
 from ruamel.yaml.composer import Composer
+from ruamel.yaml.constructor import SafeConstructor
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
@@ -107,6 +108,10 @@ LONGEST_NUMBER = 1000  # Python refuses to print integers of more than a few tho
 
 
 _LINE_BREAK = re.compile(r"\r\n?|\n")  # those of YAML 1.2
+
+
+#: What ruamel.yaml raises of a value that does not fit its tag.
+_UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 class UnreadableError(Exception):
@@ -220,6 +225,18 @@ class _Composer(Composer):
         return super().compose_node(parent, index)
 
 
+class _Constructor(SafeConstructor):
+    """Names the value that its tag does not fit."""
+
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except _UNFIT as error:
+            kind = node.tag.rpartition(":")[2]
+            words = f"{shorten(str(node.value), _LONGEST_NAME)!r} is no value for the tag `!!{kind}`; remove the tag"
+            raise UnreadableError(Place.of(node.start_mark), words) from error
+
+
 class _Named(StringIO):
     """A text that passes its name to the parser, which puts it into all marks."""
 
@@ -251,7 +268,9 @@ def plain(name: str, root: Node | None) -> Any:
             Place(name, 1, 1), f"with aliases and included files, it has more than {MAX_NODES:,} values"
         )
     with _readable(name):
-        return YAML(typ="safe", pure=True).constructor.construct_document(root)
+        yaml = YAML(typ="safe", pure=True)
+        yaml.Constructor = _Constructor
+        return yaml.constructor.construct_document(root)
 
 
 def repeated_keys(root: Node | None) -> list[tuple[Place, str]]:
@@ -294,7 +313,7 @@ def _readable(name: str) -> Iterator[None]:
         raise UnreadableError(Place.of(mark) if mark else Place(name, 1, 1), words) from None
     except AssertionError:
         raise UnreadableError(Place(name, 1, 1), "`%YAML` names an unknown version; remove this line") from None
-    except (YAMLError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+    except (YAMLError, *_UNFIT, RecursionError) as error:
         problem = str(error).splitlines()[0] if str(error) else "nested too deeply"
         raise UnreadableError(Place(name, 1, 1), problem) from None
 

@@ -39,6 +39,8 @@ _FOREIGN = (
 _UNCHECKED = "; the rest is checked after that"
 #: No layout and no workload depends on these keys.
 _APART = frozenset({"name", "description", "seed", "guidelines", "tune", "repeat", "monitor", "max_cells"})
+#: Fits each stack: layouts can be checked if all workloads are malformed.
+_ANY_WORKLOAD = {"any": {"rw": "read"}}
 
 
 class BadMatrix(BadInput):
@@ -193,7 +195,7 @@ def _without(data: object, malformed: Iterable[Flaw]) -> dict[str, object] | Non
                 pass  # a missing key
             case _:
                 return None
-    return {"name": "rest", **rest}
+    return {"name": "rest", **rest, "workloads": rest.get("workloads") or _ANY_WORKLOAD}
 
 
 def _expanded(source: Source, matrix: Matrix, ask: Ask) -> Declared:

@@ -213,7 +213,7 @@ def _why_misplaced(axis: str, axes: Mapping[str, Any]) -> str:
     if "job" in axes:
         return f"'{key}' has no effect on a job file; write fio's option below `set:`"
     if axis.startswith(_SET):
-        return "'set' has no effect: it sets options of a job file (`job:`)"
+        return "'set' has no effect: it sets options of a job file (`job:`); write them below `fio:`"
     return f"'{key}' and `jobs` both say what runs; keep one of them"
 
 

@@ -22,6 +22,7 @@ from matrix_runner.session.run_request import RunRequest, check_kernel, kernel_c
 from matrix_runner.session.selected_matrix import load_selected
 from matrix_runner.space.declared_files import matched, parse_lab
 from tests.support.matrices import SMALL
+from tests.support.parted import PARTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,6 +64,14 @@ def test_small_disks_stand_for_large_ones(tmp_path: Path) -> None:
     assert many.rebuild_bytes == pytest.approx((one.rebuild_bytes or 0) * 100, rel=0.1)
     assert many.rebuild_rate == one.rebuild_rate
     assert fingerprint(tmp_path, small) == fingerprint(tmp_path, large), "it changes no figure"
+
+
+def test_a_stack_with_parts_has_what_it_offers(tmp_path: Path) -> None:
+    layouts = "plain: {on: hdd, layers: [md: {level: 5}]}, cached: {on: hdd, layers: [lvm: {type: cache, fast: ssd}]}"
+    (tmp_path / "m.yaml").write_text(PARTED % layouts)
+    request = RunRequest(tmp_path / "m.yaml", load_selected(tmp_path / "m.yaml"), "dry", None, None, cold=False)
+    found = {name: facts.capacity for name, facts in request.manifest().stacks.items()}
+    assert found == {stack.label: stack.room for stack in request.selected.space.stacks}
 
 
 def test_the_manifest_has_what_a_stack_offers(tmp_path: Path) -> None:

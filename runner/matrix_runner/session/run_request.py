@@ -22,7 +22,7 @@ from matrix_runner.decide.bisect_cells import Bisection, BisectSteering
 from matrix_runner.decide.race import Race
 from matrix_runner.hosts.disk_ledger import state_dir
 from matrix_runner.layers.base import sync_target
-from matrix_runner.layers.geometry import Below, Shape
+from matrix_runner.layers.geometry import Below
 from matrix_runner.machines import PASSTHROUGH, machine
 from matrix_runner.machines.base import MachineOptions, RigSpec
 from matrix_runner.machines.qemu.recipe import kernel_key, recipe_for
@@ -34,7 +34,7 @@ from matrix_runner.scripts.jinja import effective_templates
 from matrix_runner.session.host_facts import query_facts, revision
 from matrix_runner.simdisks.disk import slow_of
 from matrix_runner.space.basis import basis_of
-from matrix_runner.space.variants import levels
+from matrix_runner.space.variants import disks_of, levels
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -141,8 +141,8 @@ class RunRequest:
     @cached_property
     def _large_disks(self) -> Below:
         """Return the disks with the sizes that they stand for."""
-        sets = self.selected.space.matrix.disks
-        return Below(tuple(Shape(one.stands_for or one.size) for one in sets for _ in range(one.count)))
+        matrix = self.selected.space.matrix
+        return disks_of(matrix, [one.stands_for or one.size for one in matrix.disks for _ in range(one.count)])
 
     def _facts_of(self, stack: Stack) -> StackFacts:
         built = list(levels(stack.layers.value, self._large_disks))

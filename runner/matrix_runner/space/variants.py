@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -158,9 +158,11 @@ def _built_up(declared: list[_Declared], step: _Step, findings: Findings) -> Ite
         yield from _built_up(declared[1:], higher, findings)
 
 
-def disks_of(matrix: Matrix) -> Below:
+def disks_of(matrix: Matrix, sizes: Sequence[int] = ()) -> Below:
+    """Return the disks as layers see them; `sizes`: other ones than theirs."""
     disks = matrix.every_disk()
-    shapes = [Shape(disk.size, queued=disk.bus in QUEUED) for disk in disks]
+    sizes = sizes or [disk.size for disk in disks]
+    shapes = [Shape(size, queued=disk.bus in QUEUED) for disk, size in zip(disks, sizes, strict=True)]
     groups = dict.fromkeys(disk.group for disk in disks if disk.group)
     parts = (
         Part(group, Below(tuple(shape for disk, shape in zip(disks, shapes, strict=True) if disk.group == group)))

@@ -22,7 +22,6 @@ from matrix_runner.decide.bisect_cells import Bisection, BisectSteering
 from matrix_runner.decide.race import Race
 from matrix_runner.hosts.disk_ledger import state_dir
 from matrix_runner.layers.base import sync_target
-from matrix_runner.layers.geometry import Below
 from matrix_runner.machines import PASSTHROUGH, machine
 from matrix_runner.machines.base import MachineOptions, RigSpec
 from matrix_runner.machines.qemu.recipe import kernel_key, recipe_for
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matrix_runner.language.hosts import LabDisk
+    from matrix_runner.layers.geometry import Below
     from matrix_runner.session.selected_matrix import SelectedMatrix
     from matrix_runner.space.declared_files import Match, Study
     from matrix_runner.space.space import Stack

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -77,7 +78,7 @@ def test_a_rate_of_zero_is_refused() -> None:
     assert found.figures
     assert found.figures.read
     still = replace(found.figures, read=replace(found.figures.read, iops=0.0))
-    with pytest.raises(Unfit, match="no requests per second"):
+    with pytest.raises(Unfit, match="that no disk has"):
         disk_job(replace(found, figures=still), "one.json", None)
 
 
@@ -97,3 +98,12 @@ def test_the_matrix_of_a_calibration_asks_for_its_jobs(kind: str, tmp_path: Path
         f"alone/{name}": replace(one, seconds=found[f"alone/{name}"].seconds) for name, one in jobs.items()
     }
     assert options["alone/read-1"]["runtime"] == "15000ms"
+
+
+@pytest.mark.parametrize("change", [{"iops": 0.0}, {"iops": 1e-9}, {"iops": 1e11}, {"lat_mean": 1e-300}])
+def test_jobs_with_figures_of_no_disk_are_left_out(change: dict[str, Any]) -> None:
+    found = group()
+    assert found.figures and found.figures.read  # noqa: PT018
+    figures = replace(found.figures, read=replace(found.figures.read, **change))
+    with pytest.raises(Unfit, match="that no disk has"):
+        disk_job(replace(found, figures=figures), "one.json", None)

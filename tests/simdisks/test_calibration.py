@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from math import inf
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +14,7 @@ from matrix_runner.simdisks.calibration import calibrate, hold_out, jobs_for, ki
 from matrix_runner.simdisks.clib import Library, build_library, load_library
 from matrix_runner.simdisks.fit import zones_of
 from matrix_runner.simdisks.loop import Figures, Host, Pattern, simulate
-from matrix_runner.simdisks.measured import Job
+from matrix_runner.simdisks.measured import Job, spots
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -111,10 +112,24 @@ def test_zones_lie_between_the_places_that_were_measured() -> None:
     assert (zones[0]["rate"], zones[-1]) == ("198MB/s", {"to": "100.000%", "rate": "102MB/s"})
     assert len(zones_of([(0.0, 200e6), (1.0, 200e6)])["zones"]) == 1  # type: ignore[arg-type]
     assert zones_of([(0.0, 150e6)]) == {"outer": "150MB/s", "inner": "75MB/s"}
+    assert zones_of([(0.05, 150e6), (0.05, 100e6)]) == zones_of([(0.0, 150e6)])  # two depths at one place
+
+
+def test_figures_beyond_the_bounds_of_all_models_are_refused(code: Library) -> None:
+    slow = Job("", Pattern(1, 1.0, seconds=15.0), Figures(0.2, 5.0, 9.0, 0.0, ()), None)
+    with pytest.raises(BadInput, match="no model fits these jobs"):
+        calibrate(code, [slow], TB, physics_of, {})
+
+
+def test_a_job_that_ends_before_the_first_request_of_a_model_is_far_from_it() -> None:
+    (spot,) = spots([Job("", Pattern(1, 1.0), Figures(100.0, 0.01, 0.02, 0.0, ()), None)])
+    assert spot.distance({}, "read", Host(TB), 0.3) == inf
 
 
 def test_a_disk_without_random_jobs_is_refused() -> None:
     figures = Figures(100.0, 0.01, 0.02, 0.0, ())
     assert kind_of([Job("", Pattern(1, 1.0), figures, None)]) == "hdd"
+    with pytest.raises(BadInput, match="no job has random reads or writes"):
+        kind_of([Job("", Pattern(1, 1.0), Figures(0.02, 50.0, 60.0, 0.0, ()), None)])  # the disk stopped
     with pytest.raises(BadInput, match="no job has random reads or writes"):
         kind_of([Job("", Pattern(1, 1.0, random=False), figures, None)])

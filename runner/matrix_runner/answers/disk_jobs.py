@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from math import inf
 from typing import TYPE_CHECKING
 
 from matrix_runner.base.quantities import parse_size
-from matrix_runner.simdisks.loop import PERCENTILES, Direction, Figures, Pattern
+from matrix_runner.simdisks.loop import DIRECTIONS, PERCENTILES, Direction, Figures, Pattern
 from matrix_runner.simdisks.measured import Job
 from matrix_runner.statistics.percentile import percentiles
 
@@ -26,6 +27,8 @@ _ONE_AT_A_TIME = {"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"}
 
 
 DEEPEST = 256
+#: Requests a second, bytes a second and seconds that a disk can have.
+_RATES, _BANDWIDTHS, _SHORTEST = (1e-2, 1e8), (1e3, 1e12), 1e-9
 
 
 class Unfit(ValueError):
@@ -43,11 +46,12 @@ def disk_job(group: Group, path: str, size: int | None) -> Job:
         raise Unfit(f"the option {other}")
     if options.get("direct", "0") not in {"1", "true"}:
         raise Unfit("requests through the page cache (no direct=1)")
-    figures: dict[Direction, Figures | None] = {
-        side: _figures(found, group.percentiles.get(side, {})) if (found := group.figures.sides.get(side)) else None
-        for side in ("read", "write")
-    }
     pattern = _pattern(options, size, group.figures.runtime)
+    figures: dict[Direction, Figures | None] = {
+        side: _figures(found, group.percentiles.get(side, {}), pattern.block) if found else None
+        for side in DIRECTIONS
+        for found in [group.figures.sides.get(side)]
+    }
     if "trim" in group.figures.sides or (pattern.reads == 1) > (figures["write"] is None):
         raise Unfit("trims, or another direction than declared")
     return Job(path, pattern, figures["read"], figures["write"])
@@ -128,13 +132,14 @@ def _share(text: str, size: int | None) -> float:
     return length / size if size else 0.0
 
 
-def _figures(side: Side, own: Mapping[float, float]) -> Figures:
+def _figures(side: Side, own: Mapping[float, float], block: int) -> Figures:
     """Return seconds. Without latencies, the percentiles are empty, and the mean follows from the rate."""
-    if side.iops <= 0:
-        raise Unfit("no requests per second")
+    mean = (side.lat_mean or 0.0) / 1e9 or 1 / max(side.iops, _RATES[0])
+    figures = ((side.iops, *_RATES), (side.iops * block, *_BANDWIDTHS), (mean, _SHORTEST, inf))
+    if not all(low <= figure <= high for figure, low, high in figures):
+        raise Unfit("rates or latencies that no disk has")
     values: list[float | None] = [own.get(float(share)) for share in PERCENTILES]
     if side.latencies:
         values = [*percentiles(side.latencies.unpack(), PERCENTILES)]
     known = tuple(value / 1e9 for value in values if value)
-    mean = (side.lat_mean or 0.0) / 1e9 or 1 / side.iops
     return Figures(side.iops, mean, (side.lat_max or 0.0) / 1e9, 0.0, known if len(known) == len(values) else ())

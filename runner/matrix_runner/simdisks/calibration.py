@@ -174,7 +174,7 @@ def calibrate(
             if one.pattern.reads == 1 and not one.pattern.random
         ]
         keys |= zones_of(places or [(0.0, _USUAL_RATE)])
-        unknown += [Unknown("zones", SEQUENCE)] if len(places) < 2 else []
+        unknown += [Unknown("zones", SEQUENCE)] if len(dict(places)) < 2 else []
     subject = Subject(keys, Host(size, turn(jobs)), fitted)
     fit = Fit(library, subject, physics_of)
     values = fit.run()
@@ -187,16 +187,20 @@ def calibrate(
         elif key.name not in known:
             unknown.append(Unknown(key.name, key.jobs))
     keys = keys_of(subject, values)
-    physics = physics_of(keys)
+    try:
+        physics = physics_of(keys)
+    except ValueError as error:
+        raise BadInput("no model fits these jobs: a key is beyond its bounds", details=str(error)) from None
 
     def residuals(several: Sequence[Job]) -> list[Residual]:
         return [
-            Residual(one.pattern, side, one.rate(side), fit.model(physics, one.pattern)[side].iops)
+            Residual(one.pattern, side, one.rate(side), modelled[side].iops if side in modelled else 0.0)
             for one in spots(several)
+            for modelled in [fit.model(physics, one.pattern)]
             for side in one.jobs[0].figures
         ]
 
-    worst = max(abs(one.off) for one in residuals(fitted))
+    worst = max((abs(one.off) for one in residuals(fitted)), default=1.0)
     return Calibration(keys, tuple(estimates), tuple(unknown), tuple(residuals(held)), worst)
 
 
@@ -213,9 +217,11 @@ def _place(pattern: Pattern) -> float:
 def kind_of(jobs: Sequence[Job]) -> str:
     """Return `hdd` for a disk with an arm. Raise BadInput if no job shows it."""
     alone = [
-        job.read.mean / job.pattern.depth for job in jobs if job.read and job.pattern.random and job.pattern.reads == 1
+        job.read.mean / job.pattern.depth
+        for job in jobs
+        if job.read and job.pattern.random and job.pattern.reads == 1 and not job.stopped
     ]
-    if not alone and not any(job.write and job.pattern.random for job in jobs):
+    if not alone and not any(job.write and job.pattern.random and not job.stopped for job in jobs):
         raise BadInput(
             "no job has random reads or writes, so no model can be fitted", resolution=f"measure at least `{READS}`"
         )

@@ -7,6 +7,7 @@ sequential jobs.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from itertools import pairwise
 from math import inf
 from statistics import fmean
@@ -142,7 +143,7 @@ def rate_text(rate: float) -> str:
 
 
 def _short(value: float) -> str:
-    return f"{float(f'{value:.3g}'):.15g}"
+    return f"{Decimal(f'{value:.3g}'):f}"  # without an exponent
 
 
 class Fit:
@@ -163,11 +164,15 @@ class Fit:
         self._sequential = [one for one in several if not (one.pattern.random or one.pattern.safe)]
 
     def cost(self, values: Values, evidence: Evidence) -> float:
-        physics = self._physics_of(keys_of(self.subject, values))
-        return fmean(
+        try:
+            physics = self._physics_of(keys_of(self.subject, values))
+        except ValueError:  # beyond the bounds of the keys
+            return inf
+        apart = [
             spot.distance(self.model(physics, spot.pattern), direction, self.subject.host, OF_LATENCIES)
             for spot, direction in evidence
-        )
+        ]
+        return fmean(apart) if apart else 0.0
 
     def run(self) -> Values:
         is_hdd = self.subject.is_hdd
@@ -371,8 +376,8 @@ class Fit:
 
 
 def zones_of(places: Iterable[tuple[float, float]]) -> dict[str, object]:
-    """Return the zones of a disk with these rates, measured at places (shares of the disk)."""
-    known = sorted(places)
+    """Return the zones of a disk with these rates, measured at places (shares of the disk); the fastest job counts."""
+    known = sorted(dict(sorted(places)).items())
     if len(known) == 1:
         return {"outer": rate_text(known[0][1]), "inner": rate_text(known[0][1] / 2)}
     zones: list[dict[str, str]] = []

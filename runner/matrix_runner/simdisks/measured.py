@@ -58,7 +58,9 @@ class Spot:
 
     def distance(self, modelled: Mapping[Direction, Figures], direction: Direction, host: Host, weight: float) -> float:
         """Return how far the model is from rate and latencies, which count with this weight."""
-        found = modelled[direction]
+        found = modelled.get(direction)
+        if found is None:  # its first request takes longer than the job
+            return math.inf
         apart = abs(math.log(found.iops / self.rate(direction)))
         shapes = [min(1.0, demerit(found, job.figures[direction])) for job in self.jobs if job.in_drive(host.queue)]
         return apart + weight * (median(shapes) if shapes else 0.0)

@@ -3,7 +3,7 @@
 python -m bench.drives extract MIRRORS   # figures.csv, from bare clones of the repositories
 python -m bench.drives fit [NAME ...]    # matrix/models/NAME.yaml
 python -m bench.drives page              # docs/explanation/models-against-real-drives.md and its charts
-python -m bench.drives hidden            # calibrate 60 random models, and predict jobs that the fit did not see
+python -m bench.drives hidden [SEED]     # calibrate 60 random models, and predict jobs that the fit did not see
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def main() -> None:
     doings.add_parser("extract").add_argument("mirrors", type=Path)
     doings.add_parser("fit").add_argument("names", nargs="*", default=[drive.name for drive in DRIVES])
     doings.add_parser("page")
-    doings.add_parser("hidden")
+    doings.add_parser("hidden").add_argument("seed", type=int, nargs="?", default=1)
     asked = parser.parse_args()
     if asked.doing == "extract":
         figures.extract(asked.mirrors)
         return
     library = load_library(asyncio.run(build_library()))
     if asked.doing == "hidden":
-        hidden.show(library)
+        hidden.show(library, asked.seed)
         return
     if asked.doing == "page":
         page.write([page.Compared(library, drive) for drive in DRIVES])

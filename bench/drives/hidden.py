@@ -90,10 +90,11 @@ def hidden(library: Library, seed: int = 1, number: int = NUMBER) -> Iterator[Hi
         yield Hidden(keys, size, calibrate(library, jobs, size, physics_of, {}))
 
 
-def show(library: Library) -> None:
+def show(library: Library, seed: int) -> None:
+    print(f"seed {seed}")
     print(f"{'drive':<11}{'median':>8}{'worst':>8}  worst job")
     found = list[Hidden]()
-    for number, one in enumerate(hidden(library), 1):
+    for number, one in enumerate(hidden(library, seed), 1):
         found.append(one)
         worst = max(one.found.held_out, key=lambda residual: abs(residual.off))
         name, middle = f"{one.keys['kind']} {number}", f"{median(one.off):.1%}"

@@ -60,6 +60,7 @@ def test_options_are_a_pattern(options: dict[str, str], pattern: Pattern) -> Non
         ({"bs": "4KiB,8KiB"}, "bs=4KiB,8KiB"),
         ({"iodepth": "1024"}, "more than 256 requests"),
         ({"offset": "10MiB"}, "size of the disk is unknown"),
+        ({"size": "10GiB"}, "size of the disk is unknown"),
         ({"offset": "abc%"}, "an offset or a size of abc%"),
         ({"size": "nan%"}, "an offset or a size of nan%"),
         ({"offset": "-5%"}, "an offset or a size of -5%"),

@@ -88,8 +88,7 @@ def _pattern(options: Mapping[str, str], size: int | None, seconds: float) -> Pa
     depth = processes * (1 if engine in _ONE_AT_A_TIME else _number(options, "iodepth", 1))
     if depth > DEEPEST:
         raise Unfit(f"more than {DEEPEST} requests in flight, most of which wait in the kernel")
-    first, length = _share(options.get("offset", "0"), size), options.get("size", "100%")
-    part = _share(length, size) if size or length.endswith("%") else 1.0
+    first, part = _share(options.get("offset", "0"), size), _share(options.get("size", "100%"), size)
     safe = options.get("fsync") == "1" or options.get("sync", "0") not in {"0", "none", "false"}
     reads = _READS.get(way, _number(options, "rwmixread", 50) / 100)
     if depth < 1 or not 0 <= reads <= 1:
@@ -128,7 +127,7 @@ def _share(text: str, size: int | None) -> float:
         raise Unfit(f"an offset or a size of {text}")
     length = _bytes(text) if text != "0" else 0
     if length and not size:
-        raise Unfit("an offset in bytes, and the size of the disk is unknown (--size)")
+        raise Unfit("an offset or a size in bytes, and the size of the disk is unknown (--size)")
     return length / size if size else 0.0
 
 

@@ -168,7 +168,8 @@ def check(model: str, size: str, seconds: float) -> None:
 
 
 async def _show_probes(disk: Disk, seconds: float) -> list[ProbeResult]:
-    from matrix_runner.simdisks.check import run_probes
+    from matrix_runner.simdisks.check import SHALLOW, run_probes
+    from matrix_runner.simdisks.fit import time_text
 
     found: list[ProbeResult] = []
     echo_whole(f"{'':<28}{'predicted':>14}{'measured':>12}{'off':>9}")
@@ -182,6 +183,11 @@ async def _show_probes(disk: Disk, seconds: float) -> list[ProbeResult]:
         mark = "" if one.is_accurate else "  (!)"
         figures = f"{_rate(one, one.expected):>14}{_rate(one, one.measured):>12}{f'{one.deviation * 100:+.1f} %':>9}"
         echo_whole(f"{one.probe.name:<28}{figures}{mark}{host_limited}")
+    turns = [one.probe.job.turn for one in found if one.probe.job.random and one.probe.job.depth <= SHALLOW]
+    echo(
+        f"Random work up to depth {SHALLOW} is predicted with the time that this host takes from an answer to the next "
+        f"request, here {time_text(min(turns))} to {time_text(max(turns))}. A host that takes less gets higher rates."
+    )
     return found
 
 

@@ -110,6 +110,7 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
+    #: With the turnaround of the prediction.
     probe: Probe
     expected: float
     measured: float
@@ -236,7 +237,9 @@ async def run_probes(disk: Disk, seconds: float) -> AsyncIterator[ProbeResult]:
             predict_rate(alone.code, disk.physics, disk.size, asked, seconds=lasts, seed=seed).iops
             for seed in range(PREDICTIONS if by_chance else 1)
         ]
-        yield ProbeResult(probe, sum(rates) / len(rates), measured, lost_to_host(done[0], measured, probe.job))
+        yield ProbeResult(
+            replace(probe, job=asked), sum(rates) / len(rates), measured, lost_to_host(done[0], measured, probe.job)
+        )
 
 
 def lost_to_host(done: Report, iops: float, job: Job) -> Overload:

@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from matrix_runner.decide.costs import COSTS
+from matrix_runner.decide.estimate import Pace, estimate
 from matrix_runner.decide.factors import Factors
+from matrix_runner.decide.plan import Plan
+from matrix_runner.pages.terminal_text import slow_motion
 from matrix_runner.records.record import TrialFacts
 from matrix_runner.space.load import parse
+from matrix_runner.space.select import select
 
 if TYPE_CHECKING:
     from matrix_runner.machines.base import Processor
@@ -112,3 +116,14 @@ def test_a_trial_without_a_count_of_its_losses_teaches_nothing() -> None:
     factors, cell = factors_of(space), cell_of(space, "parity", "stream")
     assert not factors.learn(cell, TrialFacts(slow=8))
     assert factors.of(cell) == 8
+
+
+def test_an_estimate_states_the_factors_with_which_a_run_would_begin() -> None:
+    space = parse("factors", MATRIX.replace("MODEL", "nas-7200")).space
+    plan = Plan(select(space, ("workload=seeks|stream",)), space.matrix.repeat, 1)
+    found = estimate(plan, Pace(factors=factors_of(space))).factors
+    assert found == {1: 3, 4: 2, 8: 1}
+    text = "3 cells at full speed; 2 in slow motion, 4 times slower; 1 in slow motion, 8 times slower"
+    assert slow_motion(found) == f"{text} (what this host needed before, else a guess)"
+    assert estimate(plan, Pace()).factors == {}
+    assert slow_motion({}) == slow_motion({1: 6}) == ""

@@ -31,7 +31,7 @@ from matrix_runner.decide.estimate import QUIET, Estimate, Load, Pace, Slots, es
 from matrix_runner.decide.race import RaceForecast, forecast
 from matrix_runner.machines import machine
 from matrix_runner.machines.base import MachineOptions
-from matrix_runner.pages.terminal_text import duration, percent, volume
+from matrix_runner.pages.terminal_text import duration, percent, slow_motion, volume
 from matrix_runner.session.run_request import check_kernel, race_of
 from matrix_runner.session.selected_matrix import Checks, SelectedMatrix, load_selected
 from matrix_runner.space.select import refuse_many
@@ -182,6 +182,8 @@ def _rows(plan: RunPlan) -> Iterator[tuple[str, str]]:
     start = " at first" if level.most > level.now else ""
     parallel = f", {level.now} rigs in parallel{start}" if level.now > 1 else ""
     yield "time", f"{_span(duration(found.seconds_least), duration(found.seconds_most))} ({basis}{parallel})"
+    if slow := slow_motion(found.factors):
+        yield "slow", slow
     if found.seconds_filling > found.seconds_least * _MOST:
         largest = max(disk.size for disk in plan.selected.space.matrix.disks)
         smaller = ""

@@ -144,7 +144,9 @@ def first_notes(notes: Sequence[str]) -> list[str]:
 def json_text(document: object, *, indent: bool = False) -> str:
     import orjson
 
-    return printable_json(orjson.dumps(document, option=orjson.OPT_INDENT_2 if indent else 0).decode())
+    return printable_json(
+        orjson.dumps(document, option=orjson.OPT_NON_STR_KEYS | (orjson.OPT_INDENT_2 if indent else 0)).decode()
+    )
 
 
 def wrap_text(text: str, columns: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
@@ -79,6 +79,8 @@ class Estimate:
     seconds_filling: (
         float  # the part of `seconds_least` that follows from the size of the disks, while stacks are built
     )
+    #: Cells by the factor of slow motion of their next trial; empty if the run does not choose it.
+    factors: Mapping[int, int]
 
 
 def seconds_of(cell: Cell, pace: Pace) -> float:
@@ -260,6 +262,7 @@ def estimate(plan: Plan, pace: Pace, slots: Slots = ONE_SLOT) -> Estimate:
     total_least = total_most = filling = longest_least = longest_most = 0.0
     rigs: set[tuple[str | None, str]] = set()
     known: Known = {}
+    factors = Counter[int]()
     if plan.selection.count() > MOST_LISTED:
         pace = replace(pace, cells={})  # the mean of all recorded trials is enough
     for stack in plan.selection.space.stacks:
@@ -272,6 +275,8 @@ def estimate(plan: Plan, pace: Pace, slots: Slots = ONE_SLOT) -> Estimate:
         built += builds
         cells += count
         rigs.add((stack.kernel, stack.cmdline))
+        for cell, some in groups if pace.factors else ():
+            factors[pace.of_trial(cell).slow] += round(some)
         building = building_of(stack, pace)
         filling += builds * building.filling
         fewer = more = _batch(building, stack, plan.shares(groups, least), builds, pace, known)
@@ -296,6 +301,7 @@ def estimate(plan: Plan, pace: Pace, slots: Slots = ONE_SLOT) -> Estimate:
         bytes_most=written_most * most,
         bytes_prepared=prepared * least,
         seconds_filling=in_all_rounds * filling / total_least if total_least else 0.0,
+        factors=dict(sorted(factors.items())),
     )
 
 

@@ -45,6 +45,8 @@ class Factors:
 
     def of(self, cell: Cell) -> int:
         possible = self._possible_factors(cell)
+        if len(possible) == 1:
+            return possible[0]
         wanted = self._known.get(self._kind(cell)) or self._guess(cell)
         return possible[min(bisect_left(possible, wanted), len(possible) - 1)]
 

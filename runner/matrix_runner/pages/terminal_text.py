@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from matrix_runner.work.metrics import is_large
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from matrix_runner.statistics.ratios import Ratio
     from matrix_runner.statistics.stopping import Estimate
@@ -113,6 +113,15 @@ def about(seconds: float) -> str:
     step = 5 if seconds < 60 else 30 if seconds < 600 else 60
     text = duration(max(1, round(seconds / step)) * step)
     return f"about {text.removesuffix(' 00 s')}"
+
+
+def slow_motion(factors: Mapping[int, int]) -> str:
+    """Return how many cells have each factor; empty if all run at full speed."""
+    if max(factors, default=1) == 1:
+        return ""
+    slowed = [f"{cells:,} in slow motion, {factor} times slower" for factor, cells in factors.items() if factor > 1]
+    full = [f"{factors[1]:,} cells at full speed"] if 1 in factors else []
+    return f"{'; '.join([*full, *slowed])} (what this host needed before, else a guess)"
 
 
 def volume(count: int) -> str:

@@ -30,6 +30,7 @@ from matrix_runner.hosts.disk_ledger import run_within_budget
 from matrix_runner.machines import machine
 from matrix_runner.machines.base import Machine, MachineOptions
 from matrix_runner.pages.bisect import write_search
+from matrix_runner.pages.terminal_text import slow_motion
 from matrix_runner.records.address import address_of, is_named
 from matrix_runner.records.cell_files import CellFiles, open_files
 from matrix_runner.records.disk_health import describe_missing_health
@@ -243,6 +244,8 @@ def _show_estimate(this: _Run) -> Pace:
     if load.note and not pace.runs:
         observer.notice(f"note: {load.note}")
     found = estimate(selected.plan, pace, _slots(this, synthetic=here.synthetic))
+    if slow := slow_motion(found.factors):
+        observer.notice(slow)
     left = max(0.0, 1 - observer.done / max(1, observer.planned))
     observer.show_estimate(found.seconds_least * left, found.seconds_most * left)
     this.folder = this.folder.update_manifest(

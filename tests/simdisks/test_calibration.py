@@ -86,6 +86,17 @@ def test_a_write_cache_is_found_far_from_the_first_guess(code: Library) -> None:
     assert values["write_cache.ranges"] < 250
 
 
+def test_a_disk_that_holds_only_the_writes_of_its_queue_is_found(code: Library) -> None:
+    """Among larger caches, the fit ends at 384 ranges, and mixed work is 25 % off."""
+    disk = {**HDD, "rpm": 5400, "seek": {"track": "0.67ms", "full": "17.28ms"}, "queue": 8, "in_order": 2}
+    known = {name: disk[name] for name in ("rpm", "outer", "inner")}
+    jobs = [job for job in measured(code, disk, writes=True) if job.pattern.random]
+    found = calibrate(code, jobs, TB, physics_of, known)
+    values = {one.key.name: one.value for one in found.estimates}
+    assert values["write_cache.ranges"] <= 64
+    assert max(abs(one.off) for one in found.held_out) < 0.1
+
+
 def test_what_is_known_is_not_fitted(code: Library) -> None:
     jobs = [job for job in measured(code, HDD, writes=False) if job.pattern.random]
     found = calibrate(code, jobs, TB, physics_of, {"rpm": 7200})

@@ -33,8 +33,8 @@ STEPS, FINE = (1.3, 1.1, 1.04), (1.3, 1.1, 1.03, 1.01, 1.003)
 APART = (1.01, 1.02, 1.04, 1.08, 1.15, 1.3, 1.6, 2.5)
 CHANNELS = (1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 20, 24, 32, 48, 64, 128, 256)
 QUEUES = (1, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32)
-RANGES = (32, 64, 96, 128, 192, 256, 384, 512)
-CHOICES = (4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64, 96)
+RANGES = (2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 384, 512)
+CHOICES = (1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64, 96)
 IN_ORDER = tuple(range(33))
 _WHOLE: dict[str, Sequence[int]] = {
     "channels": CHANNELS,
@@ -182,10 +182,13 @@ class Fit:
         return values
 
     def _best_cache(self, values: Values, stage: Stage) -> Values:
-        """Try caches that are far apart: a large one with a small choice may be nearly as good as the opposite."""
-        tried = [
-            {**values, "ranges": float(n), "choice": float(c)} for n in (64, 128, 256, 384) for c in (8, 32, 64, 96)
-        ]
+        """Try caches that are far apart: a large one with a small choice may be nearly as good as the opposite.
+
+        A disk without a cache for writes has the ranges of its queue only.
+        """
+        several = [(float(n), float(c)) for n in (64, 128, 256, 384) for c in (8, 32, 64, 96)]
+        few = 2 * values["queue"]
+        tried = [{**values, "ranges": n, "choice": c} for n, c in (*several, (few, few), (few, few / 2))]
         return min((values, *tried), key=lambda one: self.cost(one, stage.evidence))
 
     def stages(self, values: Values) -> Iterator[Stage]:

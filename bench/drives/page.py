@@ -51,6 +51,9 @@ _AFTER = """
 
 The models are fitted to small random requests. Their sequential rates are from data sheets, or typical. The wear and the
 content of a drive at the time of its measurement are a part of its figures.
+
+The 13 models are of seven products, some of them on several hosts, and of three drives that the source does not name exactly (two of Crucial, one disk of the
+RAID 5). The data has no further product: what is left are sets of disks behind RAID controllers, more hosts, and mixed work.
 """  # noqa: E501 - lines of a page
 
 

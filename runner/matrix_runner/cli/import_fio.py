@@ -155,10 +155,10 @@ def command(files: tuple[Path, ...], results: Path, store: str | None, layout: s
         done = journal.recorded_identities()
         journal.record_many(trial for _, trial in recorded if (trial.cell, trial.round) not in done)
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        feed.end(folder.update_manifest(finished=True, ended=now))
+        is_stored = feed.end(folder.update_manifest(finished=True, ended=now))
     _report(folder, read, recorded, documents)
     measured = {file for file, group in read if group.figures}
-    if measured != digests.keys():
+    if measured != digests.keys() or not is_stored:
         raise click.exceptions.Exit(Exit.BROKEN)
 
 

@@ -1,7 +1,11 @@
 """The versions of journals and stores: what each is called in messages, and the conversion of older ones."""
 
+import fcntl
+import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, TypeAlias
 from zlib import crc32
@@ -20,6 +24,10 @@ Step: TypeAlias = "Callable[[sa.Connection], None]"
 
 _STATEMENTS = "statements"
 _PREPARING = 0x6D617472  # an arbitrary lock number, so that two processes do not create the tables at once
+
+
+class TooOld(BadInput):
+    """A database from before version 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +88,7 @@ class Versioned:
         """Return the version of a database. Raise if it is foreign, newer, or from before version 1."""
         known = self._meta(connection)
         if "schema" in known:
-            raise BadInput(
+            raise TooOld(
                 f"{name} is from before version 1 of the {self.kind}: the last commit that reads it is {LAST_COMMIT}",
                 resolution=self.before,
             )
@@ -117,6 +125,23 @@ class Versioned:
                 table = sa.table(name, sa.column("key"), sa.column("value"))
                 found |= {str(key): str(value) for key, value in connection.execute(sa.select(table)).all()}
         return found
+
+
+def put_aside(file: Path, inode: int) -> Path:
+    """Rename a database that no one can read, with its log, and return its new name. Of two processes, one does it."""
+    aside = file.with_name(f"{file.name}.before-1")
+    folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        if file.stat().st_ino == inode:
+            names = chain([aside], (Path(f"{aside}-{number}") for number in count(2)))
+            aside = next(name for name in names if not name.exists())
+            for suffix in ("-wal", "-shm", ""):
+                with suppress(FileNotFoundError):
+                    file.with_name(f"{file.name}{suffix}").rename(f"{aside}{suffix}")
+    finally:
+        os.close(folder)
+    return aside
 
 
 def _columns(inspector: sa.Inspector, table: str) -> Sequence[Mapping[str, Any]]:

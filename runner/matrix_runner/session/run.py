@@ -276,7 +276,8 @@ def _execute(this: _Run, pace: Pace, feed: Feed) -> Ending:
             end = replace(end, search=search, exit=code, files=(*end.files, *write_search(this.folder, search)))
         end = end if returned else replace(end, exit=max(end.exit, Exit.BROKEN))
         # Last: after a kill before this line, the same command writes the reports again.
-        _close(this.folder, feed, end.exit, finished=end.finished)
+        if not _close(this.folder, feed, end.exit, finished=end.finished):
+            end = replace(end, exit=max(end.exit, Exit.BROKEN))  # its history would end without a word
     return end
 
 
@@ -389,9 +390,10 @@ def _write_reports(this: _Run, feed: Feed, *, done: bool, short: int) -> Ending:
         raise
 
 
-def _close(folder: RunFolder, feed: Feed, end: Exit, *, finished: bool) -> None:
+def _close(folder: RunFolder, feed: Feed, end: Exit, *, finished: bool) -> bool:
+    """Return whether the store has the run. The manifest has the code of the run itself."""
     ended = datetime.now(UTC).isoformat(timespec="milliseconds")
-    feed.end(folder.update_manifest(finished=finished, ended=ended, exit=int(end) if finished else None))
+    return feed.end(folder.update_manifest(finished=finished, ended=ended, exit=int(end) if finished else None))
 
 
 def _versions(facts: Mapping[str, str]) -> dict[str, str]:

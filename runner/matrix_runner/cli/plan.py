@@ -190,6 +190,17 @@ def _rows(plan: RunPlan) -> Iterator[tuple[str, str]]:
         if pace.physics and largest > _ENOUGH:
             smaller = f"; simulated disks have the same rates with `size: {format_size(_ENOUGH)}`"
         yield "of it", f"{duration(found.seconds_filling)} to fill stacks on disks of {volume(largest)}{smaller}"
+    yield "written", f"{_span(volume(found.bytes_least), volume(found.bytes_most))} ({_written_at(plan)})"
+    if plan.options.budget != ENDLESS:
+        yield "budget", _describe_budget(plan)
+    if plan.race:
+        yield "race", describe_race(plan)
+    if plan.options.detect:
+        yield "detect", _describe_detect(plan, percent(plan.options.detect))
+
+
+def _written_at(plan: RunPlan) -> str:
+    found, pace = plan.estimate, plan.pace
     if pace.write_rate is not None:
         rate = f"at {volume(round(pace.write_rate))}/s, the mean of {_runs(plan, pace.rated)}"
     elif pace.physics is None:
@@ -199,13 +210,7 @@ def _rows(plan: RunPlan) -> Iterator[tuple[str, str]]:
     prepared = found.bytes_prepared / max(1, found.bytes_least)
     if prepared >= _MENTIONED:
         rate = f"{prepared * 100:.0f} % to build stacks and lay out files; the rest {rate}"
-    yield "written", f"{_span(volume(found.bytes_least), volume(found.bytes_most))} ({rate})"
-    if plan.options.budget != ENDLESS:
-        yield "budget", _describe_budget(plan)
-    if plan.race:
-        yield "race", describe_race(plan)
-    if plan.options.detect:
-        yield "detect", _describe_detect(plan, percent(plan.options.detect))
+    return rate
 
 
 _MOST = 0.5  # the least part of the time that is worth a word

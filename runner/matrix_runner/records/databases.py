@@ -328,7 +328,14 @@ def memory_copy(source: sa.Connection) -> sa.Engine:
 def postgresql_engine(url: sa.URL) -> sa.Engine:
     ours = {name: value for name, value in _CONNECTION.items() if name not in url.query}
     logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # a lost connection is our own message
-    return _engine(url.set(drivername="postgresql+psycopg"), pool_size=1, pool_pre_ping=True, connect_args=ours)
+    try:
+        return _engine(url.set(drivername="postgresql+psycopg"), pool_size=1, pool_pre_ping=True, connect_args=ours)
+    except ModuleNotFoundError as missing:
+        raise BadInput(
+            "a store in PostgreSQL needs the package psycopg",
+            details=str(missing),
+            resolution="install it with `pip install 'matrix-runner[postgres]'`",
+        ) from missing
 
 
 def upsert(engine: sa.Engine, table: sa.Table, columns: Collection[str]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import log
+from math import fsum, inf, log, sqrt
 from statistics import fmean, linear_regression
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -16,6 +16,7 @@ from matrix_runner.statistics.ratios import (
     bounded_exp,
     student_interval,
     t_factor,
+    two_sided_p,
     unpaired_ratio,
 )
 
@@ -134,12 +135,19 @@ def drift(samples: Iterable[Mapping[int, float]], confidence: float = 0.95) -> D
     rounds, effects = table.shape[1], round_effects(table)
     if effects.max() - effects.min() < ROUNDING:
         return Drift(1.0, 1.0, 1.0, confidence, 1.0, rounds, len(table))
-    from scipy.stats import linregress
+    slope, error = _straight_line(effects.tolist())
+    half = t_factor(rounds - 2, confidence) * error
+    change, low, high = (bounded_exp((slope + by) * (rounds - 1)) for by in (0.0, -half, half))
+    chance = two_sided_p(slope / error if error else inf, rounds - 2)
+    return Drift(change, low, high, confidence, chance, rounds, len(table))
 
-    line = linregress(range(rounds), effects)
-    half = t_factor(rounds - 2, confidence) * float(line.stderr)
-    change, low, high = (bounded_exp((float(line.slope) + by) * (rounds - 1)) for by in (0.0, -half, half))
-    return Drift(change, low, high, confidence, float(line.pvalue), rounds, len(table))
+
+def _straight_line(values: Sequence[float]) -> tuple[float, float]:
+    """Return the slope of the straight line through values at 0, 1, 2 …, by least squares, and its standard error."""
+    slope, intercept = linear_regression(range(len(values)), values)
+    rest = fsum((value - intercept - slope * at) ** 2 for at, value in enumerate(values))
+    spread = len(values) * (len(values) ** 2 - 1) / 12  # the sum of squares of 0, 1, 2 … about their mean
+    return slope, sqrt(rest / (len(values) - 2) / spread)
 
 
 def find_changes(nights: Sequence[float], alarms: float = 0.01, *, seed: int = 1) -> list[Change]:

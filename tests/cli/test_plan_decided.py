@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from matrix_runner.carry import past_timings
+from matrix_runner.carry.past_timings import pace_of
 from matrix_runner.cli import plan
 from matrix_runner.decide.race import forecast
 from matrix_runner.statistics.ratios import rounds_to_detect, t_factor
@@ -53,8 +53,7 @@ def test_plan_prints_both(call: Call, tmp_path: Path) -> None:
 
 def test_the_scatter_of_past_runs_counts(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "small.yaml").write_text(FIVE)
-    known = past_timings.pace_of
-    monkeypatch.setattr(plan, "pace_of", lambda *words: replace(known(*words), scatter=0.1, scattered=2))
+    monkeypatch.setattr(plan, "pace_of", lambda *words: replace(pace_of(*words), scatter=0.1, scattered=2))
     said = call("plan", "--on", "dry", "--race", "--for", "rw=read", "small.yaml")
     assert "if trials scatter by 10 % as in 2 recorded runs on dry" in said.out
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from matrix_runner.decide.budget import Cost
     from matrix_runner.decide.concurrency import Jobs
     from matrix_runner.session.cluster import ClusterOptions
+    from matrix_runner.space.design import Design
     from matrix_runner.space.select import Shard
 
 
@@ -136,6 +137,21 @@ shard = click.option(
     metavar="N/OF",
     type=Parsed("shard", _parse_shard),
     help="Only one part of the cells, e.g. 2/5, to split the work among hosts. A stack is in one part only.",
+)
+
+
+def _parse_design(text: str) -> Design:
+    from matrix_runner.space.design import Design
+
+    return Design.parsed(text)
+
+
+design = click.option(
+    "--design",
+    metavar="screen:N|pairwise",
+    type=Parsed("design", _parse_design),
+    help="Only some of many cells. screen:N: N cells that show which axes matter and which pairs of them interact. "
+    "pairwise: cells that have each pair of values once; they find what breaks, and estimate no effect.",
 )
 
 

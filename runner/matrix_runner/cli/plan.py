@@ -14,6 +14,7 @@ from matrix_runner.carry.rigs import specs_of
 from matrix_runner.cli.options import (
     Parsed,
     budget,
+    design,
     jobs,
     kernel,
     matrix_file,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matrix_runner.decide.concurrency import Level
+    from matrix_runner.space.design import Design
     from matrix_runner.space.select import Shard
 
 
@@ -63,6 +65,7 @@ Examples:
 @jobs
 @budget
 @race
+@design
 @click.option(
     "--detect",
     metavar="PERCENT",
@@ -100,6 +103,7 @@ class PlanOptions:
     jobs: Jobs
     budget: Cost
     race: tuple[str, ...] | None = None
+    design: Design | None = None
     detect: float | None = None
 
 
@@ -145,7 +149,7 @@ class RunPlan:
 
 def prepare_plan(options: PlanOptions, *, each: bool) -> RunPlan:
     place = options.place
-    selected = load_selected(options.matrix, options.only, options.shard, Checks(place))
+    selected = load_selected(options.matrix, options.only, options.shard, Checks(place), options.design)
     if each:
         refuse_many(selected.selection, "list")
     matrix = selected.space.matrix

@@ -57,6 +57,7 @@ Examples:
   matrix run --until-decided --budget 1h my.yaml        until its guidelines are decided, for an hour at most
   matrix run --race my.yaml                             until the best stack for each workload is decided
   matrix run --race --for workload=oltp my.yaml         only for this workload; the others get their minimum
+  matrix run --design screen:100 tunables.yaml          100 cells that show which axes matter
   matrix run --store postgresql://lab@db/matrix my.yaml  with a store that several hosts share
 """
 
@@ -83,6 +84,7 @@ Examples:
     help="After the minimum of every cell, add trials to cells of undecided guidelines until all are decided.",
 )
 @options.race
+@options.design
 @click.option(
     "--folder-to",
     type=click.Path(path_type=Path, dir_okay=False),

@@ -113,6 +113,7 @@ class Section:
     source: str
     table: Grid
     files: Mapping[str, bytes]  # content by the name of the file
+    lines: Sequence[str] = ()  # on the terminal, at the end of the run
 
 
 _NAMED = 6  # values that the text names
@@ -158,6 +159,7 @@ class RunData:
     archived: bool = False  # there are no folders of cells
     steered: bool = False  # open guidelines or a race chose the cells of later trials
     raced: bool = False
+    designed: bool = False  # its cells are those of a design, which ranks no stacks
     judgements: Sequence[Judgement] = ()
     finds: Mapping[str, Find] = field(default_factory=dict)  # by workload
     #: By cell and round: the text of `profile.csv` of each trial.
@@ -249,6 +251,8 @@ class RunData:
 
     @cached_property
     def rankings(self) -> Sequence[Ranking]:
+        if self.designed:
+            return ()
         cells = [cell for cell in self.cells if cell.id not in self._searched]
 
         def measure(one: Measured) -> Measured:

@@ -27,7 +27,7 @@ from matrix_runner.work.pts.specification import TESTS
 
 #: Reports that a run may have or not: those that the last report does not write are removed. An older `rounds.csv`
 #: stays, because it may be all that is left of lost raw outputs.
-_OPTIONAL = ("jobs.csv", "found.csv", "verdicts.csv", "answer.txt")
+_OPTIONAL = ("jobs.csv", "found.csv", "verdicts.csv", "answer.txt", "next.yaml")
 _OF_MANIFEST = (
     *("matrix", "machine", "synthetic", "confidence", "until", "least", "most", "steered", "losses", "stacks"),
     *("weights", "archived"),
@@ -44,6 +44,7 @@ def load_run_data(run: RunFolder, journal: Journal, *, over: bool) -> RunData:
     """Load a run. Of a large one, load the trials of a part of its cells."""
     cells, found = journal.cells(), dict[str, Any]()
     found |= {name: getattr(run.manifest, name) for name in _OF_MANIFEST}
+    found["designed"] = bool(run.manifest.requested.design)
     found["raced"] = run.manifest.requested.race is not None
     found["finds"] = {name: Find.model_validate(find) for name, find in run.manifest.finds.items()}
     needs_all = found["finds"] or any(cell.axes.get(PRESET) in TESTS for cell in cells)  # searches and tests of SNIA

@@ -53,11 +53,12 @@ class Requested(BaseModel, frozen=True, extra="forbid"):
 
     only: tuple[str, ...] = Field(default=(), description="--only, sorted")
     shard: str = Field(default="", description="--shard, such as 1/4")
-
+    design: str = Field(default="", description="--design, such as screen:100")
     race: tuple[str, ...] | None = Field(default=None, description="--race: the conditions of --for; null without it")
 
     def __str__(self) -> str:
         parts = [f"only {text}" for text in self.only] + [f"shard {self.shard}"] * bool(self.shard)
+        parts += [f"design {self.design}"] * bool(self.design)
         if self.race is not None:
             parts.append(f"race for {' and '.join(self.race) or 'each workload'}")
         return ", ".join(parts)

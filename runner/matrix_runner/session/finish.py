@@ -19,6 +19,7 @@ from matrix_runner.language.guidelines import Guideline
 from matrix_runner.pages.answer import answer_lines, summarize_rankings
 from matrix_runner.pages.knees import knee_lines
 from matrix_runner.pages.run_data import Past, RunData
+from matrix_runner.pages.screened import screen_sections
 from matrix_runner.pages.sections import MOST_ROWS
 from matrix_runner.pages.study import section, summary_line
 from matrix_runner.pages.survey import read_trials, survey
@@ -71,6 +72,7 @@ class Ending:
         marks = legend((*map(outcome, shown_cells(content)), *lines, *doubts))
         notes = (part, *doubts, precision_note(content), drift_note(content), host_note(content), published)
         lines += filter(None, (self.failure, unread, *notes))
+        lines += [line for one in content.added for line in one.lines]
         answer = summarize_rankings(content.rankings, synthetic=content.synthetic, over=content.over)
         lines += [mark for mark in marks if not answer or mark not in answer.notes]
         if answer:
@@ -156,6 +158,7 @@ def _report(
         comparisons = compare_published(study.published, figures, synthetic=synthetic, share=share)
         about = content.warning.capitalize()
         content = replace(content, added=(section(study.published.source, comparisons, content.judgements, about),))
+    content = replace(content, added=(*content.added, *screen_sections(content, folder.manifest)))
     summaries = map(content.summary_of, content.cells[:MOST_ROWS])  # not all: `replace` would discard them
     headlines = {one.cell.id: one.headline for one in summaries if one.headline}
     content = replace(content, history=earlier_figures(store, folder, headlines))

@@ -18,6 +18,7 @@ from matrix_runner.session.resume import run_to_continue
 from matrix_runner.session.run_request import RunRequest, check_kernel
 from matrix_runner.session.selected_matrix import Checks, check_machine, check_names, check_templates, load_selected
 from matrix_runner.space.declared_files import study_beside
+from matrix_runner.space.design import Design
 from matrix_runner.space.select import Shard, refuse_many
 
 
@@ -38,6 +39,7 @@ class RunOptions:
     passthrough: bool = False
     until_decided: bool = False
     race: tuple[str, ...] | None = None
+    design: Design | None = None
     folder_to: Path | None = None
     fresh: bool = False
     retry_broken: bool = False
@@ -66,7 +68,8 @@ def prepare(
     """Check all that is known before a run exists, and remove leftovers of killed runs from this machine."""
     place = Where(disk_lease.passthrough_machine(options.place.machine)) if options.passthrough else options.place
     check_names(options.templates)
-    selected = load_selected(options.matrix, options.only, options.shard, Checks(place.machine, options.templates))
+    checks = Checks(place.machine, options.templates)
+    selected = load_selected(options.matrix, options.only, options.shard, checks, options.design)
     refuse_many(selected.selection, "run at once")
     bisection = None
     if options.bisect:

@@ -33,6 +33,7 @@ from matrix_runner.scripts.jinja import effective_templates
 from matrix_runner.session.host_facts import query_facts, revision
 from matrix_runner.simdisks.disk import slow_of
 from matrix_runner.space.basis import basis_of
+from matrix_runner.space.design import design_refusal
 from matrix_runner.space.variants import disks_of, levels
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ class RunRequest:
 
     def check(self) -> None:
         """Refuse --until-decided without guidelines, which would never end, and a race that has no choice."""
+        if self.selected.requested.design and self.until_decided:
+            raise design_refusal("--until-decided")
         if self.race is not None:
             self._check_race()
         if self.until_decided and not self.selected.space.matrix.guidelines:
@@ -206,6 +209,8 @@ class RunRequest:
             work.append([self.release, *host, *map(self._disk_identity, self.match.disks)])
         if self.bisection:
             work.append(self.bisection.as_written())
+        if design := self.selected.requested.design:
+            work.append(["design", design])
         if selection.stacks is not None:
             work.append(sorted(selection.stacks))
         if self.race is not None:
@@ -220,6 +225,8 @@ class RunRequest:
 
 def race_of(selected: SelectedMatrix, wanted: tuple[str, ...], path: Path) -> Race:
     """Return the race of the workloads that match the conditions of `--for`; refuse one without a choice."""
+    if selected.requested.design:
+        raise design_refusal("--race")
     repeat, finds = selected.plan.repeat, selected.space.matrix.finds
     cells = [CellRow(cell.id, cell.name, cell.axes) for cell in selected.selection.cells()]
     cells = [cell for cell in cells if cell.axes["workload"] not in finds]

@@ -21,6 +21,7 @@ from matrix_runner.records.record import CellRow
 from matrix_runner.scripts.cell import cell_scripts, explain_missing_fio, files_of, job, stack_scripts
 from matrix_runner.scripts.jinja import effective_templates, unused_templates
 from matrix_runner.session.fio_check import fio_flaws, job_text
+from matrix_runner.space.design import Design, design_refusal, designed
 from matrix_runner.space.load import Declared, load
 from matrix_runner.space.select import Selection, Shard, select, sharded
 from matrix_runner.space.space import Space, Stack
@@ -62,7 +63,11 @@ class Checks:
 
 
 def load_selected(
-    path: Path, only: tuple[str, ...] = (), shard: Shard | None = None, checks: Checks | None = None
+    path: Path,
+    only: tuple[str, ...] = (),
+    shard: Shard | None = None,
+    checks: Checks | None = None,
+    design: Design | None = None,
 ) -> SelectedMatrix:
     declared = load(path, checks or (lambda _space: ()))
     selection = select(declared.space, only)
@@ -78,7 +83,11 @@ def load_selected(
         )
     if shard is not None:
         selection = sharded(selection, shard)
-    requested = Requested(only=tuple(sorted(only)), shard=str(shard or ""))
+    if design is not None:
+        if shard is not None:
+            raise design_refusal("--shard")
+        selection = designed(selection, design, matrix.seed)
+    requested = Requested(only=tuple(sorted(only)), shard=str(shard or ""), design=str(design or ""))
     return SelectedMatrix(declared, selection, Plan(selection, matrix.repeat, matrix.seed), requested)
 
 

@@ -1,0 +1,118 @@
+"""`--design`: the cells of a screen, its effects at the end of the run, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from matrix_runner.records.run_folder import latest, runs
+from matrix_runner.space.load import load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.command import Call
+
+MATRIX = """\
+name: tunables
+disks: {count: 4, size: 64MiB}
+layouts:
+  raid5: [md: {level: 5, chunk: [16KiB, 64KiB]}]
+  raid0: [md: {level: 0, chunk: [16KiB, 64KiB]}]
+tune: {scheduler: [mq-deadline, bfq], max_sectors_kb: [64, 128, 512], rotational: [0, 1]}
+workloads:
+  work: {rw: [read, randwrite], bs: 4KiB, iodepth: [1, 4, 16], runtime: 1s}
+repeat: 1
+"""
+
+
+@pytest.fixture
+def tunables(tmp_path: Path) -> Path:
+    (tmp_path / "t.yaml").write_text(MATRIX)
+    return tmp_path
+
+
+def test_a_screen_ranks_axes_and_proposes_the_next_matrix(call: Call, tunables: Path) -> None:
+    said = call("run", "--on", "dry", "--design", "screen:60", "t.yaml")
+    assert said.status == 0
+    assert "60 of 288 cells: design screen:60" in said.out
+    assert "Axes that matter (synthetic) (60 cells, which scatter by " in said.out
+    assert "workload.iodepth: up to " in said.out
+    run = latest(runs(tunables / "results"))
+    assert run
+    assert run.manifest.part == "design screen:60"
+    proposed = (run.path / "next.yaml").read_text()
+    (tunables / "next.yaml").write_text(proposed)
+    rule = load(tunables / "next.yaml").space.matrix.only
+    assert rule
+    assert "tune.max_sectors_kb" in proposed
+    assert call("run", "--on", "dry", "next.yaml").status == 0
+    assert "Axes that matter" in (run.path / "report.html").read_text()
+
+
+def test_a_killed_screen_goes_on_with_its_cells(call: Call, tunables: Path) -> None:
+    call("run", "--on", "dry", "--design", "screen:60", "t.yaml")
+    run = latest(runs(tunables / "results"))
+    assert run
+    manifest = run.path / "manifest.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"finished": False}))
+    said = call("run", "--on", "dry", "--design", "screen:60", "t.yaml")
+    assert "continuing the run" in said.out
+    assert len(list(runs(tunables / "results"))) == 1
+    call("run", "--on", "dry", "--design", "screen:61", "t.yaml")
+    assert len(list(runs(tunables / "results"))) == 2
+
+
+def test_a_pairwise_design_is_small_and_says_that_it_estimates_nothing(call: Call, tunables: Path) -> None:
+    said = call("run", "--on", "dry", "--design", "pairwise", "t.yaml")
+    assert "it finds what breaks, and estimates no effect" in said.out
+    run = latest(runs(tunables / "results"))
+    assert run
+    assert run.manifest.planned <= 16
+    assert not (run.path / "next.yaml").exists()
+
+
+def test_plan_shows_the_cells_and_the_stacks(call: Call, tunables: Path) -> None:
+    said = call("plan", "--on", "dry", "--design", "screen:100", "t.yaml")
+    assert "cells  100 (188 left out)" in said.out
+    assert "stacks  4" in said.out
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--design", "screen:100", "--shard", "1/2"), "--shard leaves out some of them"),
+        (("--design", "screen:100", "--race"), "--race leaves out some of them"),
+        (("--design", "screen:60", "--only", "bs=4KiB,rw=read"), "this matrix has 144 cells"),
+        (
+            (
+                "--design",
+                "screen:200",
+            ),
+            "all of them are about as cheap",
+        ),
+        (
+            (
+                "--design",
+                "screen:3",
+            ),
+            "a screen needs 8 cells or more",
+        ),
+        (
+            (
+                "--design",
+                "taguchi",
+            ),
+            "neither screen:N",
+        ),
+    ],
+)
+@pytest.mark.parametrize("command", ["run", "plan"])
+def test_what_a_design_cannot_do_is_refused(
+    command: str, words: tuple[str, ...], why: str, call: Call, tunables: Path
+) -> None:
+    said = call(command, "--on", "dry", *words, "t.yaml")
+    assert (said.status, why in said.err) == (2, True)
+    assert not (tunables / "results").exists()

@@ -22,6 +22,4 @@ def rate(model: str, job: Job, size: int = 64 << 30, seconds: float = 4.0) -> fl
 def test_one_disk_takes_as_long_for_its_first_100_gib_as_it_did() -> None:
     """1364 s for 107.4 of its 320 GB; on a disk that is a hundredth as large, a hundredth of that."""
     job = Job("read", 1 << 20, 8, random=False, first=0.0, last=0.34)
-    assert rate("studies/lvm-striping/st3320620as.yaml", job, 3_200_720_896, 13.64) * 13.64 == pytest.approx(
-        1.0737e9, rel=0.01
-    )
+    assert rate("models/st3320620as.yaml", job, 3_200_720_896, 13.64) * 13.64 == pytest.approx(1.0737e9, rel=0.01)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 STUDIES = Path(__file__).parents[2] / "matrix" / "studies"
 _RATIOS = re.compile(
-    r"\*\*(\d+) of (\d+) published ratios met within 15 %(?: \(([^)]*)\))?; (\d+) of the (\d+) that the source can tell\.\*\*"
+    r"\*\*(\d+) of (\d+) published ratios met within 15 %(?: \(([^)]*)\))?"
+    r"; (?:(\d+) of the (\d+) that the source can tell|the source can tell none of them)\.\*\*"
 )
 _NEAR = re.compile(r"estimates of (\d+) within")
 _COUNT = re.compile(r"(\d+) (not met|undecided|not measured)")
@@ -20,7 +21,7 @@ def told_by(page: str) -> tuple[int, ...]:
     others = {said: int(count) for count, said in _COUNT.findall(rest)}
     found = int(met), others.get("not met", 0), others.get("undecided", 0) + others.get("not measured", 0)
     assert sum(found) == int(of)
-    return (*found, sum(map(int, _NEAR.findall(rest))), *map(int, told))
+    return (*found, sum(map(int, _NEAR.findall(rest))), *(int(count or 0) for count in told))
 
 
 def listed() -> dict[str, tuple[int, ...]]:

@@ -63,8 +63,9 @@ def summary_line(held: Sequence[ComparedFigure]) -> str:
         others += f", estimates of {near} within"
     rest = f" ({others})" if others else ""
     synthetic = "; the figures are synthetic, so this is no result" if any(one.synthetic for one in held) else ""
-    told = f"; {decided[Verdict.HOLDS]} of the {decided.total()} that the source can tell"
-    return f"{counts[Verdict.HOLDS]} of {ratios} published ratios met within 15 %{rest}{told}{synthetic}"
+    told = f"{decided[Verdict.HOLDS]} of the {decided.total()} that the source can tell"
+    told = told if decided else "the source can tell none of them"
+    return f"{counts[Verdict.HOLDS]} of {ratios} published ratios met within 15 %{rest}; {told}{synthetic}"
 
 
 def display_table(held: Sequence[ComparedFigure]) -> Grid:

@@ -1,5 +1,6 @@
 """The yardstick of the studies: each published ratio, and whether its source can tell it. From the sources alone."""
 
+from functools import cache
 from pathlib import Path
 
 from matrix_runner.pages.study import cells_text
@@ -12,6 +13,7 @@ FILE = STUDIES / "yardstick.csv"
 _COLUMNS = ("study", "table", "where", "published_ratio", "decidable", "rule", "reason")
 
 
+@cache
 def yardstick() -> Grid:
     return Grid(_COLUMNS, [row for path in sorted(STUDIES.glob(f"**/{PUBLISHED}")) for row in _rows(path.parent)])
 

@@ -89,8 +89,13 @@ def test_writes_need_permission_for_the_disk_and_its_content(disks: Bay, place: 
     assert disks.digest() == before
     hosts = place.folder / "hosts.yaml"
     hosts.write_text(hosts.read_text().replace("kind: ssd", "kind: ssd, wipe: allowed"))
-    status, output = ended(place, *CALIBRATE, "--destroy", "disk-a")
+    status, output = ended(place, *CALIBRATE, "--fill")
+    assert status == 2
+    assert "--fill writes to the disk" in output
+    status, output = ended(place, *CALIBRATE, "--destroy", "disk-a", "--fill")
     assert status == 0, output
+    (run,) = runs(place.folder / "results")
+    assert "rw=write" in (run.path / "cells/alone/write-1/1-set-up.sh").read_text()
     assert "write_latency" in (place.folder / "mine.yaml").read_text()
     assert "Writes were not measured" not in output
 

@@ -57,10 +57,11 @@ def disk_job(group: Group, path: str, size: int | None) -> Job:
     return Job(path, pattern, figures["read"], figures["write"])
 
 
-def matrix_text(name: str, size: int, jobs: Mapping[str, Pattern]) -> str:
-    """Return the matrix that runs these jobs on a disk of this size, alone."""
+def matrix_text(name: str, size: int, jobs: Mapping[str, Pattern], *, fill: bool = False) -> str:
+    """Return the matrix that runs these jobs on a disk of this size, alone. `fill`: after it was written once."""
+    layers = "disk, precondition: {how: fill}" if fill else "disk"
     keys = {job: ", ".join(f"{key}: {value}" for key, value in _keys(one)) for job, one in jobs.items()}
-    lines = [f"name: {name}", f"disks: {{count: 1, size: {size}B}}", "layouts: {alone: [disk]}", "repeat: 1"]
+    lines = [f"name: {name}", f"disks: {{count: 1, size: {size}B}}", f"layouts: {{alone: [{layers}]}}", "repeat: 1"]
     return "\n".join([*lines, "workloads:", *(f"  {job}: {{{text}}}" for job, text in keys.items())]) + "\n"
 
 

@@ -37,8 +37,8 @@ Examples:
   matrix disks calibrate --from old/fio --to mine.yaml --rpm 7200 --size 4TB
 
 \b
-DISK is measured for 3 to 6 minutes. Without --destroy, nothing is written to it, and it may have any content that is
-not in use. The same command continues an interrupted measurement.
+DISK is measured for 3 to 6 minutes, after the time of --fill. Without --destroy, nothing is written to it, and it may
+have any content that is not in use. The same command continues an interrupted measurement.
 It fits the model to a part of the jobs, and predicts the others. It prints each key with an interval, the keys that the
 jobs do not identify, and how far the predictions are from the jobs that the fit did not see.
 Then use it:  disks: {count: 6, size: 8GiB, model: mine.yaml}
@@ -64,6 +64,7 @@ Then use it:  disks: {count: 6, size: 8GiB, model: mine.yaml}
     show_default=True,
     help="The time of a job with random requests on DISK. Sequential ones take a quarter of it.",
 )
+@click.option("--fill", is_flag=True, help="Write all of DISK once before: a filled SSD is slower. Needs --destroy.")
 @options.hosts
 @options.destroy
 @options.results
@@ -77,23 +78,27 @@ def command(
         raise BadInput(f"{to} exists", resolution="choose another file, or replace it with --force")
     if disk is not None:
         folder = _measure(disk.removeprefix("/dev/disk/by-id/"), **values)
-    elif values["destroy"]:
-        raise click.UsageError("--destroy allows writes to DISK, and --from measures no disk")
+    elif values["destroy"] or values["fill"]:
+        raise click.UsageError("--destroy and --fill are for DISK, and --from measures no disk")
     if folder:
         _fit(folder, to, size, {"rpm": rpm} if rpm else {})
 
 
-def _measure(disk: str, seconds: float, hosts: Path | None, destroy: tuple[str, ...], results: Path) -> Path:
+def _measure(
+    disk: str, seconds: float, hosts: Path | None, destroy: tuple[str, ...], results: Path, *, fill: bool
+) -> Path:
     """Measure a physical disk, and return the folder of the run."""
     from matrix_runner.answers.disk_jobs import matrix_text
     from matrix_runner.simdisks.calibration import jobs_for
 
+    if fill and not destroy:
+        raise click.UsageError(f"--fill writes to the disk: add --destroy {disk} to destroy its content")
     declared = _declared(disk, hosts)
     jobs = jobs_for(declared.kind or _kind_of(disk), writes=bool(destroy), seconds=seconds)
     with TemporaryDirectory(prefix="matrix-calibrate-") as made:
         matrix = Path(made, "calibrate.yaml")
         name = f"calibrate-{re.sub('[^A-Za-z0-9_-]', '-', disk)}"[:80]
-        matrix.write_text(matrix_text(name, declared.size, jobs))
+        matrix.write_text(matrix_text(name, declared.size, jobs, fill=fill))
         values = {"matrix": matrix, "place": Where("local"), "results": results, "hosts": hosts, "destroy": destroy}
         end, folder = carry_out(values | {"disk": disk, "only_read": not destroy}, quiet=False, as_json=False)
     if end is not Exit.ALL_MEASURED:

@@ -12,7 +12,7 @@ if [[ -z ${RAN_FOLDER-} ]]; then
   echo "Nothing was run: the log of the step before says why." >>"$page"
   exit 0
 fi
-args=()
+args=("--accepted=$(dirname -- "${ASKED_MATRIX:?}")") # baselines.yaml and known-changes.yaml are beside the matrix
 [[ -z ${ASKED_AGAINST-} ]] || args+=("--against=$ASKED_AGAINST")
 written=$(mktemp -d -- "${RUNNER_TEMP:?}/matrix-summary.XXXXXX")
 status=0

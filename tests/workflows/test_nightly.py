@@ -43,6 +43,17 @@ def test_a_night_and_the_next_one(checkout: Path, temp: Path) -> None:
     assert len(list(runs(checkout / "results"))) == 2, "each night is a new run"
 
 
+def test_a_night_is_compared_with_the_baseline_beside_its_matrix(checkout: Path, temp: Path) -> None:
+    night(checkout, temp, {"matrix": "small.yaml"})
+    (first,) = runs(checkout / "results")
+    (checkout / "baselines.yaml").write_text(f"- {{matrix: {first.manifest.matrix}, run: {first.path.name}}}\n")
+    assert f"A: {first.path.name}" in night(checkout, temp, {"matrix": "small.yaml"}).page
+    (checkout / "baselines.yaml").write_text("- {run: gone}\n")
+    job = night(checkout, temp, {"matrix": "small.yaml"})
+    assert job.status == "failure"
+    assert "baselines.yaml:1:9: no run of * on * is called 'gone'" in " ".join(job.log.split())
+
+
 #: A timeout(1) that ends with the fifth trial instead of at a time.
 IMPATIENT = """\
 #!/bin/bash

@@ -51,7 +51,8 @@ def test_inputs_stay_single_arguments_which_the_program_refuses(
     words = [f"--{name.replace('machine', 'on')}={given}" for name in names]
     assert [word for word in run[1:-2] if word.endswith(given)] == words
     (summary,) = recorder.calls("summary")
-    assert summary[1:3] == [f"--against={given}", f"--results={given}"]
+    assert summary[1].startswith("--accepted=")
+    assert summary[2:4] == [f"--against={given}", f"--results={given}"]
     assert uploads(job) == [{"name": "matrix", "path": f"{given}/a-run", "if-no-files-found": "error"}]
     assert obeyed(job.log) == []
     assert {path.name for path in recorder.checkout.iterdir()} == before | {Path(given).parts[0]}

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from ruamel.yaml import YAML
 
+from matrix_runner.pages.change_files import HELP
 from matrix_runner.records.record import CellRow
 from tests.records import past
+from tests.support.junit import parsed
 
 if TYPE_CHECKING:
     from matrix_runner.records.record import Trial
@@ -26,6 +30,7 @@ CELLS = [
     for layout, rw, bs in product(("raid5", "raid10"), ("randread", "randwrite"), ("4KiB", "8KiB"))
 ]
 SLOW = "raid5randwrite"
+LINE = re.compile(r'# (TYPE|HELP) \w+ .+|# EOF|\w+\{(\w+="[^"\n]*",?)+\} [0-9.e+-]+')
 NOISE = (1.0, 1.004, 0.997, 1.002, 0.999)
 
 
@@ -147,3 +152,38 @@ def test_history_fails_on_a_change_until_it_is_accepted(nights: Call) -> None:
     said = nights("history", "--fail-on-change")
     assert said.status == 0
     assert "accepted in 2 figures: -19" in said.out
+
+
+def test_a_comparison_and_a_history_for_other_programs(nights: Call) -> None:
+    for number in range(6, 19):
+        night(number, 0.8 if number > 9 else 1.0)
+    compared = nights("compare", "accepted", "latest", "--junit", "compare.xml", "--prom", "compare.prom")
+    history = nights("history", "--fail-on-change", "--junit", "history.xml", "--prom", "history.prom")
+    assert (compared.status, history.status) == (1, 1), history.err
+    for name in ("compare", "history"):
+        root = parsed(Path(f"{name}.xml").read_bytes())
+        failed = [one.get("name") for one in root.iterfind(".//testcase") if one.find("failure") is not None]
+        assert failed == [f"raid5/oltp/rw=randwrite,bs={bs} read_iops" for bs in ("4KiB", "8KiB")]
+        assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("8", "2", "0")
+        lines = Path(f"{name}.prom").read_text().splitlines()
+        assert lines[-1] == "# EOF"
+        assert all(LINE.fullmatch(line) for line in lines), lines
+        alarms = [line for line in lines if line.startswith("matrix_alarm{")]
+        assert len(alarms) == 8
+        red = [line for line in alarms if line.endswith(" 1")]
+        assert len(red) == 2
+        assert all('alarm="all raid5 with workload.rw=randwrite"' in line for line in red)
+        assert 'matrix_run_start_seconds{matrix="sweep",machine="qemu",host="lab1"} 1773810367' in lines
+    assert sum(line.startswith("matrix_speed_ratio{") for line in Path("compare.prom").read_text().splitlines()) == 8
+    assert nights("accept", "run-10", "--reason", "md").status == 0
+    assert nights("compare", "accepted", "latest", "--junit", "compare.xml").status == 0
+    root = parsed(Path("compare.xml").read_bytes())
+    assert root.get("failures") == "0"
+
+
+def test_alert_rules_name_metrics_that_exist() -> None:
+    rules = YAML(typ="safe").load((Path(__file__).parents[2] / "docs/own-tools/alerts.yaml").read_text())
+    for rule in rules["groups"][0]["rules"]:
+        names = set(re.findall(r"matrix_\w+", rule["expr"]))
+        assert names
+        assert names <= HELP.keys()

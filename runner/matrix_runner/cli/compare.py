@@ -17,10 +17,12 @@ from matrix_runner.cli.store_options import (
     Output,
     Source,
     accepted,
+    change_files,
     open_store,
     output,
     select_runs,
     source,
+    write_change_files,
     write_grid,
 )
 
@@ -93,6 +95,7 @@ _PERCENT = Parsed("percent", lambda text: float(parse_percent(text)))
 )
 @rows(50)
 @accepted
+@change_files
 @click.option(
     "--html",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -108,6 +111,7 @@ def command(
     output: Output,
     strict: bool,
     accepted: Path,
+    files: tuple[Path | None, Path | None],
     **options: Any,
 ) -> None:
     """Compare every cell of B with A: faster, slower, same or cannot tell."""
@@ -137,6 +141,10 @@ def command(
 
         write_output(html, page(done))
         echo(f"written to {html}", err=True)
+    if any(files):
+        from matrix_runner.pages.change_files import checks_of_comparison
+
+        write_change_files(files, f"{done.b.name} against {done.a.name}", checks_of_comparison(done))
     if done.exit:
         raise click.exceptions.Exit(done.exit)
     if strict and not done.decided:

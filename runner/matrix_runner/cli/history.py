@@ -10,10 +10,12 @@ from matrix_runner.cli.store_options import (
     Output,
     Source,
     accepted,
+    change_files,
     open_store,
     output,
     select_runs,
     source,
+    write_change_files,
     write_grid,
 )
 
@@ -54,6 +56,7 @@ Names of runs: see `matrix results --help`.
     help="Exit with 1 if a figure became and still is slower, and that is not accepted.",
 )
 @accepted
+@change_files
 @rows(50)
 @output
 @source
@@ -64,6 +67,7 @@ def command(
     metrics: Words,
     fail_on_change: bool,
     accepted: Path,
+    files: tuple[Path | None, Path | None],
     rows: int,
     output: Output,
     source: Source,
@@ -85,13 +89,17 @@ def command(
         among, left_out = (among, "") if runs else default_runs(among)
         check_jobs(asked, shared, among)
         found = Reader(shared, asked or USUAL_RATES, source.results, cell, only).read(among)
-    files = load_accepted(accepted)
-    series = timelines(found, asked, Level(files.baselines.entries, files.changes))
+    known = load_accepted(accepted)
+    series = timelines(found, asked, Level(known.baselines.entries, known.changes))
     if not series:
         with with_hint(left_out):
             raise BadInput("the selected cells have no such figures", resolution="`matrix results` lists all cells")
     grid = display_table(series, most=rows) if output.is_text else data_table(series)
     alarms = find_history_alarms(series)
     write_grid(grid.with_notes(left_out, *describe_known(series), *describe_alarms(alarms)), output)
+    if any(files):
+        from matrix_runner.pages.change_files import checks_of_history
+
+        write_change_files(files, "history", checks_of_history(series, alarms))
     if fail_on_change and alarms:
         raise click.exceptions.Exit(Exit.CLAIM_FAILED)

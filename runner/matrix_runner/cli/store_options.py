@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from matrix_runner.base.errors import MatrixError
+    from matrix_runner.pages.change_files import Checked
     from matrix_runner.pages.table import Grid
     from matrix_runner.records.address import Address
     from matrix_runner.records.store import RunRow, SharedStore
@@ -101,6 +102,28 @@ accepted = click.option(
     default=Path(),
     help="The folder of baselines.yaml and known-changes.yaml.  [default: the current folder]",
 )
+
+
+def _two_files(junit: Path | None, prom: Path | None) -> tuple[Path | None, Path | None]:
+    return junit, prom
+
+
+_A_FILE = click.Path(path_type=Path, dir_okay=False)
+_junit = click.option("--junit", type=_A_FILE, help="Also write JUnit XML: a slower figure is a failure.")
+_prom = click.option("--prom", type=_A_FILE, help="Also write OpenMetrics, for Prometheus.")
+change_files = combined("files", _two_files, junit=_junit, prom=_prom)
+
+
+def write_change_files(files: tuple[Path | None, Path | None], title: str, checks: Sequence[Checked]) -> None:
+    from matrix_runner.base.files import write_output
+    from matrix_runner.pages.change_files import junit_of_changes, metrics_of_changes
+
+    junit, prom = files
+    contents = ((junit, junit_of_changes(title, checks)), (prom, metrics_of_changes(checks)))
+    for path, content in contents:
+        if path:
+            write_output(path, content)
+            echo(f"written to {path}", err=True)
 
 
 @contextmanager

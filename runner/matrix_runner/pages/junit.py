@@ -57,15 +57,16 @@ def junit(recorded: RunData, most: int = MOST_CASES) -> bytes:
 
 def merge_documents(documents: Sequence[bytes]) -> bytes:
     several = [JUnitXml.fromstring(document) for document in documents]
-    root = JUnitXml(", ".join(dict.fromkeys(one.name for one in several)))
-    for one in several:
-        _put_below(root, list(one))
+    title = ", ".join(dict.fromkeys(one.name for one in several))
+    return document_of_suites(title, [suite for one in several for suite in one], several)
+
+
+def document_of_suites(title: str, suites: Sequence[TestSuite], counted: Sequence[Element] = ()) -> bytes:
+    """Write suites below one root. `counted`: the elements with their counts, if these are not the suites."""
+    root = JUnitXml(title)
+    _put_below(root, suites)
     for name in ("tests", "failures", "errors", "time"):
-        setattr(root, name, round(sum(getattr(one, name) for one in several), 3))
-    return _content(root)
-
-
-def _content(root: JUnitXml) -> bytes:
+        setattr(root, name, round(sum(getattr(one, name) for one in counted or suites), 3))
     written = BytesIO()
     root.write(written)
     return written.getvalue()

@@ -139,10 +139,10 @@ def _describe_history(history: History) -> list[str]:
 
 
 def describe_alarms(alarms: Sequence[HistoryAlarm]) -> list[str]:
-    return [f"alarm: {_describe_alarm(one)}" for one in alarms]
+    return [f"alarm: {describe_history_alarm(one)}" for one in alarms]
 
 
-def _describe_alarm(alarm: HistoryAlarm) -> str:
+def describe_history_alarm(alarm: HistoryAlarm) -> str:
     count, strongest = len(alarm.series), alarm.series[0]
     figures = f"{count:,} figures, most {strongest.cell.name}" if count > 1 else strongest.metric
     when = f"from {alarm.first.started[:10]} ({alarm.first.name}) on" if alarm.first else "by a drift, no step"

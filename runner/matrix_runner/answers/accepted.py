@@ -54,6 +54,11 @@ def is_of(entry: Baseline | KnownChange, run: RunRow) -> bool:
     return fnmatchcase(run.matrix, entry.matrix) and fnmatchcase(run.host, entry.host)
 
 
+def baseline_of(run: RunRow, baselines: Sequence[Baseline]) -> Baseline | None:
+    """Return the last baseline that fits: `matrix accept` adds at the end."""
+    return next((one for one in reversed(baselines) if is_of(one, run)), None)
+
+
 def runs_of_baseline(baseline: Baseline, runs: Iterable[RunRow]) -> list[RunRow]:
     return [
         run for run in runs if is_of(baseline, run) and (run.id == baseline.run or fnmatchcase(run.name, baseline.run))
@@ -63,18 +68,18 @@ def runs_of_baseline(baseline: Baseline, runs: Iterable[RunRow]) -> list[RunRow]
 def accepted_level(
     night: RunRow,
     runs: Sequence[RunRow],
-    baselines: Iterable[Baseline],
+    baselines: Sequence[Baseline],
     is_slower: Callable[[RunRow, Sequence[RunRow]], bool],
 ) -> list[RunRow]:
     """Return the runs that a night is compared with; `runs` has the latest first.
 
-    They are those of the first baseline that fits. Without one, they are the first good runs of the same work. A slower
+    They are those of its baseline. Without one, they are the first good runs of the same work. A slower
     one is not a part of the level, so an alarm stays until it is accepted or gone.
     """
     alike = [run for run in runs if run.id != night.id and run.kind == night.kind]
-    for baseline in baselines:
-        if is_of(baseline, night) and (found := runs_of_baseline(baseline, alike)):
-            return found
+    baseline = baseline_of(night, baselines)
+    if baseline and (found := runs_of_baseline(baseline, alike)):
+        return found
     earlier = [run for run in reversed(alike) if run.is_good and run.started < night.started]
     level = earlier[:UNCHECKED]
     for run in earlier[UNCHECKED:_LOOKED_AT]:

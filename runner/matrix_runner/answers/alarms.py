@@ -63,7 +63,7 @@ def find_alarms(lines: Sequence[Line], chosen: CellSelection | None = None) -> l
 
 
 def read_accepted_level(
-    store: SharedStore, night: RunRow, baselines: Iterable[Baseline], known: Sequence[KnownChange]
+    store: SharedStore, night: RunRow, baselines: Sequence[Baseline], known: Sequence[KnownChange]
 ) -> list[RunRow]:
     """Return the runs that a night is compared with."""
 

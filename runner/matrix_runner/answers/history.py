@@ -9,7 +9,7 @@ from math import exp, log
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
-from matrix_runner.answers.accepted import accepted_factor, changes_of, is_of, runs_of_baseline
+from matrix_runner.answers.accepted import accepted_factor, baseline_of, changes_of, runs_of_baseline
 from matrix_runner.answers.axes import grouped, name_key
 from matrix_runner.answers.causes import Cause, find_causes
 from matrix_runner.answers.stored_samples import Samples, is_compared, more_is_faster, rates_of
@@ -132,7 +132,7 @@ def _since_baselines(found: Sequence[Samples], baselines: Sequence[Baseline]) ->
     runs = {one.run.id: one.run for one in found}.values()
     begins: dict[str, str] = {}
     for run in runs if baselines else ():
-        baseline = next((one for one in baselines if is_of(one, run)), None)
+        baseline = baseline_of(run, baselines)
         named = runs_of_baseline(baseline, runs) if baseline else []
         begins[run.id] = min((one.started for one in named if one.machine == run.machine), default="")
     return [one for one in found if one.run.started >= begins.get(one.run.id, "")]

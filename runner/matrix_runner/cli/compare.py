@@ -233,12 +233,13 @@ def _accepted_word(asked: ComparisonRequest, shared: SharedStore, among: Sequenc
 
 def read_levels(shared: SharedStore, nights: Sequence[RunRow], files: AcceptedFiles | None) -> list[RunRow]:
     """Return the runs that nights are compared with. A baseline for them that names no run is an error."""
-    from matrix_runner.answers.accepted import is_of, runs_of_baseline
+    from matrix_runner.answers.accepted import baseline_of, runs_of_baseline
     from matrix_runner.answers.alarms import read_accepted_level
 
     runs = shared.runs()
     if files:
-        files.check_baselines(lambda one: not any(is_of(one, run) for run in nights) or runs_of_baseline(one, runs))
+        used = {id(baseline_of(run, files.baselines.entries)) for run in nights}
+        files.check_baselines(lambda one: id(one) not in used or runs_of_baseline(one, runs))
     entries = (files.baselines.entries, files.changes) if files else ((), ())
     found = {one.id: one for run in nights for one in read_accepted_level(shared, run, *entries)}
     return list(found.values())

@@ -12,6 +12,7 @@ from ruamel.yaml import YAML
 
 from matrix_runner.base.errors import MatrixError
 from matrix_runner.cli import cli
+from matrix_runner.space.accepted_files import FILES, load_accepted
 from matrix_runner.space.declared_files import load_guidelines, load_lab
 from tests.support.pages import ROOT, Block, Command, blocks, commands, matches, pages
 from tests.support.terminal import Terminal
@@ -92,6 +93,9 @@ def check_yaml(block: Block, call: Call, folder: Path, where: str) -> None:
         return
     if path.name == "hosts.yaml":
         load_lab(path)
+        return
+    if path.name in FILES.values():
+        load_accepted(path.parent)
         return
     if isinstance(there, list) and block.file_name:
         load_guidelines(path)

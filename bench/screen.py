@@ -7,6 +7,7 @@ cells once, of at most 25 stacks. *Found*: the share of the six effects; *false*
 from __future__ import annotations
 
 import argparse
+from functools import lru_cache
 from itertools import product
 from math import log
 
@@ -16,6 +17,7 @@ from matrix_runner.statistics.screening import Term, choose, screen
 
 VALUES = (3, 3, *(2,) * 10)  # of twelve axes; the first six are of the stack
 HARD, CELLS, STACKS = 6, 100, 25
+DESIGNS = 20  # each takes most of a second
 LEVELS = np.array(list(product(*map(range, VALUES))))
 _, PLOTS = np.unique(LEVELS[:, :HARD], axis=0, return_inverse=True)
 
@@ -32,13 +34,18 @@ def planted(chance: np.random.Generator) -> tuple[dict[Term, float], np.ndarray]
     return sizes, np.asarray(logs)
 
 
+@lru_cache
+def chosen(seed: int) -> list[int]:
+    return choose(LEVELS, CELLS, PLOTS.ravel().tolist(), STACKS, seed)
+
+
 def measure(noise: float, times: int) -> tuple[float, float]:
     """Return the share of effects found, and of screens with a false one."""
     hits = wrong = 0
     for time in range(times):
         chance = np.random.default_rng([int(noise * 1000), time])
         sizes, logs = planted(chance)
-        rows = choose(LEVELS, CELLS, PLOTS.ravel().tolist(), STACKS, time)
+        rows = chosen(time % DESIGNS)
         found = screen(LEVELS[rows], logs[rows] + noise * chance.standard_normal(CELLS), 0.95)
         named = {one.term for one in (*found.axes, *found.pairs) if one.is_active}
         hits += len(named & sizes.keys())

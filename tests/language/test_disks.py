@@ -156,3 +156,11 @@ def test_only_a_factor_changes_the_ids_of_cells() -> None:
     usual = ids("{count: 4, size: 64MiB, model: nas-7200}")
     assert ids("{count: 4, size: 64MiB, model: nas-7200, slow: 1}") == usual
     assert set(ids("{count: 4, size: 64MiB, model: nas-7200, slow: 2}")).isdisjoint(usual)
+
+
+def test_only_simulated_disks_stand_for_others() -> None:
+    assert (
+        space(SMALL.replace(BARE, f"{BARE}, stands_for: 4TB, model: nas-7200")).matrix.disks[0].stands_for == 4 * 10**12
+    )
+    with pytest.raises(BadMatrix, match="`stands_for` is of simulated disks"):
+        space(SMALL.replace(BARE, f"{BARE}, stands_for: 4TB"))

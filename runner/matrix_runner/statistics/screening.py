@@ -3,7 +3,8 @@
 The logarithm of a figure is modelled as a sum of effects of values of axes (main effects) and of pairs of values of two
 axes (interactions). The choice is greedy and D-optimal for all of these, with a prior that most interactions are small
 (DuMouchel and Jones 1994). The fit adds the axis or pair with the smallest p-value of its F-test, as long as that is
-below its part of the error: half of the error belongs to all axes together, half to all pairs (Bonferroni).
+below its part of the error: a third of the error belongs to all axes together, a third to all pairs (Bonferroni),
+and a third is left for what the order of choices adds.
 """
 
 from __future__ import annotations
@@ -170,7 +171,7 @@ def screen(levels: Levels, logs: Table, confidence: float) -> Screen:
 def _active(levels: Levels, logs: Table, error: float) -> list[Term]:
     count = levels.shape[1]
     every: list[Term] = [*((at,) for at in range(count)), *combinations(range(count), 2)]
-    limits = {1: error / 2 / max(1, count), 2: error / 2 / max(1, len(every) - count)}
+    limits = {1: error / 3 / max(1, count), 2: error / 3 / max(1, len(every) - count)}
     found: list[Term] = []
     while True:
         basis, freedom, residual = _basis(levels, logs, found)

@@ -137,8 +137,9 @@ def _check_pages(declared: Sequence[tuple[Path, Space]], output: Output, *, page
 
 def _write_page(readme: Path, change: Callable[[str], str], new: str = "") -> None:
     """Change a page, if there is one or `new` has its other parts."""
-    before = text_of(readme) if readme.exists() else new
-    if made := change(before) if before else "":
+    before = text_of(readme) if readme.exists() else ""
+    made = change(before or new) if before or new else ""
+    if made != before:
         write_atomically(readme, made.encode())
         echo(f"written to {readme}", err=True)
 

@@ -208,6 +208,18 @@ def test_help_shows_topics_pages_and_commands(call: Call) -> None:
     assert "no topic or command is called 'nonsense'" in call("help", "nonsense").err
 
 
+def test_help_searches_pages_and_guidelines(call: Call) -> None:
+    said = call("help", "readahead")
+    assert said.status == 0
+    assert "\nguideline readahead-helps " in said.out
+    assert "matrix help language " in said.out
+    said = call("help", "backup")
+    assert said.out.startswith("matrix help back-up "), "the page with it in its title comes first"
+    assert call("help", "Back-Up").out == said.out
+    assert len(call("help", "disk").out.splitlines()) > 1
+    assert call("help", "[").status == 2
+
+
 def test_help_explains_a_word_of_the_glossary(call: Call) -> None:
     said = call("help", "sync")
     assert said.status == 0
@@ -222,12 +234,11 @@ def test_help_explains_a_word_of_the_glossary(call: Call) -> None:
 @pytest.mark.parametrize(
     ("word", "shown"),
     [
-        ("chunk", "the word is in `matrix help language`, "),
         ("langauge", "did you mean language?"),
         ("zzz", "`matrix help` lists the topics"),
     ],
 )
-def test_help_on_another_word_names_the_few_pages_on_it(word: str, shown: str, call: Call) -> None:
+def test_help_on_an_unknown_word_names_a_similar_topic(word: str, shown: str, call: Call) -> None:
     said = call("help", word)
     assert said.status == 2
     assert shown in said.err

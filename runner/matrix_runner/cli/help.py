@@ -15,12 +15,15 @@ from matrix_runner.cli.screen import echo, echo_whole
 from matrix_runner.language.suggestions import hint
 
 _MOST = 3  # pages
+_MOST_PLACES = 8
+_SECTION = re.compile(r"^#+ (.+)\n((?:(?!#+ ).*(?:\n|\Z))*)", re.MULTILINE)
 
 _EPILOG = """\b
 Examples:
   matrix help                 the topics
   matrix help language        the matrix language
   matrix help run             the same as `matrix run --help`
+  matrix help readahead       where pages and guidelines have a word
 """
 
 
@@ -28,7 +31,7 @@ Examples:
 @click.argument("topic", required=False)
 @click.pass_context
 def command(context: click.Context, topic: str | None) -> None:
-    """Show the page on TOPIC, or the help of a command."""
+    """Show the page on TOPIC, the help of a command, or where a word is explained."""
     pages = {path.stem: path for path in sorted(shipped("docs").glob("*/*.md"))}
     root = context.find_root()
     group = root.command
@@ -44,6 +47,9 @@ def command(context: click.Context, topic: str | None) -> None:
         echo_whole(found.get_help(found.context_class(found, info_name=topic, parent=root)))
     elif meanings := _meanings(topic, pages["glossary"].read_text(encoding="utf-8")):
         _show(f"{meanings}\n\n→ {_nearest(topic, pages)}\n")
+    elif places := _places(topic, pages):
+        for place in places:
+            echo(place)
     else:
         raise BadInput(f"no topic or command is called {topic!r}", resolution=_nearest(topic, pages))
 
@@ -53,6 +59,32 @@ def _meanings(word: str, glossary: str) -> str:
     rows = re.findall(r"^\| ([^|]+) \| (.+) \|$", glossary, re.MULTILINE)
     found = [text for words, text in rows if word.lower() in re.split(", | or ", words.lower().replace("`", ""))]
     return "\n".join(f"- {one}" for text in found for one in re.split(r"(?<=\.) (?=[A-Z`])", text))
+
+
+def _places(word: str, pages: Mapping[str, Path]) -> list[str]:
+    """Return where pages and shipped guidelines have a word: a line each, the page with most places first."""
+    from matrix_runner.space.declared_files import load_guidelines
+
+    if not re.match(r"\w", word):
+        return []
+    # `backup` finds `back up`, too.
+    wanted = re.compile(rf"\b{'[ -]?'.join(map(re.escape, word.replace('-', '').replace(' ', '')))}", re.IGNORECASE)
+    found = [(name, *_first_place(path.read_text(encoding="utf-8"), wanted)) for name, path in pages.items()]
+    ordered = sorted((one for one in found if one[1]), key=lambda one: -one[1])[:_MOST_PLACES]
+    lines = [f"{f'matrix help {name}':<40}  {place}" for name, _, place in ordered]
+    files = sorted((shipped("matrix") / "guidelines").glob("*.yaml"))
+    known = (one for file in files for one in load_guidelines(file))
+    named = (one for one in known if wanted.search(one.id) or wanted.search(one.claim))
+    return [*lines, *(f"{f'guideline {one.id}':<40}  {one.claim}" for one in named)]
+
+
+def _first_place(text: str, wanted: re.Pattern[str]) -> tuple[int, str]:
+    """Return how often a page has a word, and the first heading with it, or that of the first section with it."""
+    sections = [(heading, len(wanted.findall(body))) for heading, body in _SECTION.findall(text)]
+    named = [heading for heading, _ in sections if wanted.search(heading)]
+    having = [heading for heading, count in sections if count]
+    count = sum(count for _, count in sections) + 10 * len(named)
+    return count, next(iter((*named, *having)), "")
 
 
 def _nearest(word: str, pages: Mapping[str, Path]) -> str:

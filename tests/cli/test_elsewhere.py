@@ -51,6 +51,15 @@ def test_a_page_of_two_places_goes_to_the_results_folder(colleague: Path, call: 
     assert "../theirs/run-1/" in page
 
 
+def test_a_folder_of_runs_means_all_of_them(colleague: Path, call: Call, tmp_path: Path) -> None:
+    past.recorded(colleague.parent, [past.measured("c1", 1, 5e8)], 2, exit=0, id="another")
+    said = call("results", f"{colleague.parent}/", "--trials", "--format", "csv")
+    assert said.status == 0, said.err
+    assert len(said.out.splitlines()) == 3
+    own = call("results", f"{tmp_path}/results/", "--trials", "--format", "csv")
+    assert len(own.out.splitlines()) == 2
+
+
 def test_a_folder_without_a_run_is_named_in_the_message(colleague: Path, call: Call, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     said = call("results", f"{tmp_path}/empty")

@@ -23,7 +23,7 @@ def with_folders_elsewhere(values: Mapping[str, Any], source: Source) -> tuple[M
     """Return parameters and the source that they mean. Without a path of a run folder, both stay as they are."""
     names = [name for name in _NAMES if name not in _OF_ANY_KIND or values.get("by", "run") == "run"]
     parts = [part for name in names for word in _words(values.get(name)) for part in word.split(",")]
-    if not any(_is_elsewhere(part, source.results) for part in parts):
+    if not any(_elsewhere(part, source.results) for part in parts):
         return values, source
     view = _View(source.results)
     changed = {name: _changed(values[name], view.name_of) for name in names if values.get(name)}
@@ -42,11 +42,14 @@ def _changed(value: Any, name_of: Callable[[str], str]) -> Any:
     return name_of(value) if isinstance(value, str) else value
 
 
-def _is_elsewhere(word: str, results: Path) -> bool:
-    from matrix_runner.records.run_folder import MANIFEST
+def _elsewhere(word: str, results: Path) -> list[Path]:
+    """Return the run folders that a path means: itself, or those in it."""
+    from matrix_runner.records.run_folder import MANIFEST, run_folders
 
     folder = Path(word)
-    return "/" in word and (folder / MANIFEST).is_file() and folder.resolve().parent != results.resolve()
+    if "/" not in word or not (folder / MANIFEST).is_file():
+        return run_folders(folder) if "/" in word else []
+    return [folder] if folder.resolve().parent != results.resolve() else []
 
 
 class _View:
@@ -67,8 +70,8 @@ class _View:
         from matrix_runner.records.observe import readable_runs
         from matrix_runner.records.store import describe_run
 
-        if _is_elsewhere(part, self._results):
-            return [Path(part)]
+        if found := _elsewhere(part, self._results):
+            return found
         own = {folder.manifest.identity: folder for folder in readable_runs(self._results)[0]}
         return [own[run.id].path for run in runs_named(part, [describe_run(one) for one in own.values()])]
 

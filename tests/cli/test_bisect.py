@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,12 @@ import pytest
 from matrix_runner.machines import dry
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.run_folder import load
+from tests.support.commits import repository
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from matrix_runner.machines.base import RigSpec
     from tests.support.command import Call, Said
 
 MATRIX = """\
@@ -218,3 +221,80 @@ def test_wrong_input(call: Call, steps: Path, words: tuple[str, ...], message: s
     assert message in done.err
     assert "→" in done.err
     assert not (steps / "results").exists()
+
+
+GIT = """\
+name: steps
+disks: {count: 1, size: 512MiB, bus: sata}
+layouts: {one: [disk]}
+workloads: {work: {rw: randread, bs: 4KiB, iodepth: 4, runtime: 1s}}
+"""
+BUILD = "[ $(cat state) != fails ] && install -D state $OUT/usr/sbin/mdadm"
+
+
+@pytest.fixture
+def commits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A repository of seven commits; from the fifth on, figures are a quarter lower."""
+    (tmp_path / "steps.yaml").write_text(GIT)
+    monkeypatch.setenv("MATRIX_CACHE", str(tmp_path / "cache"))
+    states = ["fast", "fast", "fails", "fast", "slow", "slow", "slow"]
+    found = repository(tmp_path / "repo", states)
+    plain = dry._result
+    kernels: list[str | None] = []
+
+    class Rig(dry.DryRig):
+        def __init__(self, spec: RigSpec, *words: Any, **named: Any) -> None:
+            super().__init__(spec, *words, **named)
+            kernels[:] = [spec.kernel]
+
+    def result(name: str, options: Mapping[str, str], job: str, slow: int) -> dict[str, Any]:
+        built = (one for one in (tmp_path / "cache/builds").iterdir() if (one / "usr").is_dir())
+        assert any(built)
+        shown = subprocess.run(
+            ["git", "-C", found, "show", f"{kernels[0]}:state"], check=True, capture_output=True, text=True
+        )
+        return plain(name, {**options, "iodepth": "4" if shown.stdout.strip() == "fast" else "3"}, job, slow)
+
+    monkeypatch.setattr(dry, "DryRig", Rig)
+    monkeypatch.setattr(dry, "_result", result)
+    return tmp_path
+
+
+def test_a_commit_is_found_and_one_that_does_not_build_is_skipped(call: Call, commits: Path) -> None:
+    words = ("--git", "repo", "--build", BUILD, "--good", "HEAD~6", "--bad", "HEAD", "--paths", "other")
+    done = bisect(call, *words)
+    assert done.status == 0, done.err + done.out
+    run = run_of(commits)
+    names = {title: name for name, title in load(run).manifest.titles.items()}
+    assert len(names) == 7
+    culprit = names["commit 4 slow"]
+    assert f"found: {culprit} changed it" in done.out, done.out
+    assert f"{culprit} is: commit 4 slow" in done.out
+    before = (run / "bisect.md").read_text()
+    assert "skipped: no figures" in before
+    assert call("report", "latest").status == 0
+    assert (run / "bisect.md").read_text() == before
+
+
+def test_a_command_that_fails_always_fails_before_the_run(call: Call, commits: Path) -> None:
+    done = bisect(call, "--git", "repo", "--build", "echo broken; false", "--good", "HEAD~6", "--bad", "HEAD")
+    assert done.status == 3
+    assert "does not build: the command ended with status 1" in done.err
+    assert "broken" in done.err
+    assert "→ try it in" in done.err
+    assert not (commits / "results").exists()
+
+
+def test_a_matrix_with_kernels_of_its_own_is_refused(call: Call, commits: Path) -> None:
+    (commits / "steps.yaml").write_text("machine: {kernel: debian-12}\n" + GIT)
+    done = bisect(call, "--git", "repo", "--build", BUILD, "--good", "HEAD~6", "--bad", "HEAD")
+    assert done.status == 2
+    assert "names kernels" in done.err
+
+
+def test_a_machine_that_keeps_its_kernel_is_refused(call: Call, commits: Path) -> None:
+    words = ("--git", "repo", "--build", BUILD, "--good", "HEAD~6", "--bad", "HEAD")
+    done = call("bisect", "steps.yaml", "--on", "container", *words)
+    assert done.status == 2
+    assert "cannot change to other kernels" in done.err
+    assert commits.is_dir()

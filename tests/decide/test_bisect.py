@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bench.bisect import CASES, VERSIONS, Case, Host, by_odds, searched
-from matrix_runner.decide.bisect import Rule, Standing, State, expected_rounds
+from matrix_runner.decide.bisect import Ahead, Rule, Standing, State, expected_rounds
 
 NONE: frozenset[int] = frozenset()
 
@@ -80,6 +80,43 @@ def test_the_position_is_found_with_its_effect() -> None:
     assert standing.effect.low < -0.1 < standing.effect.high < 0
     assert standing.noise == pytest.approx(0.01, rel=0.5)
     assert standing.candidates() == ()
+
+
+def test_a_version_that_must_be_built_is_worth_less_than_its_neighbour() -> None:
+    measured = anchors(-0.1, 6)
+    plain = Standing(20, measured, NONE, Rule()).candidates()
+    built = {4, 9, 14}
+    ahead = Ahead(cost=lambda version: 0.0 if version in built else 30.0)
+    assert not built.issuperset(plain)
+    assert set(Standing(20, measured, NONE, Rule(), ahead).candidates()) <= built
+
+
+def test_a_dear_version_is_built_where_the_others_tell_no_more() -> None:
+    measured = rounds([0, 0, 0, -0.1], 6)
+    known = [{one: value for one, value in each.items() if one != 2} for each in measured]
+    ahead = Ahead(cost=lambda version: 1e6 if version == 2 else 0.0)
+    assert Standing(3, known, NONE, Rule(), ahead).candidates() == (2,)
+
+
+def test_likely_versions_come_first_and_change_no_odds() -> None:
+    measured = anchors(-0.1, 6)
+    plain = Standing(200, [{0: one[0], 200: one[20]} for one in measured], NONE, Rule())
+    likely = Standing(200, plain.rounds, NONE, Rule(), Ahead(likely=frozenset({150, 160, 170})))
+    assert likely.odds == pytest.approx(plain.odds)
+    assert all(149 <= one <= 170 for one in likely.candidates())
+    assert min(plain.candidates()) < 149
+
+
+def test_a_change_beside_the_likely_versions_is_found_too() -> None:
+    levels = np.where(np.arange(41) >= 27, -0.1, 0.0)
+    rounds_: list[dict[int, float]] = []
+    chance = np.random.default_rng(6)
+    while True:
+        found = Standing(40, rounds_, NONE, Rule(worse=-1), Ahead(likely=frozenset({10, 20, 30})))
+        if found.state.is_over:
+            break
+        rounds_.append({one: levels[one] + 0.01 * chance.standard_normal() for one in (0, 40, *found.candidates())})
+    assert (found.state, found.best.first) == (State.FOUND, 27)
 
 
 def test_skipped_versions_are_neither_good_nor_bad() -> None:

@@ -20,7 +20,17 @@ from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.language.matrix import SUITES
 from matrix_runner.machines import shell
 from matrix_runner.machines.base import MachineOptions, RigLost, RigSpec
-from matrix_runner.machines.qemu import Qemu, appliance, argv, build, modules_of, recipe, rig, template
+from matrix_runner.machines.qemu import (
+    Qemu,
+    appliance,
+    argv,
+    build,
+    explain_unusable_kernel,
+    modules_of,
+    recipe,
+    rig,
+    template,
+)
 from matrix_runner.machines.qemu.appliance import (
     Appliance,
     appliance_in_use,
@@ -591,3 +601,28 @@ def test_every_script_gets_an_empty_folder(tmp_path: Path) -> None:
     assert entered(2) == [str(folder / "2")]
     assert entered(shell.WORK_FOLDERS) == [str(folder / "0")]
     assert [path.name for path in folder.iterdir() if (path / "it").exists()] == ["0"]
+
+
+def test_a_folder_is_a_kernel_with_modules_and_programs(tmp_path: Path) -> None:
+    for name in ("boot/vmlinuz-6.1", "lib/modules/6.1/kernel/a.ko", "sbin/mdadm", "usr/bin/fio", "README"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    own = recipe.recipe_for(str(tmp_path))
+    assert own is not None
+    assert own.image == tmp_path / "boot/vmlinuz-6.1"
+    assert recipe.modules_in(tmp_path) == [tmp_path / "lib/modules"]
+    assert {*recipe.programs_in(tmp_path)} == {"usr/bin/fio", "usr/sbin/mdadm"}
+    assert "is no kernel image" in explain_unusable_kernel(str(tmp_path))
+
+
+def test_a_folder_without_a_kernel_replaces_programs_of_the_appliance(tmp_path: Path) -> None:
+    assert "has no bzImage, no lib/modules and no programs" in explain_unusable_kernel(str(tmp_path))
+    program = tmp_path / "usr/sbin/mdadm"
+    program.parent.mkdir(parents=True)
+    keys = set()
+    for size in (1, 2):
+        program.write_text("x" * size)
+        keys.add(recipe.kernel_key("trixie", tmp_path))
+    assert len(keys) == 2
+    assert recipe.image_in(tmp_path) is None
+    assert not explain_unusable_kernel(str(tmp_path))

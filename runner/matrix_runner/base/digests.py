@@ -21,8 +21,13 @@ _checking = threading.Lock()
 
 
 def write_digests(folder: Path) -> None:
-    digests = {path.name: {"size": path.stat().st_size, "crc32": _digest(path)} for path in sorted(folder.iterdir())}
+    digests = {name: {"size": path.stat().st_size, "crc32": _digest(path)} for name, path in _files(folder)}
     (folder / DIGESTS).write_text(json.dumps(digests, indent=1))
+
+
+def _files(folder: Path) -> list[tuple[str, Path]]:
+    found = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink())
+    return [(str(path.relative_to(folder)), path) for path in found]
 
 
 def is_complete(folder: Path) -> bool:
@@ -57,7 +62,7 @@ def forget_checks() -> None:
 
 def _state(folder: Path) -> list[tuple[object, ...]]:
     with suppress(OSError):
-        found = [(path.name, path.stat()) for path in sorted(folder.iterdir())]
+        found = [(name, path.stat()) for name, path in _files(folder)]
         return [(name, one.st_ino, one.st_size, one.st_mtime_ns) for name, one in found]
     return []
 

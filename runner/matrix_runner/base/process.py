@@ -166,6 +166,12 @@ async def kill(child: asyncio.subprocess.Process) -> None:
     await child.wait()
 
 
+def kill_group(child: asyncio.subprocess.Process) -> None:
+    """Kill a program of `spawn` and what it started, also if it has ended itself."""
+    with suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+
+
 def is_gone(child: int) -> bool:
     """Return whether a child has ended, without reaping it."""
     try:

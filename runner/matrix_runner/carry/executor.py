@@ -22,7 +22,7 @@ from matrix_runner.decide.concurrency import Level, Turn, Turns
 from matrix_runner.decide.plan import Batch
 from matrix_runner.decide.scheduler import TRIES, Scheduler
 from matrix_runner.language.matrix import Matrix
-from matrix_runner.machines.base import KeepsRig, Rig, RigLost
+from matrix_runner.machines.base import KeepsRig, NoRig, Rig, RigLost
 from matrix_runner.records.record import HOST_LIMITED, Trial
 from matrix_runner.space.space import Cell, Stack
 
@@ -87,7 +87,7 @@ class Executor:
                 else:
                     after = _after_loss(left=bool(cells), brings_disks=self._context.machine.brings_disks)
                     listen(RigWasLost(stack.label, lost.brief, after, stack.label))
-            except SetUpFailed as failed:
+            except (SetUpFailed, NoRig) as failed:
                 record.break_batch(cells, batch.round, started, failed, failed.brief)
             except NotOnThisKernel as lacking:
                 record.skip_batch(cells, batch.round, lacking.brief)

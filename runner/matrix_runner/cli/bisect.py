@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -16,6 +17,8 @@ Examples:
   matrix bisect nas.yaml --only 'layout=raid5,rw=randwrite' --along kernel --good debian-12 --bad ./new/bzImage
   matrix bisect nas.yaml --along md.chunk --good 64KiB --bad 1MiB --metric write.lat_p99
   matrix bisect nas.yaml --along kernel --good debian-12 --bad debian-13 --confidence 99% --budget 2h
+  matrix bisect nas.yaml --kernels ~/kernels --good 6.12 --bad 7.0
+  matrix bisect nas.yaml --git ~/mdadm --good mdadm-4.2 --bad main --build 'make && make install DESTDIR=$OUT'
 
 \b
 Each round measures good, bad and up to three candidates in random order. The search ends when one version has the
@@ -25,13 +28,17 @@ wanted odds. With several selected cells for each version, the figure is their g
 Exit codes: 0 found, 1 not found (good and bad are equal, or bad is better), 3 good or bad has no figures, 4 cannot
 tell (the budget is used up, the noise is too large, or there is more than one change).
 """
+_FOLDER = click.Path(path_type=Path)
 _PERCENT = options.Parsed("percent", parse_percent)
 
 
-def _bisect_options(**values: Any) -> Any:
+def _bisect_options(
+    git: Path | None, build: str | None, paths: tuple[str, ...], kernels: Path | None, **values: Any
+) -> Any:
     from matrix_runner.session.bisect import BisectOptions
+    from matrix_runner.session.versions import WantedVersions
 
-    return BisectOptions(**values)
+    return BisectOptions(**values, versions=WantedVersions(git, build, paths, kernels))
 
 
 _search = options.combined(
@@ -46,6 +53,10 @@ _search = options.combined(
     confidence=click.option(
         "--confidence", type=_PERCENT, default="95%", show_default=True, help="The odds that end the search."
     ),
+    git=click.option("--git", metavar="FOLDER", type=_FOLDER, help="Search the commits of this repository."),
+    build=click.option("--build", metavar="COMMAND", help="Makes one: a kernel, modules or programs below $OUT."),
+    paths=click.option("--paths", metavar="PATH", multiple=True, help="Try commits first that change it. Repeatable."),
+    kernels=click.option("--kernels", metavar="FOLDER", type=_FOLDER, help="Search its folders with a bzImage each."),
     smallest=click.option(
         "--smallest", type=_PERCENT, default="1%", show_default=True, help="Smaller differences count as none."
     ),

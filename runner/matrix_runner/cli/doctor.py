@@ -19,6 +19,7 @@ from matrix_runner.machines.base import MachineOptions, Refusal, RigSpec
 from matrix_runner.machines.local import query_host
 from matrix_runner.machines.qemu.host import outlook
 from matrix_runner.machines.qemu.kernel_config import inspect, lacks
+from matrix_runner.machines.qemu.recipe import image_in
 from matrix_runner.machines.requirements import (
     OPTIONAL,
     PACKAGES,
@@ -41,7 +42,8 @@ def check_image(name: str) -> bool:
     if not is_path(name) and not Path(name).is_file():
         raise BadInput(f"--kernel {name}: {kernel_error(name)}")
 
-    kernel = inspect(Path(name).expanduser())
+    path = Path(name).expanduser()
+    kernel = inspect(image_in(path) or path)
     echo_whole(f"kernel    {kernel.image}: Linux {kernel.release}")
     echo_whole(f"modules   {'' if kernel.modules else 'not '}in {kernel.image.parent / 'lib/modules' / kernel.release}")
     if not kernel.modules:

@@ -226,7 +226,9 @@ _on = partial(click.option, "--on", "place", type=PLACE, default="qemu", show_de
 on_host = _on(help=_ON_HELP)
 #: For commands that need no host.
 on = _on(help="The machine to run on.", callback=lambda _ctx, _param, value: value.machine)
-kernel = click.option("--kernel", help="The kernel of virtual machines: debian-12, debian-13 or the path of a bzImage.")
+kernel = click.option(
+    "--kernel", help="The kernel of virtual machines: debian-12, debian-13, the path of a bzImage or its folder."
+)
 templates = click.option(
     "--templates",
     type=_Folder(path_type=Path, exists=True, file_okay=False),

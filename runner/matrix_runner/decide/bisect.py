@@ -31,6 +31,9 @@ _EXPECTED = 4.0
 #: the search goes on. They are checked after each round.
 _TWO_STEPS, _ONE_STEP = 0.001, 0.05
 _QUANTILES = 32
+_LIKELY = 0.9
+#: Versions with a smaller share of the most information of the pool are no candidates, whatever they cost.
+_LEAST_WORTH = 0.1
 
 
 class State(StrEnum):
@@ -70,6 +73,18 @@ class Suspects:
     odds: float
 
 
+def _free(_: int) -> float:
+    return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """What is known of versions before they are measured. It chooses candidates, and changes no odds."""
+
+    cost: Callable[[int], float] = _free  # in trials, before the first one of a version
+    likely: frozenset[int] = frozenset()  # positions where a change is expected
+
+
 @dataclass(frozen=True)
 class Standing:
     """What the rounds so far say."""
@@ -78,6 +93,7 @@ class Standing:
     rounds: Rounds
     skipped: frozenset[int]
     rule: Rule
+    ahead: Ahead = Ahead()
     measured: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -246,19 +262,31 @@ class Standing:
             return ()
         if self.best.odds >= self.rule.confidence:
             return self.second_step[1][:MOST_CANDIDATES]
-        below = np.concatenate([[0.0], np.cumsum(self.odds)])  # the probability that a version is bad
+        below = np.concatenate([[0.0], np.cumsum(self._expected)])  # the probability that a version is bad
         pool = self._pool(below)
         chosen: list[int] = []
         worth = 0.0
         signal = min(abs(self.effect.mean) / max(self.noise, 1e-9), 50.0)
         while pool and len(chosen) < MOST_CANDIDATES:
-            gains = _information(below, chosen, pool, signal) / (len(chosen) + 3)  # with both anchors
+            spent = len(chosen) + 3 + sum(map(self.ahead.cost, chosen))  # with both anchors
+            found = _information(below, chosen, pool, signal)
+            found[found < _LEAST_WORTH * found.max()] = 0  # else a cheap version without news would win for ever
+            gains = found / (spent + np.array([*map(self.ahead.cost, pool)]))
             at = int(gains.argmax())
             if gains[at] <= worth:
                 break
             worth = float(gains[at])
             chosen.append(pool.pop(at))
         return tuple(sorted(chosen))
+
+    @property
+    def _expected(self) -> Floats:
+        """The odds, if at first likely positions had nine tenths of them. Odds of answers have no such preference."""
+        likely = np.isin(np.arange(1, self.last + 1), [*self.ahead.likely])
+        if likely.all() or not likely.any():
+            return self.odds
+        weighted = self.odds * np.where(likely, _LIKELY / likely.sum(), (1 - _LIKELY) / (~likely).sum())
+        return np.asarray(weighted / weighted.sum())
 
     def _pool(self, below: Floats) -> list[int]:
         """Return versions that divide the odds: those at its quantiles, and the measured ones."""

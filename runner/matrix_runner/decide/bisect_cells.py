@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import exp, log
 from statistics import fmean
@@ -15,7 +15,7 @@ from matrix_runner.answers.axes import finite_number
 from matrix_runner.answers.samples import match_along, measured_cell
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.findings import few
-from matrix_runner.decide.bisect import Rule, Standing, State, expected_rounds
+from matrix_runner.decide.bisect import Ahead, Rule, Standing, State, expected_rounds
 from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.statistics.stopping import Rule as Repeats
 
@@ -30,6 +30,10 @@ _ANY = Repeats(1, 1)
 USUAL = "bandwidth"
 
 
+def _free(_: str) -> float:
+    return 0.0
+
+
 @dataclass(frozen=True)
 class Bisection:
     """What is searched. The figure of a version is the geometric mean over its cells."""
@@ -39,6 +43,10 @@ class Bisection:
     cells: tuple[tuple[CellRow, ...], ...]  # of each version, in the order of the same conditions
     metric: Metric | None  # None: bandwidth, or the rate of a rebuild
     rule: Rule
+    titles: Mapping[str, str] = field(default_factory=dict)  # of versions that are commits
+    likely: frozenset[int] = frozenset()  # versions to try first
+    about: Mapping[str, str] = field(default_factory=dict)  # where the versions come from
+    cost: Callable[[str], float] = _free  # the seconds that a version takes before its first trial
 
     @property
     def last(self) -> int:
@@ -52,7 +60,8 @@ class Bisection:
         """Return what identifies the search: a run with the same continues it."""
         rule = self.rule
         about = {"along": self.along, "good": self.names[0], "bad": self.names[-1], "metric": self.figure}
-        return about | {"confidence": f"{rule.confidence:g}", "smallest": f"{exp(rule.smallest) - 1:.6g}"}
+        shares = {"confidence": f"{rule.confidence:g}", "smallest": f"{exp(rule.smallest) - 1:.6g}"}
+        return {**about, **self.about, **shares}
 
     def value(self, cell: CellRow, trial: Trial) -> float | None:
         """Return the logarithm of the figure of a trial; None: it has none, or it counts for nothing."""
@@ -177,7 +186,13 @@ class BisectSteering:
         ends = {0, self.bisection.last}
         skipped = {version for version, count in failures.items() if version not in ends or count >= _TRIES}
         rounds = [self._means(found[block], skipped) for block in sorted(found)]
-        return Standing(self.bisection.last, rounds, frozenset(skipped), self.bisection.rule)
+        seconds = fmean(trial.seconds for trial in trials) if trials else 0.0
+
+        def cost(version: int) -> float:
+            return self.bisection.cost(self.bisection.names[version]) / max(seconds * self._conditions, 1e-3)
+
+        about, ahead = self.bisection, Ahead(cost, self.bisection.likely)
+        return Standing(about.last, rounds, frozenset(skipped), about.rule, ahead)
 
     def _means(self, found: Mapping[int, Mapping[str, float]], skipped: Collection[int]) -> dict[int, float]:
         return {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self, runtime_che
 from matrix_runner.base.errors import HarnessBroken
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
@@ -74,6 +74,8 @@ class MachineOptions:
     where: str = ""
     agent: AgentClient | None = None
     images: Mapping[str, str] = field(default_factory=dict)
+    #: Provides the folder of a kernel that is a version of a search; None: the name says where it is.
+    folder_of: Callable[[str], Awaitable[Path | None]] | None = None
 
 
 NO_OPTIONS = MachineOptions()
@@ -103,6 +105,10 @@ class RigLost(HarnessBroken):
     def __init__(self, brief: str, *, tail: str = "", resolution: str = "") -> None:
         super().__init__(brief, details=tail, resolution=resolution)
         self.tail = tail
+
+
+class NoRig(HarnessBroken):
+    """Raised if a rig can never come up, as its version does not build."""
 
 
 class Rig(Protocol):
@@ -144,6 +150,8 @@ class Machine(Protocol):
     brings_disks: ClassVar[bool] = False
     #: The results are synthetic, and every report must show that.
     synthetic: ClassVar[bool] = False
+    #: It can use the kernel, modules and programs of a folder.
+    takes_folders: ClassVar[bool] = False
 
     options: MachineOptions
     #: Messages that the user has seen. Those about the host are the same for every rig.

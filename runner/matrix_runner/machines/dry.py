@@ -219,6 +219,7 @@ class Dry(Machine):
     zeroed: ClassVar[bool] = True
     brings_disks: ClassVar[bool] = True
     synthetic: ClassVar[bool] = True
+    takes_folders: ClassVar[bool] = True
 
     def __init__(self, answer: Callable[[Step], StepResult] | None = None, *, remembers: bool = True) -> None:
         super().__init__()
@@ -226,8 +227,10 @@ class Dry(Machine):
         self.rigs: list[DryRig] = []
 
     @classmethod
-    def from_options(cls, options: MachineOptions) -> Self:  # noqa: ARG003
-        return cls(remembers=False)  # a run may have 100,000 trials
+    def from_options(cls, options: MachineOptions) -> Self:
+        made = cls(remembers=False)  # a run may have 100,000 trials
+        made.options = options
+        return made
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
         name = spec.kernel or ""
@@ -247,6 +250,8 @@ class Dry(Machine):
 
     @asynccontextmanager
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[DryRig]:  # noqa: ARG002
+        if self.options.folder_of and spec.kernel:
+            await self.options.folder_of(spec.kernel)
         rig = DryRig(spec, self._answer, remembers=self._remembers)
         if self._remembers:
             self.rigs.append(rig)

@@ -40,6 +40,8 @@ def _answer(search: BisectSteering) -> Iterator[str]:
     anchors = _change(standing.anchors)
     if state is State.FOUND:
         yield _culprit(search)
+        if title := about.titles.get(about.names[standing.best.last]):
+            yield f"{about.names[standing.best.last]} is: {title}"
         yield f"{about.figure} there is {_change(standing.effect)}"
         if neighbours := _neighbours(search):
             yield f"the odds of its neighbours: {neighbours}"

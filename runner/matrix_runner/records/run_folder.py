@@ -121,6 +121,7 @@ class Manifest(BaseModel, frozen=True, extra="forbid"):
         default_factory=dict, description="`find` of the workloads that are searched, with the axis"
     )
     search: dict[str, str] = Field(default_factory=dict, description="what `matrix bisect` searched in it")
+    titles: dict[str, str] = Field(default_factory=dict, description="titles of the commits that it searches, by name")
     expected: float = Field(default=0.0, description="estimated seconds of the process that runs it, at its start")
     ends: AwareDatetime | None = Field(
         default=None, description="expected end of a run on a cluster, by the speed of its hosts so far"

@@ -13,6 +13,7 @@ from matrix_runner.decide.bisect_cells import USUAL, Bisection, BisectSteering, 
 from matrix_runner.language.matrix import Repeat
 from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.records.record import CellRow
+from matrix_runner.session.versions import NO_VERSIONS, NOT_WANTED, Versions, WantedVersions
 from matrix_runner.work.metrics import KNOWN, Metric, metric_named
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class BisectOptions:
     metric: str | None
     confidence: float
     smallest: float
+    versions: WantedVersions = NOT_WANTED
 
 
 EXITS = {
@@ -40,14 +42,21 @@ EXITS = {
 }
 
 
-def narrowed(selected: SelectedMatrix, wanted: BisectOptions) -> tuple[SelectedMatrix, Bisection]:
+def narrowed(
+    selected: SelectedMatrix, wanted: BisectOptions, versions: Versions = NO_VERSIONS
+) -> tuple[SelectedMatrix, Bisection]:
     """Return the search, and the selection of its cells without a minimum of trials."""
     for option, share, most in (("--confidence", wanted.confidence, 1.0), ("--smallest", wanted.smallest, 0.5)):
         if not 0 < share < most:
             usual = "95%" if most == 1 else "1%"
             raise BadInput(f"{option} {share:.4g}: must lie between 0% and {most:.0%}", resolution=f"write {usual}")
     cells = {cell.id: cell for cell in selected.selection.cells()}
+    if versions.names:
+        wanted = replace(wanted, good=versions.names[0], bad=versions.names[-1])
     bisection = bisection_of([CellRow(cell.id, cell.name, cell.axes) for cell in cells.values()], wanted)
+    likely = frozenset(at for at, name in enumerate(bisection.names) if name in versions.likely)
+    about = wanted.versions.as_written()
+    bisection = replace(bisection, titles=versions.titles, likely=likely, about=about, cost=versions.cost)
     chosen = [row for several in bisection.cells for row in several]
     for row in chosen:
         jobs = cells[row.id].workload.value.directions
@@ -71,12 +80,12 @@ def bisection_of(rows: Sequence[CellRow], wanted: BisectOptions) -> Bisection:
     return Bisection(wanted.along, tuple(versions), tuple(map(tuple, versions.values())), metric, rule)
 
 
-def recorded_search(written: Mapping[str, str], journal: Journal) -> BisectSteering:
+def recorded_search(written: Mapping[str, str], titles: Mapping[str, str], journal: Journal) -> BisectSteering:
     """Return the search of a run by its manifest and its journal."""
     metric = None if written["metric"] == USUAL else written["metric"]
     confidence, smallest = float(written["confidence"]), float(written["smallest"])
     wanted = BisectOptions(written["along"], written["good"], written["bad"], metric, confidence, smallest)
-    return read_search(bisection_of(journal.cells(), wanted), journal)
+    return read_search(replace(bisection_of(journal.cells(), wanted), titles=titles), journal)
 
 
 def _metric(word: str) -> Metric:

@@ -17,6 +17,7 @@ from matrix_runner.session.host_facts import kernel_release
 from matrix_runner.session.resume import run_to_continue
 from matrix_runner.session.run_request import RunRequest, check_kernel
 from matrix_runner.session.selected_matrix import Checks, check_machine, check_names, check_templates, load_selected
+from matrix_runner.session.versions import NO_VERSIONS, Versions, find_versions
 from matrix_runner.space.declared_files import study_beside
 from matrix_runner.space.design import Design
 from matrix_runner.space.select import Shard, refuse_many
@@ -68,12 +69,14 @@ def prepare(
     """Check all that is known before a run exists, and remove leftovers of killed runs from this machine."""
     place = Where(disk_lease.passthrough_machine(options.place.machine)) if options.passthrough else options.place
     check_names(options.templates)
+    wanted = options.bisect
+    versions = _versions_of(wanted, place.machine) if wanted else NO_VERSIONS
     checks = Checks(place.machine, options.templates)
-    selected = load_selected(options.matrix, options.only, options.shard, checks, options.design)
+    selected = load_selected(options.matrix, options.only, options.shard, checks, options.design, versions.names)
     refuse_many(selected.selection, "run at once")
     bisection = None
-    if options.bisect:
-        selected, bisection = narrowed(selected, options.bisect)
+    if wanted:
+        selected, bisection = narrowed(selected, wanted, versions)
     matrix = selected.space.matrix
     check_kernel(options.kernel, matrix.machine.kernel or ())
     check_templates(selected, options.templates)
@@ -86,6 +89,7 @@ def prepare(
         cold=options.cold,
         until_decided=options.until_decided,
         bisection=bisection,
+        versions=versions,
         race=options.race,
         study=study_beside(options.matrix, selected.space),
         host=place.host,
@@ -111,6 +115,7 @@ def prepare(
     order = replace(order, match=match, release=kernel_release(match.ssh) if match else "")
     if match and match.ssh:
         check_machine(machine(place.machine, MachineOptions(where=match.ssh)), specs)
+    versions.build_ends(begin)
     choice = {"fresh": options.fresh, "retry_broken": options.retry_broken}
     if match and not run_to_continue(options.results, order.manifest(), **choice):
         # A run that continues may have left stacks on its disks that only it may remove.
@@ -119,6 +124,16 @@ def prepare(
         begin(f"connecting to {options.cluster.address.text}, for up to {RECONNECT:g} s")
         check_hosts(options.cluster, order, options.tags)
     return PreparedRun(options, order, *choose_level(options.jobs, here, specs, selected.stacks()))
+
+
+def _versions_of(wanted: BisectOptions, place: str) -> Versions:
+    found = find_versions(wanted.versions, wanted.good, wanted.bad)
+    if found.names and not machine(place, MachineOptions()).takes_folders:
+        raise BadInput(
+            f"--on {place}: it cannot change to other kernels and programs",
+            resolution="search on qemu; for physical disks, add --passthrough",
+        )
+    return found
 
 
 def _check_options(options: RunOptions, place: Machine) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -53,6 +53,7 @@ from matrix_runner.session.host_facts import boot_id
 from matrix_runner.session.prepare import PreparedRun, RunOptions
 from matrix_runner.session.resume import choose_run
 from matrix_runner.session.run_request import RunRequest
+from matrix_runner.session.versions import Versions
 from matrix_runner.space.declared_files import Match
 
 #: Facts of one start of a rig, not versions.
@@ -154,7 +155,15 @@ class _Run:
     def machine(self) -> Machine:
         order, disks, observer = self.order, self.disks, self.observer
         options = replace(disks.machine_options(order.match), cold=order.cold, images=order.images)
+        if order.versions.names:
+            options = replace(options, folder_of=partial(_folder_of, order.versions, observer))
         return machine(order.machine, replace(options, progress=observer.progress, notice=observer.notice))
+
+
+async def _folder_of(versions: Versions, observer: Observer, kernel: str) -> Path | None:
+    found = await versions.provide(kernel, observer.progress, observer.notice)
+    observer.progress("", 1.0)
+    return found
 
 
 def run(prepared: PreparedRun, observer_of: Callable[[RunRequest, int], Observer], stop: Stop) -> Ending:

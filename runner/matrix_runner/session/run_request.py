@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from math import inf, isfinite
@@ -31,6 +31,7 @@ from matrix_runner.records.record import CellRow
 from matrix_runner.records.run_folder import Manifest, StackFacts
 from matrix_runner.scripts.jinja import effective_templates
 from matrix_runner.session.host_facts import query_facts, revision
+from matrix_runner.session.versions import NO_VERSIONS, Versions
 from matrix_runner.simdisks.disk import slow_of
 from matrix_runner.space.basis import basis_of
 from matrix_runner.space.design import design_refusal
@@ -57,6 +58,7 @@ class RunRequest:
     cold: bool
     until_decided: bool = False
     bisection: Bisection | None = None
+    versions: Versions = NO_VERSIONS
     race: tuple[str, ...] | None = None  # conditions of the workloads that race; None: no race
     #: Physical disks, if the machine does not create disks.
     match: Match | None = None
@@ -104,7 +106,8 @@ class RunRequest:
         return self.selected.plan.trials(self.selected.plan.repeat.max)
 
     def specs(self) -> set[RigSpec]:
-        return set(specs_of(self.selected.space.matrix, self.selected.stacks(), self.kernel))
+        found = specs_of(self.selected.space.matrix, self.selected.stacks(), self.kernel)
+        return {replace(spec, kernel=self.versions.source(spec.kernel)) for spec in found}
 
     def manifest(self) -> Manifest:
         matrix = self.selected.space.matrix
@@ -134,6 +137,7 @@ class RunRequest:
             steered=self.race is not None,
             requested=self.selected.requested.model_copy(update={"race": self.race}),
             search=self.bisection.as_written() if self.bisection else {},
+            titles=dict(self.versions.titles),
             finds={name: find.as_written() for name, find in matrix.finds.items()},
             slow=slow_of(matrix.every_disk()),
             losses={one.label: one.losses for one in self.selected.stacks() if one.losses is not None},
@@ -185,7 +189,11 @@ class RunRequest:
     @cached_property
     def images(self) -> dict[str, str]:
         """Return the contents of kernel images by name. Read once: an image that is rebuilt later is another run's."""
-        return {name: content for name in self._kernels if name and (content := kernel_content(name)) != name}
+        return {name: content for name in self._kernels if name and (content := self._content(name)) != name}
+
+    def _content(self, name: str) -> str:
+        source = self.versions.source(name)
+        return name if source is None else kernel_content(source)
 
     def fingerprint(self) -> str:
         """Return a hash of the work. `repeat:` is left out, so that a larger one adds rounds to the run."""
@@ -246,7 +254,7 @@ def _declared_facts(disk: LabDisk) -> DiskFacts:
 
 def kernel_content(name: str) -> str:
     made = recipe_for(name)
-    return kernel_key(made.suite, made.image) if made and made.image else name
+    return kernel_key(made.suite, made.source) if made and made.source else name
 
 
 def check_kernel(kernel: str | None, declared: tuple[str, ...]) -> None:

@@ -1,7 +1,7 @@
 """A matrix, its selected cells, and all checks before a run; fio_check.py lets fio check the jobs."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from matrix_runner.answers.knee import searches_of
@@ -24,7 +24,7 @@ from matrix_runner.session.fio_check import fio_flaws, job_text
 from matrix_runner.space.design import Design, design_refusal, designed
 from matrix_runner.space.load import Declared, load
 from matrix_runner.space.select import Selection, Shard, select, sharded
-from matrix_runner.space.space import Space, Stack
+from matrix_runner.space.space import Space, Stack, expand
 
 #: With more cells, or cells × guidelines, the check for undecidable guidelines would take seconds, so it is skipped.
 MAX_CHECKED_CELLS, MAX_CHECKED_PAIRS = 10_000, 50_000
@@ -68,8 +68,12 @@ def load_selected(
     shard: Shard | None = None,
     checks: Checks | None = None,
     design: Design | None = None,
+    kernels: tuple[str, ...] = (),
 ) -> SelectedMatrix:
+    """Load a matrix and select its cells. `kernels`: versions of a search, which it does not name itself."""
     declared = load(path, checks or (lambda _space: ()))
+    if kernels:
+        declared = _on_kernels(declared, kernels)
     selection = select(declared.space, only)
     matrix = declared.space.matrix
     if not selection.count():
@@ -89,6 +93,18 @@ def load_selected(
         selection = designed(selection, design, matrix.seed)
     requested = Requested(only=tuple(sorted(only)), shard=str(shard or ""), design=str(design or ""))
     return SelectedMatrix(declared, selection, Plan(selection, matrix.repeat, matrix.seed), requested)
+
+
+def _on_kernels(declared: Declared, kernels: tuple[str, ...]) -> Declared:
+    matrix = declared.space.matrix
+    if matrix.machine.kernel:
+        raise BadInput(
+            f"{declared.source.name} names kernels, and the versions of the search are others",
+            resolution="remove `kernel:` from `machine:`",
+        )
+    wish = matrix.machine.model_copy(update={"kernel": kernels})
+    space, _ = expand(matrix.model_copy(update={"machine": wish}))
+    return replace(declared, space=space)
 
 
 def _guideline_flaws(space: Space) -> Iterator[Flaw]:

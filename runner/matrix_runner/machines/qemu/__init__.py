@@ -55,6 +55,7 @@ class Qemu(Machine):
     disposable: ClassVar[bool] = True
     zeroed: ClassVar[bool] = True
     brings_disks: ClassVar[bool] = True
+    takes_folders: ClassVar[bool] = True
 
     def __init__(self, options: MachineOptions = NO_OPTIONS) -> None:
         super().__init__(options)
@@ -117,7 +118,10 @@ class Qemu(Machine):
         self.options.progress("starting the virtual machine")
 
     async def _vm(self, stack: AsyncExitStack, spec: RigSpec, scratch: Path) -> Vm:
-        made, options = self._recipe(spec.kernel), self.options
+        options = self.options
+        folder = await options.folder_of(spec.kernel) if options.folder_of and spec.kernel else None
+        key = options.images.get(spec.kernel or "", "")
+        made = recipe.own_recipe(str(folder), key) if folder else self._recipe(spec.kernel)
         base = await stack.enter_async_context(appliance_in_use(made, options.progress, options.notice))
         if not self._accel and host.known_accelerator() is None:
             self._show_slow_start()
@@ -193,6 +197,8 @@ def explain_unusable_kernel(kernel: str) -> str:
         return f"no such kernel: {kernel}{where}"
     image = made.image
     try:
+        if made.source and not (image or recipe.modules_in(made.source) or recipe.programs_in(made.source)):
+            return f"{made.source} has no bzImage, no lib/modules and no programs such as usr/sbin/mdadm"
         return (
             f"{image} is no kernel image" if image and recipe.kernel_release(read_input(image, IMAGE)) is None else ""
         )
@@ -203,7 +209,7 @@ def explain_unusable_kernel(kernel: str) -> str:
 def spec_refusals(spec: RigSpec) -> list[Refusal]:
     refused = []
     if spec.kernel and (why := explain_unusable_kernel(spec.kernel)):
-        refused.append(Refusal(why, f"one of {', '.join(SUITES)}, or the path of a bzImage"))
+        refused.append(Refusal(why, f"one of {', '.join(SUITES)}, or the path of a bzImage or its folder"))
     if argv.slots(spec.disks) > argv.FREE_SLOTS:
         refused.append(
             Refusal(f"{len(spec.disks)} disks do not fit into the virtual machine", "use the scsi or sata bus")

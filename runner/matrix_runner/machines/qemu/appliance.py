@@ -68,7 +68,7 @@ def home() -> Path:
 
 
 def core_of(wanted: Recipe) -> Path:
-    return home() / (wanted.key or recipe.kernel_key(wanted.suite, wanted.image))
+    return home() / (wanted.key or recipe.kernel_key(wanted.suite, wanted.source))
 
 
 @asynccontextmanager
@@ -76,7 +76,7 @@ async def appliance_in_use(
     wanted: Recipe, progress: Progress, notice: Callable[[str], None] = lambda _: None
 ) -> AsyncIterator[Appliance]:
     """Provide an appliance, and keep a kernel of the user from being pruned meanwhile."""
-    if wanted.image is None:
+    if wanted.source is None:
         yield await provide(wanted, progress, notice)
         return
     core = core_of(wanted)
@@ -106,7 +106,7 @@ async def provide(wanted: Recipe, progress: Progress, notice: Callable[[str], No
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(make_half(userland, ["userland", wanted.suite, ""], shown.of(0, 0.75), notice))
-            words = ["kernel", wanted.suite, str(wanted.image or "")]
+            words = ["kernel", wanted.suite, str(wanted.source or "")]
             check = partial(check_unchanged, core, wanted)
             group.create_task(make_half(core, words, shown.of(1, 0.25), notice, check))
     except BaseExceptionGroup as several:
@@ -162,10 +162,10 @@ async def make_half(
 
 def check_unchanged(target: Path, wanted: Recipe) -> None:
     with suppress(OSError):
-        if wanted.image is None or recipe.kernel_key(wanted.suite, wanted.image) == target.name:
+        if wanted.source is None or recipe.kernel_key(wanted.suite, wanted.source) == target.name:
             return
     raise HarnessBroken(
-        f"the kernel image {wanted.image}, or a module beside it, was changed or removed since the run began",
+        f"the kernel image {wanted.source}, or a module beside it, was changed or removed since the run began",
         details="the cache has no undamaged copy of the old kernel",
         resolution="restore the old one to resume with the same command; the new one starts a new run",
     )

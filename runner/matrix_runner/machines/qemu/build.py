@@ -208,8 +208,9 @@ def furnish(tree: Path) -> None:
         (ours / name).chmod(0o755)
 
 
-def kernel(suite: str, image: Path | None, work: Path, out: Path, progress: Progress) -> dict[str, object]:
+def kernel(suite: str, own: Path | None, work: Path, out: Path, progress: Progress) -> dict[str, object]:
     tree = work / "tree"
+    image = recipe.image_in(own) if own else None
     wanted = [recipe.KERNEL_PACKAGE, "busybox-static"]
     archives = fetch(work / "apt", suite, ["busybox-static"] if image else wanted, progress)
     picked = [path for path in archives if path.name.startswith(("linux-image-", "busybox-static_"))]
@@ -228,11 +229,14 @@ def kernel(suite: str, image: Path | None, work: Path, out: Path, progress: Prog
         raise HarnessBroken(f"{source} is no bzImage", resolution="name the arch/x86/boot/bzImage of a kernel build")
     unpack_kernel(read_input(source, IMAGE), out / "vmlinux")
     modules = tree / "usr/lib/modules"
-    if image and (image.parent / "lib/modules").is_dir():
-        shutil.copytree(image.parent / "lib/modules", modules, symlinks=True, dirs_exist_ok=True)
+    for folder in recipe.modules_in(own) if own else ():
+        shutil.copytree(folder, modules, symlinks=True, dirs_exist_ok=True)
     index_modules(modules / release)
     names = module_names(modules / release)
     lacking = " ".join(name for name in recipe.BOOT_MODULES if name not in names)
+    for name, file in (recipe.programs_in(own) if own else {}).items():
+        (target := modules / "programs" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(file, target, follow_symlinks=False)
     make_squashfs(modules, out / "modules.squashfs")
     initramfs(tree, modules / release, work / "early", out / "initramfs")
     return {"versions": {"kernel": release, "not modules": lacking}, "modules": names}

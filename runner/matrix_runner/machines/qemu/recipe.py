@@ -36,6 +36,9 @@ EXCLUDED = (
     *("usr/share/lintian/", "usr/share/locale/", "usr/share/man/", "usr/share/perl5/", "usr/share/zoneinfo/", "var/"),
 )
 
+#: Where a folder of the user has its kernel image and its modules.
+_IMAGES = ("bzImage", "vmlinuz*", "boot/vmlinuz*")
+_MODULES = ("lib/modules", "usr/lib/modules")
 #: Folders of the kernel's module tree for storage work, without sound, graphics, network and others.
 MODULE_FOLDERS = (
     *("arch/", "block/", "crypto/", "drivers/ata/", "drivers/block/", "drivers/char/", "drivers/dax/"),
@@ -71,9 +74,14 @@ KERNEL_WORDS = (
 @dataclass(frozen=True, slots=True)
 class Recipe:
     suite: str
-    image: Path | None = None
-    #: The `kernel_key` of an image at the start of the run; empty: that of its content now.
+    #: The user's kernel image, or a folder of what replaces files of the appliance: a kernel, modules, programs.
+    source: Path | None = None
+    #: The `kernel_key` of the source at the start of the run; empty: that of its content now.
     key: str = ""
+
+    @property
+    def image(self) -> Path | None:
+        return image_in(self.source) if self.source else None
 
 
 OWN = "own-kernel-"
@@ -83,11 +91,37 @@ def recipe_for(kernel: str | None) -> Recipe | None:
     name = kernel or DEFAULT_KERNEL
     if name in SUITES:
         return Recipe(SUITES[name])
-    return own_recipe(name) if Path(name).expanduser().is_file() else None
+    return own_recipe(name) if Path(name).expanduser().exists() else None
 
 
 def own_recipe(name: str, key: str = "") -> Recipe:
     return Recipe(SUITES[DEFAULT_KERNEL], Path(name).expanduser().absolute(), key)
+
+
+def image_in(source: Path) -> Path | None:
+    """Return the kernel image of a source; None: its folder has none, and the appliance keeps Debian's."""
+    if not source.is_dir():
+        return source
+    return next((found for name in _IMAGES for found in sorted(source.glob(name)) if found.is_file()), None)
+
+
+def modules_in(source: Path) -> list[Path]:
+    root = source if source.is_dir() else source.parent
+    return [folder for name in _MODULES if (folder := root / name).is_dir()]
+
+
+def programs_in(source: Path) -> dict[str, Path]:
+    """Return the files of a folder that replace files of the appliance, by their paths there."""
+    if not source.is_dir():
+        return {}
+    skipped = (*(source / name for name in (*_MODULES, "boot")), *filter(None, [image_in(source)]))
+    files = (path for path in sorted(source.rglob("*")) if path.is_symlink() or path.is_file())
+    found = {merge_usr(str(path.relative_to(source))): path for path in files}
+    return {
+        name: path
+        for name, path in found.items()
+        if "/" in name and not any(path.is_relative_to(one) for one in skipped)
+    }
 
 
 def guest_file(name: str) -> str:
@@ -103,15 +137,15 @@ def userland_key(suite: str) -> str:
     return f"{suite}-{digest(BUILDER_VERSION, suite, PACKAGES, EXCLUDED, *files)}"
 
 
-def kernel_key(suite: str, image: Path | None) -> str:
+def kernel_key(suite: str, source: Path | None) -> str:
     common = (BUILDER_VERSION, BOOT_MODULES, MODULE_FOLDERS, guest_file("early"))
-    if image is None:
+    if source is None:
         return f"{suite}-kernel-{digest(*common, suite, KERNEL_PACKAGE)}"
-    content = hashlib.sha256(read_input(image, IMAGE)).hexdigest()
-    root = image.parent / "lib" / "modules"
-    found = ((path, path.stat()) for path in sorted(root.rglob("*")) if path.is_file())
-    modules = [(str(path.relative_to(root)), stat.st_size, stat.st_mtime_ns) for path, stat in found]
-    return f"{OWN}{digest(*common, content, *modules)}"
+    image = image_in(source)
+    content = hashlib.sha256(read_input(image, IMAGE)).hexdigest() if image else KERNEL_PACKAGE
+    files = {str(path.relative_to(root)): path for root in modules_in(source) for path in sorted(root.rglob("*"))}
+    found = ((name, path.stat()) for name, path in (files | programs_in(source)).items() if path.is_file())
+    return f"{OWN}{digest(*common, content, *((name, stat.st_size, stat.st_mtime_ns) for name, stat in found))}"
 
 
 def merge_usr(name: str) -> str:

@@ -1,0 +1,253 @@
+"""Versions of a search that the matrix does not name: folders with kernels, or commits that are built on demand."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import re
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from matrix_runner.base.digests import is_complete
+from matrix_runner.base.errors import BadInput
+from matrix_runner.base.files import cache_dir, make_once, open_lock_file, remove_partial, remove_unused, try_lock
+from matrix_runner.base.findings import few
+from matrix_runner.base.process import kill_group, run, spawn
+from matrix_runner.base.variants import digest
+from matrix_runner.machines.base import NoRig, Progress
+from matrix_runner.machines.qemu import explain_unusable_kernel
+from matrix_runner.machines.qemu.recipe import image_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+#: In the working directory $1, with its output below $2.
+_BUILD = 'cd -- "$1"; export OUT=$2; eval "$3"'
+_EVIDENCE_LINES = 12
+#: Cached builds. A kernel with its modules takes some hundred MB.
+MOST_BUILDS = 40
+_LOG, _SECONDS = "build.log", "seconds"
+
+
+@dataclass(frozen=True)
+class WantedVersions:
+    """The options that say where versions come from."""
+
+    git: Path | None = None
+    build: str | None = None
+    paths: tuple[str, ...] = ()
+    kernels: Path | None = None
+
+    def as_written(self) -> dict[str, str]:
+        found = {"git": str(self.git or ""), "build": self.build or "", "paths": " ".join(self.paths)}
+        return {name: text for name, text in (found | {"kernels": str(self.kernels or "")}).items() if text}
+
+
+NOT_WANTED = WantedVersions()
+
+
+@dataclass(frozen=True)
+class Builder:
+    repository: Path
+    command: str
+    commits: Mapping[str, str]  # whole hashes by name
+    seconds: dict[str, float] = field(default_factory=dict)  # what builds took
+
+    def folder(self, name: str) -> Path:
+        return _home() / digest([self.commits[name], self.command]).hex()[:24]
+
+    def cost(self, name: str) -> float:
+        """Return the seconds that a build takes from now."""
+        if is_complete(self.folder(name)):
+            return 0.0
+        for other in () if self.seconds else self.commits:
+            with suppress(OSError, ValueError):
+                self.seconds[other] = float((self.folder(other) / _SECONDS).read_text())
+        return fmean(self.seconds.values()) if self.seconds else 0.0
+
+    async def provide(self, name: str, progress: Progress, notice: Callable[[str], None] = lambda _: None) -> Path:
+        """Return the folder with the build of a version; build it if it is not cached."""
+        folder = self.folder(name)
+        if not is_complete(folder):
+            progress(f"building {name}")
+        await make_once(folder, partial(self._make, name), "a build", notice)
+        os.utime(folder)
+        _prune()
+        return folder
+
+    async def _make(self, name: str, out: Path) -> None:
+        work = _home() / f"work-{digest([str(self.repository), self.command]).hex()[:16]}"
+        # The build inherits the lock: if it outlives this process, the next one waits for its end.
+        with open_lock_file(work.with_suffix(".lock")) as lock:
+            while not try_lock(lock, fcntl.LOCK_EX):  # noqa: ASYNC110 - no event reports its release
+                await asyncio.sleep(0.2)
+            begun = time.monotonic()
+            await self._check_out(name, work)
+            status = await self._run(work, out, lock)
+            if status:  # remains of the version before may be the reason
+                _git(work, "clean", "-fdxq")
+                status = await self._run(work, out, lock)
+            self._check(name, work, out, status)
+            self.seconds[name] = time.monotonic() - begun
+            (out / _SECONDS).write_text(f"{self.seconds[name]:.1f}")
+
+    async def _check_out(self, name: str, work: Path) -> None:
+        if not (work / ".git").is_dir():
+            await asyncio.to_thread(_git, None, "clone", "-q", "--shared", "--no-checkout", self.repository, work)
+        await asyncio.to_thread(_git, work, "checkout", "-q", "--force", "--detach", self.commits[name])
+
+    async def _run(self, work: Path, out: Path, lock: int) -> int:
+        with (out / _LOG).open("wb") as log:
+            words = ["bash", "-ec", _BUILD, "build", str(work), str(out), self.command]
+            child = await spawn(words, pass_fds=(lock,), output=log.fileno())
+            try:
+                return await child.wait()
+            finally:
+                kill_group(child)
+
+    def _check(self, name: str, work: Path, out: Path, status: int) -> None:
+        why = f"the command ended with status {status}" if status else explain_unusable_kernel(str(out))
+        if why:
+            last = (out / _LOG).read_text(errors="replace").splitlines()[-_EVIDENCE_LINES:]
+            raise NoRig(
+                f"{name} does not build: {why.replace(str(out), '$OUT')}",
+                details="\n".join(last),
+                resolution=f"try it in {work}: OUT=$(mktemp -d) bash -ec {self.command!r}",
+            )
+
+
+@dataclass(frozen=True)
+class Versions:
+    """Versions from good to bad."""
+
+    names: tuple[str, ...]
+    titles: Mapping[str, str] = field(default_factory=dict)
+    #: Those that `--paths` names; they are tried first.
+    likely: frozenset[str] = frozenset()
+    folders: Mapping[str, Path] = field(default_factory=dict)
+    builder: Builder | None = None
+
+    def cost(self, name: str) -> float:
+        return self.builder.cost(name) if self.builder else 0.0
+
+    async def provide(self, name: str, progress: Progress, notice: Callable[[str], None]) -> Path | None:
+        if self.builder and name in self.builder.commits:
+            return await self.builder.provide(name, progress, notice)
+        return self.folders.get(name)
+
+    def source(self, kernel: str | None) -> str | None:
+        """Return what is known of a kernel before the run: its path, or None for a version that is built later."""
+        if self.builder and kernel in self.builder.commits:
+            return None
+        return str(self.folders[kernel]) if kernel and kernel in self.folders else kernel
+
+    def build_ends(self, begin: Callable[[str], None]) -> None:
+        """Build good and bad: a command that fails for them fails before the run."""
+
+        def show(brief: str, fraction: float | None = None) -> None:  # noqa: ARG001
+            begin(brief)
+
+        for name in (self.names[0], self.names[-1]) if self.builder else ():
+            asyncio.run(self.builder.provide(name, show))  # type: ignore[union-attr]
+
+
+NO_VERSIONS = Versions(())
+
+
+def find_versions(wanted: WantedVersions, good: str, bad: str) -> Versions:
+    if wanted.kernels and wanted.git:
+        raise BadInput("--kernels and --git both name versions", resolution="leave one of them out")
+    if bool(wanted.git) != bool(wanted.build) or (wanted.paths and not wanted.git):
+        raise BadInput(
+            "--git, --build and --paths belong together",
+            resolution="--git names the repository, --build the command that makes one version of it",
+        )
+    if wanted.git and wanted.build:
+        return _commits(wanted.git, wanted.build, wanted.paths, good, bad)
+    return _folders(wanted.kernels, good, bad) if wanted.kernels else NO_VERSIONS
+
+
+def _commits(repository: Path, command: str, paths: tuple[str, ...], good: str, bad: str) -> Versions:
+    at = repository.expanduser().absolute()
+    if run(["git", "-C", str(at), "rev-parse", "--git-dir"]).returncode:
+        raise BadInput(f"--git {repository} is no git repository", resolution="name the folder of a clone")
+    first, last = (_commit(at, option, word) for option, word in (("--good", good), ("--bad", bad)))
+    if run(["git", "-C", str(at), "merge-base", "--is-ancestor", first, last]).returncode or first == last:
+        raise BadInput(
+            f"--good {good} is not before --bad {bad} in {repository}",
+            resolution=f"`git merge-base {good} {bad}` names a commit that both have; measure it first",
+        )
+    span = ("log", "--first-parent", "--reverse", "--abbrev=12")
+    lines = [_git(at, "log", "-1", "--abbrev=12", "--format=%h%x09%H%x09%s", first)]
+    lines += _git(at, *span, "--format=%h%x09%H%x09%s", f"{first}..{last}").splitlines()
+    rows = [line.strip().split("\t", 2) for line in lines]
+    touched = _git(at, *span, "--format=%h", f"{first}..{last}", "--", *paths).split() if paths else ()
+    if paths and not touched:
+        raise BadInput(
+            f"--paths: no commit between {good} and {bad} changes {' or '.join(paths)}",
+            resolution="paths begin at the top of the repository; leave --paths out to search all commits",
+        )
+    builder = Builder(at, command, {name: whole for name, whole, _ in rows})
+    titles = {name: title for name, _, title in rows}
+    return Versions(tuple(titles), titles, frozenset(touched), builder=builder)
+
+
+def _commit(at: Path, option: str, word: str) -> str:
+    found = run(["git", "-C", str(at), "rev-parse", "--verify", "--quiet", "--end-of-options", f"{word}^{{commit}}"])
+    if found.returncode:
+        raise BadInput(f"{option} {word}: {at} has no such commit", resolution="name a tag, a branch or a hash")
+    return found.stdout.strip()
+
+
+def _git(at: Path | None, *words: object) -> str:
+    where = ["-C", str(at)] if at else []
+    done = run(["git", *where, *map(str, words)], timeout=1800, takes_ctrl_c=False)
+    if done.returncode:
+        raise NoRig(f"git {words[0]} failed with status {done.returncode}", details=done.stderr.strip()[-2000:])
+    return done.stdout
+
+
+def _folders(home: Path, good: str, bad: str) -> Versions:
+    try:
+        found = {one.name: one.absolute() for one in home.expanduser().iterdir() if one.is_dir() and image_in(one)}
+    except OSError as error:
+        raise BadInput(f"--kernels {home} cannot be read: {error.strerror}") from None
+    names = sorted(found, key=version_key)
+    for option, word in (("--good", good), ("--bad", bad)):
+        if word not in names:
+            raise BadInput(
+                f"--kernels {home}: no folder {word} with a bzImage ({option})",
+                resolution=f"there are {few(names, 20)}" if names else "each version has a folder with its bzImage",
+            )
+    first, last = names.index(good), names.index(bad)
+    between = names[first : last + 1] if first < last else names[last : first + 1][::-1]
+    return Versions(tuple(between), folders={name: found[name] for name in between})
+
+
+def version_key(name: str) -> list[tuple[int, int, str]]:
+    """Order versions as people do: 6.9 before 6.12, and 7.0-rc1 before 7.0."""
+    parts = re.findall(r"\d+|~|-?rc|[a-z]+", name.lower())
+    kinds = ((2 if part.isdigit() else 0 if part in {"~", "rc", "-rc"} else 3, part) for part in parts)
+    return [*((kind, int(part) if kind == 2 else 0, part) for kind, part in kinds), (1, 0, "")]
+
+
+def _home() -> Path:
+    (home := cache_dir() / "builds").mkdir(parents=True, exist_ok=True)
+    return home
+
+
+def _prune() -> None:
+    remove_partial(_home())
+    found = []
+    for folder in _home().iterdir():
+        with suppress(OSError):  # another process may remove it meanwhile
+            if is_complete(folder):
+                found.append((folder.stat().st_mtime, folder))
+    for _, folder in sorted(found, reverse=True)[MOST_BUILDS:]:
+        remove_unused(folder)

@@ -1,0 +1,133 @@
+"""Versions of a search: their order, folders of kernels, commits, and builds with their failures."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from matrix_runner.base.errors import BadInput
+from matrix_runner.machines.base import NoRig
+from matrix_runner.session import versions
+from matrix_runner.session.versions import Versions, WantedVersions, find_versions, version_key
+from tests.support.commits import repository
+
+BUILD = "cat state && [ $(cat state) != fails ] && install -D state $OUT/usr/sbin/mdadm"
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MATRIX_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    return repository(tmp_path / "repo", ["one", "two", "fails", "four"])
+
+
+def commits(repo: Path, command: str = BUILD, good: str = "HEAD~3", paths: tuple[str, ...] = ()) -> Versions:
+    return find_versions(WantedVersions(repo, command, paths), good, "HEAD")
+
+
+def built(found: Versions, name: str) -> Path:
+    assert found.builder
+    return asyncio.run(found.builder.provide(name, lambda *_: None))
+
+
+def test_versions_are_ordered_as_people_order_them() -> None:
+    wanted = ["5.10", "6.1", "6.9", "6.12-rc1", "6.12", "6.12.4", "7.0~rc2", "7.0"]
+    assert sorted(sorted(wanted), key=version_key) == wanted
+
+
+def test_folders_of_kernels_from_good_to_bad(tmp_path: Path) -> None:
+    for name in ("6.9", "6.12", "7.0", "6.1"):
+        (tmp_path / "k" / name).mkdir(parents=True)
+        (tmp_path / "k" / name / "bzImage").touch()
+    (tmp_path / "k/empty").mkdir()
+    wanted = WantedVersions(kernels=tmp_path / "k")
+    found = find_versions(wanted, "6.9", "7.0")
+    assert found.names == ("6.9", "6.12", "7.0")
+    assert find_versions(wanted, "7.0", "6.12").names == ("7.0", "6.12")
+    assert found.source("6.9") == str(tmp_path / "k/6.9")
+    assert found.source("debian-12") == "debian-12"
+    with pytest.raises(BadInput, match=r"no folder empty with a bzImage \(--good\)"):
+        find_versions(wanted, "empty", "7.0")
+
+
+def test_commits_are_versions_with_titles(repo: Path) -> None:
+    found = commits(repo)
+    assert list(found.titles.values()) == ["commit 0 one", "commit 1 two", "commit 2 fails", "commit 3 four"]
+    assert found.source(found.names[1]) is None
+    likely = commits(repo, paths=("other",)).likely
+    assert likely == {found.names[2]}
+
+
+def test_a_build_is_cached_by_its_commit_and_its_command(repo: Path, tmp_path: Path) -> None:
+    found = commits(repo, f"echo x >>{tmp_path}/count; {BUILD}")
+    for _ in range(2):
+        assert (built(found, found.names[1]) / "usr/sbin/mdadm").read_text().strip() == "two"
+    assert (tmp_path / "count").read_text() == "x\n"
+    assert found.cost(found.names[1]) == 0
+    assert found.cost(found.names[3]) > 0
+    assert built(commits(repo), found.names[1]) != built(found, found.names[1])
+
+
+def test_a_build_that_fails_says_where_and_why(repo: Path) -> None:
+    found = commits(repo)
+    with pytest.raises(NoRig, match=r"does not build: the command ended with status 1") as caught:
+        built(found, found.names[2])
+    assert caught.value.details == "fails"
+    assert "OUT=$(mktemp -d) bash -ec" in caught.value.resolution
+    found = commits(repo, "true")
+    with pytest.raises(NoRig, match=r"\$OUT has no bzImage, no lib/modules and no programs"):
+        found.build_ends(lambda _: None)
+
+
+def test_a_build_that_is_stopped_leaves_no_process_and_no_folder(repo: Path, tmp_path: Path) -> None:
+    found = commits(repo, f"(sleep 1000 & echo $! >{tmp_path}/pid; mv {tmp_path}/pid {tmp_path}/begun; wait)")
+    assert found.builder
+
+    async def stopped() -> None:
+        work = asyncio.create_task(found.builder.provide(found.names[0], lambda *_: None))  # type: ignore[union-attr]
+        while not (tmp_path / "begun").exists():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+
+    asyncio.run(stopped())
+    pid = int((tmp_path / "begun").read_text())
+    status = Path(f"/proc/{pid}/stat")
+    while status.exists() and status.read_text().split()[2] != "Z":
+        pass  # the kernel is killing it
+    assert not found.builder.folder(found.names[0]).exists()
+
+
+def test_old_builds_are_removed(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(versions, "MOST_BUILDS", 1)
+    found = commits(repo)
+    first, second = built(found, found.names[0]), built(found, found.names[1])
+    assert not first.exists()
+    assert second.exists()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "good", "message"),
+    [
+        (WantedVersions(git=Path()), "HEAD", "belong together"),
+        (WantedVersions(build="make"), "HEAD", "belong together"),
+        (WantedVersions(git=Path(), build="make", kernels=Path()), "HEAD", "both name versions"),
+        (WantedVersions(git=Path("/proc"), build="make"), "HEAD", "is no git repository"),
+        (WantedVersions(git=Path(), build="make"), "v9", "--good v9: .* has no such commit"),
+        (WantedVersions(git=Path(), build="make"), "HEAD", "--good HEAD is not before --bad HEAD"),
+        (WantedVersions(git=Path(), build="make", paths=("no",)), "HEAD~1", "no commit between HEAD~1 and HEAD"),
+        (WantedVersions(kernels=Path("absent")), "1", "cannot be read"),
+    ],
+)
+def test_wrong_input(
+    repo: Path, wanted: WantedVersions, good: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repo)
+    with pytest.raises(BadInput, match=message):
+        find_versions(wanted, good, "HEAD")

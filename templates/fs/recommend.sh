@@ -1,6 +1,9 @@
 
 # The devices are new, so signatures on them are remains of earlier use.
 wipefs --quiet --all {{ layer.members }}
+{% if told[2] %}
+{{ told[2] }}
+{% endif %}
 {{ told[0] }}
 mkdir -p {{ layer.directory }}
 mount {{ layer.mount }}

@@ -4,6 +4,16 @@
 {% include 'fs/unmount.sh' %}
 rm -f {{ layer.directory }}.mounted
 if [[ -d {{ layer.directory }} ]]; then rmdir {{ layer.directory }}; fi
+{% if layer.type == 'xfs' and 'journal' in layer.facts %}
+# A log on its own device has no signature that `wipefs` can compare, but each of its records has the UUID.
+journal={{ layer.members[-1] }}
+if [[ -b $journal ]]; then
+  records=$(dd if="$journal" bs=256K count=1 status=none | od -An -v -tx1 | tr -d ' \n')
+  if [[ $records == *{{ layer.mark | replace('-', '') }}* ]]; then
+    dd if=/dev/zero of="$journal" bs=1M count=1 conv=notrunc,fsync status=none
+  fi
+fi
+{% endif %}
 ours=()
 members=({{ layer.members }})
 for member in "${members[@]}"; do

@@ -61,6 +61,11 @@ while IFS=: read -r key value; do
     'Filesystem features') if [[ $value == *has_journal* ]]; then said[journal]=internal; fi ;;
   esac
 done < <(dumpe2fs -h {{ layer.members[0] }} 2>/dev/null)
+{% if layer.journal_mkfs %}
+# The kernel's journal has the name of its device.
+kernel_name {{ layer.members[-1] }}
+if [[ -d /proc/fs/jbd2/$REPLY ]]; then said[journal]={{ layer.facts.journal }}; fi
+{% endif %}
 {% elif layer.type == 'xfs' %}
 # The same as xfs_info, without its shell; sunit and swidth are in blocks.
 info=$(xfs_spaceman -p xfs_info -c info {{ layer.directory }} 2>/dev/null || true)
@@ -69,6 +74,10 @@ if [[ $info =~ sunit=([0-9]+)\ +swidth=([0-9]+) ]]; then
   said[sunit]=${BASH_REMATCH[1]}
   said[swidth]=${BASH_REMATCH[2]}
 fi
+{% if 'journal' in layer.facts %}
+said[journal]=internal
+if [[ ,$has, == *,logdev={{ layer.members[-1] }},* ]]; then said[journal]={{ layer.facts.journal }}; fi
+{% endif %}
 {% elif layer.type == 'btrfs' %}
 # A profile is a folder; a second folder means that some data has another profile.
 for key in data metadata; do

@@ -8,6 +8,7 @@ import pytest
 
 from matrix_runner.base.errors import BadInput
 from matrix_runner.scripts.cell import stack_scripts
+from matrix_runner.scripts.recommended_commands import recommended_script
 from tests.support.matrices import space
 from tests.support.parted import PARTED
 
@@ -84,6 +85,16 @@ def test_names_and_shapes_of_groups_are_part_of_the_id() -> None:
     assert ids(short) == ids(unnamed)
 
 
+def test_a_run_recognises_its_matrix_by_the_names_of_groups() -> None:
+    needs = "needs: {disks: {hdd: {count: 4, kind: hdd}, ssd: {count: 1}}}\n"
+    text = PARTED % f"one: {CACHED}, two: {{on: ssd}}"
+    first, second = (space(one).matrix.model_dump(mode="json") for one in (text, text + needs))  # a warning is an error
+    assert first["needs"] is None
+    assert second["needs"]["disks"]["hdd"]["kind"] == "hdd"
+    assert [group["group"] for group in first["disks"]] == ["hdd", "ssd"]
+    assert [first["layouts"][name]["on"] for name in ("one", "two")] == [["array"], ["ssd"]]
+
+
 def test_an_axis_may_name_several_parts() -> None:
     parts = "{fast: {on: ssd, layers: [partition: {size: 50%%}]}}".replace("%%", "%")
     found = stacks(
@@ -91,6 +102,28 @@ def test_an_axis_may_name_several_parts() -> None:
         f"two: {{on: hdd, layers: [md: {{level: 5}}, lvm: {{type: cache, fast: fast}}], parts: {parts}}}"
     )
     assert set(found) == {"one", "two"}
+
+
+@pytest.mark.parametrize(("kind", "option"), [("ext4", "-Jdevice="), ("ext3", "-Jdevice="), ("xfs", "-llogdev=")])
+def test_a_journal_on_a_part_is_no_device_of_the_file_system(kind: str, option: str) -> None:
+    found = stacks(f"one: {{on: hdd, layers: [md: {{level: 5}}, fs: {{type: {kind}, journal: [internal, ssd]}}]}}")
+    inside, beside = found["one/journal=internal"], found["one/journal=ssd"]
+    assert inside.room == beside.room
+    assert (inside.losses, beside.losses) == (1, 0)
+    *_, fs = view(beside).layers
+    assert fs.members == ("/dev/md/matrix-1", "/dev/disk/by-id/matrix-4")
+    text = stack_scripts(beside, fs.members[:1] * 4 + fs.members[1:], zeroed=True).set_up
+    assert f"{option}/dev/disk/by-id/matrix-4 /dev/md/" in text
+    assert "journal_dev" in text or kind == "xfs"
+
+
+def test_the_recommended_script_has_journals_and_caches_on_their_disks() -> None:
+    layouts = "a: {on: hdd, layers: [md: {level: 5}, fs: {type: [ext4, xfs], journal: ssd}]}"
+    ext4, xfs = (recommended_script(cell) for cell in space(PARTED % layouts).cells())
+    assert 'mke2fs -b 4096 -O journal_dev -E nodiscard "$disk05"' in ext4
+    assert '-Jdevice="$disk05" /dev/md/' in ext4
+    assert '-llogdev="$disk05" /dev/md/' in xfs
+    assert 'journal_path="$disk05"' in ext4
 
 
 @pytest.mark.parametrize(
@@ -105,6 +138,8 @@ def test_an_axis_may_name_several_parts() -> None:
         ("{on: hdd, layers: [lvm: {type: cache, fast: ssd, stripes: 2}]}", "it uses all devices of `on:`"),
         ("{on: hdd, layers: [lvm: {type: cache, fast: ssd, devices: 3}]}", "it uses all devices of `on:`"),
         ('{on: hdd, layers: [lvm: {type: cache, fast: ssd, order: "1 2 3 4 5"}]}', "it uses all devices of `on:`"),
+        ("{on: hdd, layers: [disk, fs: {type: btrfs, journal: ssd}]}", "btrfs has no journal on another device"),
+        ("{on: ssd, layers: [fs: {type: ext4, journal: hdd}]}", "a journal is on one device, and hdd has 4"),
         ("{layers: [md: {level: 5}]}", "'on' is missing"),
         ("{on: hdd, layer: [md: {level: 5}]}", "unknown key 'layer'; did you mean layers?"),
         ("{on: hdd, layers: [md: {level: 7}]}", "level"),

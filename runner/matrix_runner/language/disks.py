@@ -16,6 +16,7 @@ from pydantic import (
     ValidatorFunctionWrapHandler,
     WithJsonSchema,
     WrapValidator,
+    computed_field,
     model_validator,
 )
 
@@ -480,6 +481,12 @@ class Disks(Model):
             raise ValueError(why)
         return self
 
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def group(self) -> str:
+        """The name of its group, a part of the dump by which a run recognises its matrix."""
+        return self._group
+
     def named(self, group: str) -> Self:
         found = self.model_copy()
         found._group = group
@@ -488,7 +495,7 @@ class Disks(Model):
     def each(self, seed: int) -> tuple[Disk, ...]:
         slow, model = self.slow if isinstance(self.slow, int) else 1, self.model
         if model is None:
-            return (Disk(self.size, self.bus, slow=slow, group=self._group),) * self.count
+            return (Disk(self.size, self.bus, slow=slow, group=self.group),) * self.count
         return tuple(
             Disk(
                 self.size,
@@ -497,7 +504,7 @@ class Disks(Model):
                 slow=slow,
                 model=model.name or "",
                 fitted_to=model.fitted_to or "",
-                group=self._group,
+                group=self.group,
             )
             for number in range(self.count)
         )

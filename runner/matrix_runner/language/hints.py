@@ -89,9 +89,9 @@ def example(path: Sequence[str | int], given: Any) -> str:
             return f"{{{as_name(str(given)) or 'raid5'}: {_stack(given)}}}"
         case ["layouts", _]:
             return _stack(given)
-        case ["layouts", _, int()]:
+        case ["layouts", *_, int()]:
             return "{md: {level: 5}}"
-        case ["layouts", _, int(), "fs"]:
+        case ["layouts", *_, int(), "fs"]:
             return "{type: ext4}"
         case ["exclude" | "only", *at] if len(at) < 2:
             condition = f"{{{_condition(given)}}}"

@@ -11,6 +11,7 @@ from pydantic import (
     BeforeValidator,
     Field,
     PlainValidator,
+    SerializeAsAny,
     TypeAdapter,
     WithJsonSchema,
     model_validator,
@@ -50,6 +51,7 @@ class Needs(Model):
     disks: Annotated[
         DiskNeeds | dict[str, DiskNeeds],
         PlainValidator(_needs, json_schema_input_type=DiskNeeds | dict[str, DiskNeeds]),
+        SerializeAsAny(),
     ] = Field(description="the disks, or the disks of each group of `disks:` by its name")
 
     @property

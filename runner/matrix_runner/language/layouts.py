@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 from pydantic import (
     BeforeValidator,
     Field,
-    SerializationInfo,
-    SerializerFunctionWrapHandler,
+    SerializeAsAny,
     ValidatorFunctionWrapHandler,
     WithJsonSchema,
-    WrapSerializer,
     WrapValidator,
     create_model,
     model_validator,
@@ -101,10 +99,6 @@ def _layout(value: Any, as_list: ValidatorFunctionWrapHandler) -> Any:
     return PartedLayout.model_validate(value) if is_parted else as_list(value)
 
 
-def _dumped(value: Any, as_list: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:
-    return value.model_dump(mode=info.mode) if isinstance(value, PartedLayout) else as_list(value)
-
-
 class _OrParted:
     also = PartedLayout  # for suggestions of keys
 
@@ -120,7 +114,7 @@ else:
     AnyLayout = Annotated[
         Layers,
         WrapValidator(_layout),
-        WrapSerializer(_dumped),
+        SerializeAsAny(),
         _OrParted(),
     ]
 

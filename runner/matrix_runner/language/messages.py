@@ -100,6 +100,11 @@ def _home(key: str, around: Sequence[str | int]) -> tuple[str, ...] | None:
     return ("iosched",) if any(key in knobs for knobs in IOSCHED.values()) else None
 
 
+def _is_of_a_layer(path: Sequence[str | int]) -> bool:
+    """Return whether it is an item of a list of layers, in a layout or a part of one."""
+    return path[:1] == ["layouts"] and isinstance(path[-1], int)
+
+
 def _nested(keys: tuple[str, ...], value: str) -> str:
     """Return a text like `tune: {vm: {dirty_ratio: 5}}`."""
     first, *more = keys
@@ -123,7 +128,7 @@ def _message(error: ErrorDetails, top: type[Model], within: Path) -> str:
         if top is Matrix and (home := _home(str(key), around)) is not None:
             what = f"{around[1]} has no '{key}'" if around[:1] == ["tune"] and around[1:] else f"'{key}' is a tunable"
             return f"{what}; write `{_nested(('tune', *home, str(key)), _written(given))}`"
-        if top is Matrix and len(around) == 3 and around[0] == "layouts":
+        if top is Matrix and _is_of_a_layer(around):
             return _of_unknown_layer(str(key))
         known = keys_at(around, top)
         name, colon, value = str(key).partition(":")
@@ -175,7 +180,7 @@ def _of_unknown_layer(key: str) -> str:
 
 def _in_a_map(given: str | float, path: Path) -> str:
     match path:
-        case ["layouts", _, int(), str(kind)] if kind in LAYERS:
+        case ["layouts", *_, int(), str(kind)] if kind in LAYERS:
             model: type[Model] = LAYERS[kind]
         case ["workloads", _]:
             model = WorkloadAxes
@@ -319,7 +324,7 @@ def _misspelt(every: list[ErrorDetails], top: type[Model], within: Path) -> Iter
 
 def _meant(error: ErrorDetails, top: type[Model], within: Path) -> Iterator[tuple[int | str, ...]]:
     *around, key = error["loc"]
-    if len(around) == 3 and around[0] == "layouts":  # the key is beside its layer, not inside it
+    if _is_of_a_layer(around):  # the key is beside its layer, not inside it
         yield from ((*around, kind, str(key)) for kind in LAYERS)
     name = str(key).partition(":")[0]
     yield (*around, name)

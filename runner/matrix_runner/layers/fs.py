@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from matrix_runner.base.model import Size
+from matrix_runner.base.model import Name, Size
 from matrix_runner.base.quantities import format_size, parse_size
 from matrix_runner.layers.base import BuildContext, Layer, NoneIfFalse, Problem, View, as_uuid, mark, power_of_two
 from matrix_runner.layers.geometry import Below, Shape, losses_of
@@ -35,6 +35,9 @@ NOT_OPTIONS = {
     **dict.fromkeys(("loop", "offset", "device"), "devices come from the layers below"),
     **dict.fromkeys(("noauto", "nofail"), "it is an option for /etc/fstab"),
 }
+_OWN_JOURNAL = frozenset({"internal", "none"})
+#: The least size of a journal on a device of its own. Other file systems cannot have it.
+LEAST_JOURNAL = {"ext3": 8 * MIB, "ext4": 8 * MIB, "xfs": 64 * MIB}
 _OPTIONS = r"^[A-Za-z0-9_.:/+=-]+(,[A-Za-z0-9_.:/+=-]+)*$"
 _ALIGN = re.compile(r"\s*(\S+)\s+x\s+([1-9][0-9]{0,3})\s*")
 
@@ -89,8 +92,10 @@ class Fs(Layer):
         description="alignment: to the stripes below (auto), off, or to a unit and its count, like 64KiB x 3",
     )
     journal: Annotated[
-        Literal["internal", "none"], NoneIfFalse, WithJsonSchema({"enum": ["internal", "none", False]})
-    ] = "internal"
+        Literal["internal", "none"] | Name,
+        NoneIfFalse,
+        WithJsonSchema({"anyOf": [{"enum": ["internal", "none", False]}, {"type": "string"}]}),
+    ] = Field("internal", description="where the journal is; the name of a part: on its device (ext3, ext4, xfs)")
     data: Profile | None = Field(
         None, description="btrfs: profile of the data, that is, copies and devices; single if not given"
     )
@@ -105,11 +110,17 @@ class Fs(Layer):
         if kind in COPY_ON_WRITE:
             idle["block_size"] = f"{kind} has blocks of 4KiB and no others"
             idle["align"] = f"{kind} has no stripe options"
-        if kind != "ext4":
+        if values["journal"] not in _OWN_JOURNAL and kind not in LEAST_JOURNAL:
+            idle["journal"] = f"{kind} has no journal on another device; ext3, ext4 and xfs can have it"
+        elif kind not in LEAST_JOURNAL or (values["journal"] == "none" and kind != "ext4"):
             idle["journal"] = f"only ext4 can omit the journal, not {kind}"
         if kind != "btrfs":
             idle |= dict.fromkeys(("data", "metadata"), f"{kind} has no profiles; btrfs has")
         return idle
+
+    @property
+    def parts(self) -> Mapping[str, str]:
+        return {} if self.journal in _OWN_JOURNAL else {self.journal: "journal"}
 
     @property
     def programs(self) -> tuple[str, ...]:
@@ -122,7 +133,7 @@ class Fs(Layer):
 
     def metadata_bytes(self, below: Below) -> int:
         if self.type in EXT:
-            return below.smallest - self.devices_above(below)[0].size
+            return below.own.smallest - self.devices_above(below)[0].size
         return _XFS_LOG if self.type == "xfs" else 0
 
     @property
@@ -154,6 +165,8 @@ class Fs(Layer):
         return self.model_copy(update={"align": align, "block_size": self.block_size or PAGE})
 
     def problems(self, below: Below) -> Iterator[Problem]:
+        yield from self._journal_problems(below)
+        below = below.own
         if below.count > 1 and self.type != "btrfs":
             several = "put md or lvm between them, or `pick` one; only btrfs takes several"
             yield Problem("type", f"{self.type} uses one device, but {below.description}: {several}")
@@ -165,6 +178,16 @@ class Fs(Layer):
             yield Problem("type", f"{what}; the smallest has {format_size(below.smallest)}")
         yield from self._block_problems(below)
         yield from self._profile_problems(below)
+
+    def _journal_problems(self, below: Below) -> Iterator[Problem]:
+        if not self.parts:
+            return
+        journal, least = below.devices[below.count - below.named :], LEAST_JOURNAL[self.type]
+        if below.named != 1:
+            yield Problem("journal", f"a journal is on one device, and {self.journal} has {below.named}; `pick` one")
+        elif journal[0].size < least:
+            room = format_size(journal[0].size)
+            yield Problem("journal", f"a journal of {self.type} needs {format_size(least)}; {self.journal} has {room}")
 
     def _block_problems(self, below: Below) -> Iterator[Problem]:
         size = self.block_size or PAGE
@@ -186,10 +209,10 @@ class Fs(Layer):
 
     def devices_above(self, below: Below) -> tuple[Shape, ...]:
         # Buffered work may have any size.
-        sector = max(device.sector for device in below.devices) if self.bypasses_memory else 512
+        sector = max(device.sector for device in below.own.devices) if self.bypasses_memory else 512
         tolerated = min(TOLERATED.get(profile or "", 0) for profile in (self.data, self.metadata))
         losses = losses_of(below.devices, tolerated)
-        return (Shape(max(0, self._estimate_room(below)), files=True, sector=sector, losses=losses),)
+        return (Shape(max(0, self._estimate_room(below.own)), files=True, sector=sector, losses=losses),)
 
     def _estimate_room(self, below: Below) -> int:
         size = below.smallest
@@ -210,8 +233,11 @@ class Fs(Layer):
         directory = f"/run/matrix/mnt-{context.bay}-{context.depth}"
         options = self._slowed([option for option in self.options.split(",") if option], context.slow)
         sets_discard = any(option.partition("=")[0] in {"discard", "nodiscard"} for option in options)
+        own = context.devices[: context.below.own.count]
+        journal = context.devices[len(own) :]
         # Usually udev finds the further devices, but it may be missing.
-        mount = [f"device={device}" for device in context.devices[1:]]
+        mount = [f"device={device}" for device in own[1:]]
+        mount += [f"{'logdev' if self.type == 'xfs' else 'journal_path'}={device}" for device in journal]
         mount += ["nodiscard"] if self.type in DISCARDING and not sets_discard else []
         mount += options
         view = FsView(
@@ -220,7 +246,8 @@ class Fs(Layer):
             type=self.type,
             directory=directory,
             mark=label if self.type == "f2fs" else uuid,
-            mkfs=(f"mkfs.{self.type}", *self._mkfs_options(context.below, uuid, label), *context.devices),
+            mkfs=(f"mkfs.{self.type}", *self._mkfs_options(context.below, uuid, label), *self._log(journal), *own),
+            journal_mkfs=self._journal_mkfs(uuid, journal),
             mount=("-t", self.type, *(("-o", ",".join(mount)) if mount else ()), context.devices[0], directory),
             options=tuple(map(_option, options)),
             facts=self._facts(context.below, uuid),
@@ -258,6 +285,17 @@ class Fs(Layer):
         named = ("-U", uuid, "-L", label[:16])
         return ("-q", "-F", *named, "-b", str(self.block_size or PAGE), "-E", extended, *journal)
 
+    def _log(self, journal: tuple[str, ...]) -> tuple[str, ...]:
+        option = "-llogdev=" if self.type == "xfs" else "-Jdevice="
+        return tuple(f"{option}{device}" for device in journal)
+
+    def _journal_mkfs(self, uuid: str, journal: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the command that prepares the device of a journal; empty if mkfs does it."""
+        if self.type == "xfs" or not journal:
+            return ()
+        block = str(self.block_size or PAGE)
+        return ("mke2fs", "-q", "-F", "-U", uuid, "-b", block, "-O", "journal_dev", "-E", "nodiscard", *journal)
+
     def _stripe(self, below: Below) -> tuple[int, int]:
         unit, count = self.alignment(below) or (0, 0)
         block = self.block_size or PAGE
@@ -267,7 +305,12 @@ class Fs(Layer):
         stride, width = map(str, self._stripe(below))
         block = str(self.block_size or PAGE)
         if self.type == "xfs":
-            return {"block_size": block, "sunit": stride, "swidth": width}
+            return {
+                "block_size": block,
+                "sunit": stride,
+                "swidth": width,
+                **dict.fromkeys(("journal",) if self.parts else (), self.journal),
+            }
         if self.type == "btrfs":
             return {"data": str(self.data), "metadata": str(self.metadata), "devices": str(below.count)}
         if self.type not in EXT:
@@ -316,6 +359,7 @@ class FsView(View):
     directory: str  # the mount point
     mark: str  # its UUID, or its label if mkfs accepts no UUID
     mkfs: tuple[str, ...]
+    journal_mkfs: tuple[str, ...]  # prepares the device of a journal; empty without one
     mount: tuple[str, ...]
     options: tuple[Option, ...]
     #: The expected output of its tools or sysfs: setting and value, in the units of the tool (blocks).

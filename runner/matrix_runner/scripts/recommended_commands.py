@@ -74,7 +74,7 @@ def _commands_of(layer: View) -> tuple[tuple[str, ...], ...]:
         return tuple(_without_marks(command) for command in layer.commands)
     if isinstance(layer, FsView):
         options = layer.mount[layer.mount.index("-o") + 1] if "-o" in layer.mount else "defaults"
-        return (_without_marks(layer.mkfs), (layer.type, options, "0", "2"))
+        return (_without_marks(layer.mkfs), (layer.type, options, "0", "2"), _without_marks(layer.journal_mkfs))
     if isinstance(layer, CryptView):
         format_options = tuple(one for one in layer.format_options if not one.startswith(("--pbkdf", "--iter-time")))
         # The default hash differs between versions. Without a header a wrong passphrase is never detected.

@@ -118,7 +118,7 @@ def _stacks(matrix: Matrix, layout: str, findings: Findings) -> Iterator[Variant
     disks = disks_of(matrix)
     # A layout without parts is on all disks, so no group is left.
     groups = [[part.name, part.top.count] for part in disks.parts] if any(step.on for step in steps) else []
-    idle = {step.keep: step for step in steps if step.keep}
+    idle, stacks = {step.keep: step for step in steps if step.keep}, 0
     for step in _built_up(declared, _Step((), disks if groups else replace(disks, parts=())), findings):
         for part in step.top.parts:
             if part.uses:
@@ -128,8 +128,9 @@ def _stacks(matrix: Matrix, layout: str, findings: Findings) -> Iterator[Variant
         # Without layers that do nothing: the stack is the one in which they are not written.
         built = tuple(part for part in step.layers if not part.value.is_absent) or step.layers
         content = [*groups, *(part.digest.hex() for part in built)]
+        stacks += 1
         yield Variant(tuple(part.value for part in built), coords, label, digest(content))
-    for name, on in idle.items():
+    for name, on in idle.items() if stacks else ():
         findings.flaw(on.path[:-1], f"no layer uses the part {name}; name it in `on:` or in a layer, or remove it")
     for layer in declared:
         if not layer.seen:

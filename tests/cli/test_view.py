@@ -321,3 +321,12 @@ def test_the_forecast_of_a_cluster_replaces_the_estimate(capsys: pytest.CaptureF
     view.event(TimeLeft(3600.0))
     view.event(TrialDone("one", measured("c1", 1, direction(2e8, 1 << 20)), "array"))
     assert re.fullmatch(r"(60:00|59:\d\d) left", view._left())
+
+
+def test_a_live_view_shows_a_reason_for_more_rounds_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with LiveView(2, 0) as live:
+        for number, reason in enumerate(["comparing a with b", "comparing a with b", "the odds are b 50 %"], start=1):
+            live.event(RoundAdded(number, 2, reason))
+    shown = capsys.readouterr().out
+    assert shown.count("comparing a with b") == 1
+    assert "the odds are b 50 %: round 3 adds 2 trials" in shown

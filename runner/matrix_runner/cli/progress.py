@@ -18,6 +18,7 @@ from matrix_runner.carry.events import (
     BatchDone,
     BatchStarted,
     Event,
+    RoundAdded,
     TimeLeft,
     TrialDone,
     Waiting,
@@ -241,6 +242,7 @@ class LiveView(View):
         self._started, self._before = time.monotonic(), done
         self._of_cluster = False  # the estimate is of the coordinator of a cluster
         self._waits_for = ""  # what a run on a cluster waits for
+        self._reason = ""  # of the last added round
         #: The latest estimate of the seconds left, and when it was made.
         self._estimate, self._estimated = 0.0, self._started
         self._trials: TaskID = self._bar.add_task("trials", total=planned, completed=done, left=self._left, last="")
@@ -276,8 +278,13 @@ class LiveView(View):
             self._show_cluster(event)
         if event.style:
             self._end_step()
-        if event.style is not None:
+        if event.style is not None and not self._is_repeated(event):
             self._print(event.text, event.style or None)
+
+    def _is_repeated(self, event: Event) -> bool:
+        """Return whether a round is added for the same reason as the one before: the bar shows that it goes on."""
+        before, self._reason = self._reason, event.reason if isinstance(event, RoundAdded) else self._reason
+        return isinstance(event, RoundAdded) and before == self._reason
 
     def _show_cluster(self, event: TimeLeft | Waiting) -> None:
         if isinstance(event, TimeLeft):

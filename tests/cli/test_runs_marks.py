@@ -63,7 +63,8 @@ def test_runs_are_removed_only_after_a_confirmation(nights: Path, call: Call) ->
     assert call("runs", "rm", "--yes", "run-1").status == 0
     assert [*listed(call)] == ["run-3", "run-2"]
     assert call("runs", "prune", "--yes", "--keep-last", "1").out.endswith("removed 1 run\n")
-    assert call("runs", "prune", "--yes", "--keep", "1h").out == "no run to remove; 1 stay\n"
+    said = call("runs", "prune", "--yes", "--keep", "1h").out
+    assert said == "run-3  stays: the last good run of its kind, a baseline\nno run to remove; 1 stay\n"
     assert [path.name for path in nights.glob("run-*")] == ["run-3"]
 
 
@@ -85,6 +86,16 @@ def test_a_path_to_another_place_removes_no_run_of_the_same_name(nights: Path, c
     refused = call("runs", "rm", "--yes", "backup/run-1")
     assert (refused.status, "backup/run-1 is not in results/" in refused.err) == (2, True)
     assert (nights / "run-1").exists()
+
+
+def test_prune_names_why_each_run_stays(nights: Path, call: Call) -> None:
+    call("runs", "tag", "run-1", "before-upgrade")
+    said = call("runs", "prune", "--keep-last", "1", "--dry-run").out
+    assert "run-3  stays: the last good run of its kind, a baseline\n" in said
+    assert "run-1  stays: it has the tag before-upgrade\n" in said
+    assert "run-2  stays" not in said
+    said = call("runs", "prune", "--down-to", "1GB").out
+    assert "run-2  stays: all runs are small enough without it\n" in said
 
 
 @pytest.mark.parametrize(

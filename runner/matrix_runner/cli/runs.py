@@ -28,7 +28,7 @@ from matrix_runner.pages.terminal_text import volume
 from matrix_runner.records.address import address_of, is_named
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.observe import State, derive_state, has_results, observe_run, read_progress, readable_runs
-from matrix_runner.records.retention import Keep, KeptRun, folder_size, remove_run, runs_to_remove
+from matrix_runner.records.retention import Keep, KeptRun, folder_size, reasons_to_keep, remove_run, runs_to_remove
 from matrix_runner.records.run_folder import load
 from matrix_runner.records.store import RunRow, SharedStore, describe_run
 
@@ -245,7 +245,8 @@ def prune(
     with _open_all(results, store) as (shared, every):
         sized = [replace(one, size=folder_size(one.folder.path)) for one in every if one.folder]
         named = {run.id for one in baselines for run in runs_of_baseline(one, [kept.run for kept in sized])}
-        found = runs_to_remove(sized, Keep(since, keep_last, keep_tagged, down_to, frozenset(named)))
+        rules = Keep(since, keep_last, keep_tagged, down_to, frozenset(named))
+        found = runs_to_remove(sized, rules)
         left = sum(one.size for one in sized) - sum(one.size for one in found)
         if down_to is not None and left > down_to:
             echo(
@@ -253,6 +254,8 @@ def prune(
                 "baselines.yaml, or the last good one of their kind; `matrix runs rm` removes any run",
                 err=True,
             )
+        if dry_run or not found:
+            _show_kept(sized, found, rules)
         if not found:
             echo(f"no run to remove; {len(sized):,} stay")
             return
@@ -366,6 +369,12 @@ def _show(found: Sequence[KeptRun]) -> None:
         echo(f"{one.run.name}  {what}{f', {volume(one.size)}' if one.size else ''}")
     total = sum(one.size for one in found)
     echo(f"{len(found):,} run{'s' if len(found) != 1 else ''}{f', {volume(total)}' if total else ''}")
+
+
+def _show_kept(runs: Sequence[KeptRun], removed: Sequence[KeptRun], rules: Keep) -> None:
+    for one, why in reasons_to_keep(runs, rules):
+        if one not in removed:
+            echo(f"{one.run.name}  stays: {why or 'all runs are small enough without it'}")
 
 
 def _remove(chosen: Sequence[KeptRun], shared: SharedStore | None, *, yes: bool) -> None:

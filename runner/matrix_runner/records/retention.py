@@ -41,25 +41,35 @@ class Keep:
     named: frozenset[str] = frozenset()  # ids of runs that a baseline names
 
 
-def runs_to_remove(runs: Iterable[KeptRun], keep: Keep) -> list[KeptRun]:
-    """Return the runs that no rule keeps, the oldest first.
+def reasons_to_keep(runs: Iterable[KeptRun], keep: Keep) -> list[tuple[KeptRun, str]]:
+    """Return each run with the reason why it stays, the latest first; empty: no rule keeps it.
 
     Some runs always stay: those that are not finished, those that a baseline names, and the last good run of its kind.
     """
-    latest_first = sorted(runs, key=lambda one: (one.run.started, one.run.name), reverse=True)
     seen, has_good = Counter[tuple[str, ...]](), set[tuple[str, ...]]()
     found = []
-    for one in latest_first:
+    for one in sorted(runs, key=lambda one: (one.run.started, one.run.name), reverse=True):
         kind = one.run.kind
         seen[kind] += 1
-        is_reference = one.run.id in keep.named or (one.run.is_good and kind not in has_good)
-        has_good |= {kind} if one.run.is_good else set()
-        is_new = keep.since is not None and one.run.started >= keep.since.isoformat()
-        is_kept = not one.run.finished or is_reference or seen[kind] <= keep.last or is_new
-        if not (is_kept or (keep.tagged and one.run.tags)):
-            found.append(one)
-    found.reverse()
-    return found if keep.size is None else _until(found, sum(one.size for one in latest_first) - keep.size)
+        is_last_good = one.run.is_good and kind not in has_good
+        has_good |= {kind} if is_last_good else set()
+        rules = {
+            "it is not finished": not one.run.finished,
+            "baselines.yaml names it": one.run.id in keep.named,
+            "the last good run of its kind, a baseline": is_last_good,
+            f"one of the last {keep.last} of its kind": seen[kind] <= keep.last,
+            "it is young enough": keep.since is not None and one.run.started >= keep.since.isoformat(),
+            f"it has the tag {', '.join(one.run.tags)}": bool(keep.tagged and one.run.tags),
+        }
+        found.append((one, next((reason for reason, holds in rules.items() if holds), "")))
+    return found
+
+
+def runs_to_remove(runs: Iterable[KeptRun], keep: Keep) -> list[KeptRun]:
+    """Return the runs that no rule keeps, the oldest first."""
+    known = reasons_to_keep(runs, keep)
+    found = [one for one, why in reversed(known) if not why]
+    return found if keep.size is None else _until(found, sum(one.size for one, _ in known) - keep.size)
 
 
 def _until(oldest_first: Sequence[KeptRun], excess: int) -> list[KeptRun]:

@@ -31,6 +31,12 @@ def test_weights_are_of_known_workloads() -> None:
     ]
 
 
+@pytest.mark.parametrize("weight", [".inf", ".nan", "1e308", "0"])
+def test_weights_are_finite_and_positive(weight: str) -> None:
+    (error,) = errors(f"{SMALL}for: {{work: {weight}}}\n")
+    assert "must be" in error
+
+
 def test_malformed_parts_come_first_with_a_note_on_later_checks() -> None:
     text = """\
 name: broken

@@ -261,7 +261,7 @@ class Matrix(Model):
     layouts: dict[Name, AnyLayout] = Field(min_length=1)
     tune: TuneAxes = Field(default_factory=TuneAxes)
     workloads: dict[Name, WorkloadAxes] = Field(min_length=1)
-    for_: dict[Name, Annotated[float, Field(gt=0)]] = Field(
+    for_: dict[Name, Annotated[float, Field(gt=0, le=1e6)]] = Field(
         default_factory=dict,
         alias="for",
         description="the weights of workloads by name, such as `{photos: 2, vms: 1}`: the answer then names the stack "

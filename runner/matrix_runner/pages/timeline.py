@@ -108,8 +108,16 @@ def _series_table(series: Sequence[Series], most: int) -> Grid:
     return Grid(columns, rows, (*_warnings(series), *left), frozenset({"runs", "latest", "±"}))
 
 
+#: A step in correlated runs leaves too little correlation beside it to be seen. From `bench.changes`.
+_FALSE_STEPS = "1 % of histories without a change show a step by chance; 2 to 4 % if runs are correlated"
+
+
 def _warnings(series: Sequence[Series]) -> tuple[str, ...]:
-    return describe_synthetic(point.samples.run for one in series for point in one.points)
+    has_step = any(change.certain for one in series for change in one.changes)
+    return (
+        *describe_synthetic(point.samples.run for one in series for point in one.points),
+        *((_FALSE_STEPS,) if has_step else ()),
+    )
 
 
 def _describe_change(change: Change, metric: str) -> str:

@@ -154,6 +154,7 @@ still() {
 {% endif %}
 still {{ one.setting }} {{ one.wanted }} {{ one.file }}
 {% endfor %}
-{% for layer in stack.layers if layer.under_way or (layer.kind == 'md' and layer.redundant and not faults) %}
+{% for layer in stack.layers if layer.under_way or (layer.kind == 'md' and layer.redundant and not faults)
+   or layer.kind == 'writecache' %}
 {% include layer.kind ~ '/after.sh' ignore missing %}
 {% endfor %}

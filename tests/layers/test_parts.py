@@ -124,6 +124,18 @@ def test_the_recommended_script_has_journals_and_caches_on_their_disks() -> None
     assert '-Jdevice="$disk05" /dev/md/' in ext4
     assert '-llogdev="$disk05" /dev/md/' in xfs
     assert 'journal_path="$disk05"' in ext4
+    (cached,) = space(PARTED % "a: {on: hdd, layers: [md: {level: 5}, writecache: {cache: ssd}]}").cells()
+    assert 'target=(writecache s /dev/md/matrix-1 "$disk05" 4096 ' in recommended_script(cached)
+
+
+def test_a_write_cache_has_its_mark_before_its_superblock() -> None:
+    (stack,) = stacks("one: {on: hdd, layers: [md: {level: 5}, writecache: {cache: ssd, writeback_jobs: 8}]}").values()
+    scripts = stack_scripts(stack, [f"/dev/disk/by-id/matrix-{number}" for number in range(5)], zeroed=True)
+    assert (
+        "(writecache s /dev/md/matrix-1 /dev/disk/by-id/matrix-4 4096 8 start_sector 8 high_watermark" in scripts.set_up
+    )
+    assert (stack.losses, stack.tops, stack.width) == (0, 1, 3)
+    assert scripts.stack.bare == ()
 
 
 @pytest.mark.parametrize(
@@ -140,6 +152,10 @@ def test_the_recommended_script_has_journals_and_caches_on_their_disks() -> None
         ('{on: hdd, layers: [lvm: {type: cache, fast: ssd, order: "1 2 3 4 5"}]}', "it uses all devices of `on:`"),
         ("{on: hdd, layers: [disk, fs: {type: btrfs, journal: ssd}]}", "btrfs has no journal on another device"),
         ("{on: ssd, layers: [fs: {type: ext4, journal: hdd}]}", "a journal is on one device, and hdd has 4"),
+        ("{on: hdd, layers: [writecache: {cache: ssd}]}", "it caches one device, but `on` selects 4 disks"),
+        ("{on: ssd, layers: [writecache: {cache: hdd}]}", "the cache is on one device, and hdd has 4"),
+        ("{on: hdd, layers: [md: {level: 5}, writecache: {cache: ssd, low_watermark: 60}]}", "must be at most high_watermark (50)"),
+        ("{on: hdd, layers: [md: {level: 5}, writecache: {cache: ssd, block_size: 8KiB}]}", "a page of memory"),
         ("{layers: [md: {level: 5}]}", "'on' is missing"),
         ("{on: hdd, layer: [md: {level: 5}]}", "unknown key 'layer'; did you mean layers?"),
         ("{on: hdd, layers: [md: {level: 7}]}", "level"),

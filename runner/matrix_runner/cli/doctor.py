@@ -83,7 +83,7 @@ def _options(count: int) -> str:
 
 ANY_LAYOUT = (
     *("linear", "raid0", "raid1", "raid10", "raid456"),
-    *("dm_mod", "dm_crypt", "dm_integrity", "dm_raid", "dm_thin_pool", "dm_cache", "dm_mirror"),
+    *("dm_mod", "dm_crypt", "dm_integrity", "dm_raid", "dm_thin_pool", "dm_cache", "dm_mirror", "dm_writecache"),
     *("btrfs", "ext4", "f2fs", "xfs"),
 )
 _EPILOG = """\b

@@ -75,6 +75,7 @@ EMULATED = Costs(
             "md": Step(0.8, 13),
             "lvm": Step(1.3, 25),
             "partition": Step(1.05, 12),
+            "writecache": Step(0.6, 12),
             "crypt": Step(1.5, 12),
             "integrity": Step(2.0, 20),
             "fs": Step(0.4, 18),

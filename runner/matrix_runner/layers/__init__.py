@@ -9,9 +9,11 @@ from matrix_runner.layers.lvm import Lvm
 from matrix_runner.layers.md import Md
 from matrix_runner.layers.partition import Partition
 from matrix_runner.layers.precondition import Precondition
+from matrix_runner.layers.writecache import Writecache
 
 LAYERS: dict[str, type[Layer]] = {
-    layer.kind: layer for layer in (OneDisk, SomeDisks, Pick, Partition, Md, Lvm, Crypt, Integrity, Precondition, Fs)
+    layer.kind: layer
+    for layer in (OneDisk, SomeDisks, Pick, Partition, Md, Lvm, Writecache, Crypt, Integrity, Precondition, Fs)
 }
 
 __all__ = [
@@ -29,4 +31,5 @@ __all__ = [
     "Precondition",
     "Problem",
     "SomeDisks",
+    "Writecache",
 ]

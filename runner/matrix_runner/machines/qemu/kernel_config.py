@@ -85,6 +85,7 @@ OPTIONS = (
         ("DM_THIN_PROVISIONING", "`lvm` of type thin"),
         ("DM_CACHE", "`lvm` of type cache"),
         ("DM_CACHE_SMQ", "`lvm` of type cache"),
+        ("DM_WRITECACHE", "`writecache`"),
         ("DM_CRYPT", "`crypt`"),
         ("CRYPTO_XTS", "`crypt` with an xts cipher, the default"),
         ("CRYPTO_AES", "`crypt` with aes, the default"),

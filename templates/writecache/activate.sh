@@ -1,0 +1,3 @@
+
+{% include 'dm.sh' %}
+{% include 'writecache/open.sh' %}

@@ -1,0 +1,8 @@
+{# Needs dm.sh. #}
+{% for one in layer.mappings %}
+if ! mapping_of {{ one.owner }}; then
+  target=({{ layer.target }})
+  dmsetup create {{ one.name }} --uuid {{ one.uuid }} --table "0 $(blockdev --getsz {{ one.member }}) ${target[*]}"
+fi
+{% endfor %}
+if command -v udevadm >/dev/null; then udevadm settle; fi

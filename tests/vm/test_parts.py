@@ -1,0 +1,85 @@
+"""Stacks with parts on real kernels: built, read back, written, taken apart; and found again after a reboot."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from matrix_runner.machines.base import Rig
+from matrix_runner.scripts.cell import cell_scripts, stack_scripts
+from matrix_runner.space.space import Cell, Space, Stack
+from tests.support.matrices import space
+from tests.support.rigs import rig_of, spec_of
+from tests.support.stacks_on_rigs import _rebooted, cells_of, done, read, run
+
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(1800)]
+
+HEAD = """\
+name: parted
+disks: {hdd: {count: 3, size: 1GiB}, ssd: {count: 1, size: 1GiB}}
+workloads: {work: {rw: write, bs: 64KiB, size: 8MiB}}
+repeat: 1
+layouts:
+"""
+BLOCKS = """\
+  cached:
+    parts: {array: {on: hdd, layers: [md: {level: 5}]}}
+    on: array
+    layers: [lvm: {type: cache, fast: ssd, cache_mode: writeback}]
+  writes: {on: hdd, layers: [md: {level: 5}, writecache: {cache: ssd, high_watermark: 20, low_watermark: 10, writeback_jobs: 64}]}
+"""
+FILES = """\
+  ext4: {on: hdd, layers: [md: {level: 5}, fs: {type: ext4, journal: ssd}]}
+  xfs:
+    parts: {log: {on: ssd, layers: [partition: {size: 128MiB}]}}
+    on: hdd
+    layers: [md: {level: 0}, fs: {type: xfs, journal: log}]
+"""
+#: Changes the table of the writecache while nothing watches.
+MEDDLE = """\
+name={name}
+table=$(dmsetup table "$name")
+dmsetup suspend "$name"
+dmsetup load "$name" --table "${{table/high_watermark 20/high_watermark 77}}"
+dmsetup resume "$name"
+"""
+
+
+async def _one(stack: Stack, cell: Cell, rig: Rig) -> dict[str, tuple[str, ...]]:
+    scripts = stack_scripts(stack, rig.disks, zeroed=True)
+    view = scripts.stack
+    await done(rig, scripts.set_up)
+    phases = cell_scripts(cell, view)
+    await done(rig, phases.tune)
+    readings = read(await done(rig, phases.verify))
+    target = f"{view.directory}/file" if view.directory else view.tops[0]
+    await done(rig, f"dd if=/dev/zero of={target} bs=1M count=8 oflag=direct status=none")
+    for writes in (layer for layer in view.layers if layer.kind == "writecache"):
+        await done(rig, MEDDLE.format(name=writes.device.removeprefix("/dev/mapper/")))
+        assert (await run(rig, phases.verify)).status == 4
+    await done(rig, scripts.set_up)
+    await done(rig, scripts.tear_down)
+    await done(rig, scripts.tear_down)
+    left = await done(rig, f"wipefs --noheadings {' '.join(rig.disks)}; grep matrix/mnt /proc/self/mounts || true")
+    assert left.strip() == "", stack.label
+    return readings
+
+
+async def _every(found: Space, scratch: Path) -> dict[str, dict[str, tuple[str, ...]]]:
+    async with rig_of(spec_of(found), scratch) as rig:
+        return {stack.label: await _one(stack, cell, rig) for stack, cell in cells_of(found)}
+
+
+def test_every_use_of_a_part_is_built_read_back_written_and_taken_apart(tmp_path: Path) -> None:
+    readings = asyncio.run(_every(space(HEAD + BLOCKS + FILES), tmp_path))
+    assert readings["cached"]["lvm.fast"] == ("2", "2")
+    assert readings["writes"]["writecache.high_watermark"] == ("20", "20")
+    assert readings["writes"]["writecache.error"] == ("0", "0")
+    assert readings["ext4"]["fs.journal"] == ("ssd", "ssd")
+    assert readings["xfs"]["fs.journal"] == ("log", "log")
+
+
+@pytest.mark.exhaustive
+def test_caches_are_found_again_after_a_reboot_with_the_data_that_only_they_have(tmp_path: Path) -> None:
+    for readings in asyncio.run(_rebooted(space(HEAD + BLOCKS), tmp_path, cold=False)):
+        assert all(wanted in {"-", got} for wanted, got in readings.values())

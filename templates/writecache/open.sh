@@ -2,7 +2,8 @@
 {% for one in layer.mappings %}
 if ! mapping_of {{ one.owner }}; then
   target=({{ layer.target }})
-  dmsetup create {{ one.name }} --uuid {{ one.uuid }} --table "0 $(blockdev --getsz {{ one.member }}) ${target[*]}"
+  # Without udev rules, dmsetup makes the node in /dev/mapper itself, as LVM does here.
+  dmsetup create --noudevrules --noudevsync {{ one.name }} --uuid {{ one.uuid }} --table "0 $(blockdev --getsz {{ one.member }}) ${target[*]}"
 fi
 {% endfor %}
 if command -v udevadm >/dev/null; then udevadm settle; fi

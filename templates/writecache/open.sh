@@ -7,3 +7,10 @@ if ! mapping_of {{ one.owner }}; then
 fi
 {% endfor %}
 if command -v udevadm >/dev/null; then udevadm settle; fi
+{% for one in layer.mappings %}
+if [[ ! -e {{ one.path }} ]]; then
+  kernel_name {{ one.path }}
+  ln -s "../$REPLY" {{ one.path }}
+fi
+[[ -b {{ one.path }} ]] || fail "the device {{ one.path }} did not appear"
+{% endfor %}

@@ -19,7 +19,7 @@ ROOT, OTHER = "only root may do this", "no such program"
         ("2", [OTHER], "does not list: no such program"),
     ],
 )
-def test_so_many_may_be_skipped(
+def test_the_number_of_skips_is_limited(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, most: str, skipped: list[str], complaint: str
 ) -> None:
     monkeypatch.setenv("MATRIX_TEST_SKIPS", most)

@@ -182,6 +182,6 @@ def test_other_reports_of_fio_are_named(text: str, what: str) -> None:
 
 
 @pytest.mark.parametrize("whole", [{}, {"jobs": []}, {"jobs": 7}, {"client_stats": [1]}])
-def test_json_without_jobs_says_where_they_were_sought(whole: dict[str, Any]) -> None:
+def test_json_without_jobs_names_the_keys_that_were_read(whole: dict[str, Any]) -> None:
     with pytest.raises(BadInput, match="has no job, neither in `jobs` nor in `client_stats`"):
         parse_groups(json.dumps(whole, indent=1).encode(), "old.json")

@@ -48,7 +48,7 @@ def test_sizes_have_one_spelling(told: str, meant: str) -> None:
     assert group.options["bs"] == meant
 
 
-def test_options_have_one_name_and_those_that_say_where_are_none() -> None:
+def test_options_have_one_name_and_places_are_left_out() -> None:
     (group,) = parse_groups(changed(GROUPED, readwrite="read", filename="/dev/sdz", randseed="7"), "f")
     assert group.options["rw"] == "read"
     assert not {"readwrite", "filename", "randseed", "name"} & set(group.options)
@@ -62,7 +62,7 @@ def test_when_it_began() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", '{\n"jobs": []\n}', '{\n"jobs": 7\n}', "[1]", "\0"])
-def test_what_is_no_result_is_refused_with_its_name(text: str) -> None:
+def test_other_json_is_refused_with_its_file_name(text: str) -> None:
     with pytest.raises(BadInput, match=r"old\.json: fio") as caught:
         parse_groups(text, "old.json")
     assert caught.value.resolution
@@ -83,7 +83,7 @@ def test_a_missing_figure_is_no_guess() -> None:
     assert "cannot be used: jobs[0].read.bw_bytes is missing" in group.failure
 
 
-def test_of_several_documents_the_last_whole_one_counts() -> None:
+def test_the_last_whole_document_of_a_file_counts() -> None:
     """fio writes them one after the other with `--status-interval`."""
     first, last = changed(GROUPED, bs="4k"), changed(GROUPED, bs="8k")
     for text in (f"{first}\n{last}\n", f"note\n{first}\n{last}\n{first[: len(first) // 2]}"):
@@ -109,7 +109,7 @@ def of_jobs(*jobs: dict[str, Any]) -> str:
     return orjson.dumps({"fio version": "fio-3.1", "jobs": jobs}).decode()
 
 
-def test_what_would_take_much_memory_is_refused_before_it_is_parsed() -> None:
+def test_json_with_too_many_values_is_refused_before_parsing() -> None:
     for text, found in (
         ('{"jobs":[' + "1," * 3_000_001 + "1]}", "3,000,001 values; at most 3,000,000"),
         ('{"jobs":[' + "{}," * 200_000 + "{}]}", "200,003 objects; at most 200,000"),

@@ -73,7 +73,7 @@ def test_every_shape_is_among_the_cases() -> None:
 
 
 @pytest.mark.parametrize("shape", CASES)
-def test_what_is_true_holds_and_what_is_false_fails(shape: str) -> None:
+def test_true_claims_hold_and_false_claims_fail(shape: str) -> None:
     claim, field, true, false = CASES[shape]
     holds, fails = verdict(claim, run(field, true)), verdict(claim, run(field, false))
     assert (holds.verdict, fails.verdict) == (Verdict.HOLDS, Verdict.FAILS)
@@ -97,7 +97,7 @@ def test_too_little_is_inconclusive(shape: str, rounds: int) -> None:
 
 
 @pytest.mark.parametrize("shape", CASES)
-def test_what_nobody_measured_is_not_tested(shape: str) -> None:
+def test_unmeasured_claims_are_not_tested(shape: str) -> None:
     claim, field, *_ = CASES[shape]
     assert verdict(claim, []).why == "nothing was measured"
     elsewhere = verdict(claim, run(cells(layout=["single"]), lambda _: 1.0))
@@ -114,7 +114,7 @@ def named(why: str) -> list[str]:
     return why.removeprefix("no read.bw of ").partition(" and ")[0].split("; ")
 
 
-def test_of_what_is_half_measured_those_that_are_missing_are_named() -> None:
+def test_missing_cells_of_a_half_measured_claim_are_named() -> None:
     claim, _, truth = CASES["ratio"][:3]
     *there, last = run(cells(layout=["raid0", "far"]), truth)
     said = verdict(claim, [*(replace(one, host_limited=3) for one in there), replace(last, columns={}, trials=0)])
@@ -122,7 +122,7 @@ def test_of_what_is_half_measured_those_that_are_missing_are_named() -> None:
 
 
 @pytest.mark.parametrize("shape", CASES)
-def test_how_much_more_would_decide_is_about_right(shape: str) -> None:
+def test_the_number_of_rounds_to_a_decision_is_about_right(shape: str) -> None:
     """With so many rounds as was said for a quiet start, most are decided."""
     claim, field, true, _ = CASES[shape]
     decided = told = 0
@@ -190,7 +190,7 @@ def test_a_figure_that_needs_no_time_is_not_corrected() -> None:
     assert verdict(claim, [Measured("run", cell, values, lost_share=0.2)]).verdict is Verdict.HOLDS
 
 
-def test_of_several_runs_each_has_its_part_of_the_lost_time() -> None:
+def test_each_of_several_runs_counts_its_share_of_lost_time() -> None:
     runs = [list(run(cells(layout=["raid0", "far"]), lambda _: 100.0, name=f"run{number}")) for number in range(10)]
     runs[0] = [replace(one, lost_share=0.2 if one.cell.axes["layout"] == "far" else 0.0) for one in runs[0]]
     without = [one for several in runs[1:] for one in several]
@@ -262,7 +262,7 @@ def test_only_rounds_that_all_cells_share_count() -> None:
     assert (result.n, result.value) == (2, 1)
 
 
-def test_contexts_are_told_apart_and_each_must_hold() -> None:
+def test_a_claim_must_hold_in_each_context() -> None:
     def but_one(axes: dict[str, str]) -> float:
         return 50.0 if axes == {"layout": "far", "md.chunk": "1MiB", "workload": "rnd"} else 100.0
 
@@ -273,7 +273,7 @@ def test_contexts_are_told_apart_and_each_must_hold() -> None:
     assert said.telling.case.label == "md.chunk=1MiB, workload=rnd"
 
 
-def test_an_effect_is_averaged_and_says_where_it_is_another() -> None:
+def test_an_effect_is_averaged_and_names_contexts_that_differ() -> None:
     def mixed(axes: dict[str, str]) -> float:
         return {"64KiB": 300.0, "256KiB": 300.0, "1MiB": 80.0}[axes["md.chunk"]] if axes["layout"] == "far" else 100.0
 
@@ -297,7 +297,7 @@ def test_an_effect_of_which_a_part_broke_is_that_of_the_rest() -> None:
     assert said.notes == ("no figures: md.chunk=1MiB, workload=seq; md.chunk=1MiB, workload=rnd",)
 
 
-def test_what_only_writes_has_no_part_in_a_claim_on_reading() -> None:
+def test_cells_that_only_write_are_left_out_of_claims_on_reads() -> None:
     field = cells(layout=["raid0", "far"], workload_rw=["read", "randwrite"])
     reads = [one for one in run(field, lambda _: 100.0) if one.cell.axes["workload.rw"] == "read"]
     for trials in (0, 5):
@@ -316,7 +316,7 @@ def test_a_claim_of_which_a_part_broke_does_not_hold() -> None:
     assert said.notes == ("no figures: md.chunk=64KiB, workload=seq",)
 
 
-def test_what_changes_along_with_the_name_of_a_layout_is_compared_with_it_and_said() -> None:
+def test_axes_that_change_with_the_layout_are_compared_and_noted() -> None:
     field = [
         row({"layout": "raid0", "md.level": "0", "md.chunk": "64KiB", "workload": "seq"}),
         row({"layout": "far", "md.level": "10", "md.layout": "f2", "md.chunk": "512KiB", "workload": "seq"}),
@@ -365,7 +365,7 @@ def test_no_layout_that_was_named_is_left_out_as_it_is_of_another_level(
     assert verdict(claim, run(MIRRORS, lambda axes: levels[axes["layout"]])).verdict is not Verdict.HOLDS
 
 
-def test_what_was_named_and_is_held_against_nothing_is_told() -> None:
+def test_selected_cells_without_a_partner_are_named() -> None:
     field = [
         *MIRRORS,
         row({"layout": "f2", "md.level": "10", "md.layout": "f2", "md.chunk": "64KiB", "workload": "rnd"}),
@@ -375,7 +375,7 @@ def test_what_was_named_and_is_held_against_nothing_is_told() -> None:
     assert said.notes[-1] == f"left out, because the other side has no matching cell: {field[-1].name}"
 
 
-def test_cells_that_are_there_without_the_figure_are_told_from_none() -> None:
+def test_cells_without_the_figure_differ_from_missing_cells() -> None:
     reads, writes = cells(layout=["one"], workload_rw=["read", "write"])
     found = [*run([reads], lambda _: 100.0), *run([writes], lambda _: 100.0, column="write_bw")]
     claim = guideline(bound={"metric": "write.bw", "where": {"workload.rw": "read"}, "at_least": "1MB/s"})
@@ -385,7 +385,7 @@ def test_cells_that_are_there_without_the_figure_are_told_from_none() -> None:
 
 
 @pytest.mark.parametrize("bound", [{"within": "10%"}, {"at_least": 1.1}, {"at_least": 1.1, "mean": True}])
-def test_nothing_is_compared_with_itself(bound: dict[str, Any]) -> None:
+def test_a_claim_with_equal_sides_is_refused(bound: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="both sides select the same cells"):
         guideline(ratio={"metric": "read.bw", "of": {"layout": "far"}, "to": {"layout": "far"}, **bound})
 
@@ -478,13 +478,13 @@ def test_several_runs_are_a_value_each() -> None:
     assert verdict(of_layout(within="10%"), [one for one in runs if one.run == "run0"]).verdict is Verdict.HOLDS
 
 
-def test_what_was_synthetic_is_no_failure() -> None:
+def test_synthetic_results_are_no_failure() -> None:
     claim, field, _, false = CASES["ratio"]
     said = verdict(claim, run(field, false), synthetic=True)
     assert (said.verdict, said.failed) == (Verdict.FAILS, False)
 
 
-def test_host_limited_trials_are_told_of() -> None:
+def test_host_limited_trials_get_a_note() -> None:
     one, other = run(cells(layout=["raid0", "far"]), lambda _: 100.0)
     host_limited = Measured(other.run, other.cell, other.columns, host_limited=2)
     assert "host-limited" in verdict(of_layout(within="10%"), [one, host_limited]).notes[0]
@@ -518,7 +518,7 @@ def test_a_verdict_is_what_its_answers_say(seed: int, shape: str, noise: float, 
 
 
 @given(st.integers(0, 10**6), st.floats(0.1, 10), st.integers(2, 6))
-def test_units_and_the_order_of_cells_change_nothing(seed: int, unit: float, rounds: int) -> None:
+def test_units_and_the_order_of_cells_do_not_change_a_verdict(seed: int, unit: float, rounds: int) -> None:
     for shape, (claim, field, true, _) in CASES.items():
         if shape == "bound":
             continue
@@ -548,7 +548,7 @@ def test_many_guidelines_are_judged_in_their_order() -> None:
     assert judge_guidelines([], found) == []
 
 
-def test_one_value_says_nothing_of_its_doubt() -> None:
+def test_a_single_value_has_no_interval() -> None:
     (result, *_) = verdict(of_layout(within="10%"), run(FIELD, lambda _: 100.0, rounds=1)).results
     assert (result.low, result.high, result.enough) == (0, inf, None)
 
@@ -598,7 +598,7 @@ def test_an_effect_of_which_every_run_has_a_part_is_put_together(bound: str, sai
     assert both.notes == ("no run has all cells: combined from 2 parts, whose half-widths add up",)
 
 
-def test_what_is_put_together_is_the_mean_and_names_the_run_where_it_is_another() -> None:
+def test_pooled_runs_give_the_mean_and_name_a_run_that_differs() -> None:
     said = verdict(effect(at_least="1.5x"), parts(4.0, 1.0))
     assert said.verdict is Verdict.HOLDS
     assert said.results[0].value == pytest.approx(2.0, rel=0.02)
@@ -624,13 +624,13 @@ def test_contexts_of_one_run_that_share_no_round_are_put_together() -> None:
     assert (said.verdict, said.results[0].n, said.results[0].parts) == (Verdict.FAILS, 2, 2)
 
 
-def test_a_run_that_has_all_of_an_effect_says_it_alone() -> None:
+def test_a_run_with_the_whole_effect_decides_alone() -> None:
     every = list(run([*CHUNKED[0], *CHUNKED[1]], lambda _: 1.0))
     alone = verdict(effect(at_least="1.3x"), every)
     assert verdict(effect(at_least="1.3x"), [*every, *parts(9.0, 1.0)[:2]]).results == alone.results
 
 
-def test_what_is_put_together_errs_no_more_often_than_stated() -> None:
+def test_pooled_runs_err_at_the_stated_rate() -> None:
     """On the very edge of truth, and far from it in either part."""
     said = [
         verdict(effect(at_least="2x"), parts(4.0, 1.0, noise=0.1, seed=seed)).verdict is not Verdict.INCONCLUSIVE
@@ -640,7 +640,7 @@ def test_what_is_put_together_errs_no_more_often_than_stated() -> None:
 
 
 @given(st.floats(0.2, 5), st.floats(0.2, 5), st.sampled_from([0.01, 0.1]), st.integers(1, 1000))
-def test_what_is_put_together_is_no_surer_than_its_parts(first: float, second: float, noise: float, seed: int) -> None:
+def test_a_pooled_interval_is_as_wide_as_its_parts_allow(first: float, second: float, noise: float, seed: int) -> None:
     found = parts(first, second, noise=noise, seed=seed)
     one, other = (verdict(effect(at_least="1x"), half).results[0] for half in (found[:2], found[2:]))
     (both,) = verdict(effect(at_least="1x"), found).results

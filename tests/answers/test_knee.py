@@ -134,7 +134,7 @@ def test_repeats_go_on_until_the_interval_is_narrow() -> None:
 
 
 @given(st.integers(1, 40), st.integers(1, 9), st.integers(0, 2**32))
-def test_a_search_ends_whatever_it_measures(values: int, rounds: int, seed: int) -> None:
+def test_a_search_ends_with_any_figures(values: int, rounds: int, seed: int) -> None:
     draw = random.Random(seed)  # noqa: S311 - noise, not secrecy
     found: list[dict[int, tuple[float, float]]] = [{} for _ in range(values)]
     failed: list[set[int]] = [set() for _ in range(values)]

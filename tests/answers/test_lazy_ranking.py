@@ -14,7 +14,7 @@ STACKS = {
 }
 
 
-def test_figures_are_asked_for_one_workload_at_a_time() -> None:
+def test_figures_are_read_one_workload_at_a_time() -> None:
     recorded = run(STACKS, noise=0.003)
     whole = list(measured_cells("", recorded.cells, recorded.by_cell, recorded.rule, COLUMNS))
     known = {one.cell.id: one for one in whole}

@@ -40,7 +40,7 @@ def told(text: str) -> list[str]:
     return [f"{place.line}:{place.column}: {message}" for place, message in caught.value.places]
 
 
-def test_what_is_sound_is_taken_and_its_text_kept() -> None:
+def test_a_correct_study_is_read_and_its_text_kept() -> None:
     study = parse_published("published.yaml", SOUND, space(SMALL))
     assert study.text == SOUND
     assert [len(one.rows) for one in study.published.tables] == [3]
@@ -65,25 +65,25 @@ def test_what_is_sound_is_taken_and_its_text_kept() -> None:
         ("{value: 300, unmeasured: it was a hardware RAID}", "{value: 300}", "write the cells"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_its_place(old: str, new: str, said: str) -> None:
+def test_a_mistake_in_a_study_is_reported_with_its_place(old: str, new: str, said: str) -> None:
     assert old in SOUND
     found = told(SOUND.replace(old, new, 1))
     assert any(said in one for one in found), found
 
 
-def test_what_cannot_be_measured_need_not_be_there() -> None:
+def test_rows_that_cannot_be_measured_need_no_cells() -> None:
     parse_published(
         "published.yaml", SOUND.replace("{value: 300,", "{where: {card: adaptec}, value: 300,"), space(SMALL)
     )
 
 
-def test_no_yaml_is_told_with_its_place() -> None:
+def test_text_that_is_not_yaml_is_refused() -> None:
     with pytest.raises(BadInput, match="not valid YAML"):
         parse_published("published.yaml", "tables: [", space(SMALL))
 
 
 @pytest.mark.parametrize("nothing", ["", "[]", "3"])
-def test_nothing_at_all_is_told(nothing: str) -> None:
+def test_an_empty_study_is_refused(nothing: str) -> None:
     assert told(nothing)
 
 

@@ -65,7 +65,7 @@ def test_other_work_is_ranked_by_its_rate() -> None:
         assert (one.metric.name, one.fastest.cell.axes["layout"]) == ("total.iops", "quick")
 
 
-def test_the_answer_says_whether_the_rate_was_reached() -> None:
+def test_the_answer_states_whether_the_rate_was_reached() -> None:
     rankings = run({"slow": (232, 40.0), "quick": (499.5, 2.0)}, rate_iops="500").rankings
     text = full_answer(rankings, synthetic=False, over=True)
     assert "rate reached" in text

@@ -113,7 +113,9 @@ def placed(cells: list[dict[str, str]], name: str, runs: list[str] | None = None
         ("kernel", ("6.1", "6.12"), ["6.1", "6.12", ""]),
     ],
 )
-def test_what_it_means_that_a_cell_lacks_an_axis(name: str, values: tuple[str, str], found: list[str | None]) -> None:
+def test_a_missing_axis_is_placed_beside_the_declared_values(
+    name: str, values: tuple[str, str], found: list[str | None]
+) -> None:
     cells = [*({"layout": "one", name: value} for value in values), {"layout": "other"}]
     assert placed(cells, name) == found
 

@@ -66,7 +66,7 @@ def test_the_base_is_shown_and_not_judged() -> None:
     assert tally(found) == {Verdict.HOLDS: 1}
 
 
-def test_one_round_tells_nothing() -> None:
+def test_one_round_is_inconclusive() -> None:
     assert second(compare_published(twice(), run(PAIR, times(2.0), rounds=1))).verdict is Verdict.INCONCLUSIVE
 
 
@@ -82,7 +82,7 @@ def test_a_reason_is_given_only_where_it_is_needed() -> None:
     )
 
 
-def test_what_was_not_measured_says_why() -> None:
+def test_unmeasured_ratios_give_their_reason() -> None:
     lost = second(compare_published(twice(), run(PAIR[:1], times(1.0))))
     assert (lost.verdict, lost.why) == (Verdict.NOT_TESTED, "no cell has layout=raid0")
     never = second(compare_published(twice(unmeasured="it was a card"), run(PAIR, times(2.0))))
@@ -90,7 +90,7 @@ def test_what_was_not_measured_says_why() -> None:
     assert second(compare_published(twice(), [])).verdict is Verdict.NOT_TESTED
 
 
-def test_a_base_that_cannot_be_measured_leaves_nothing_to_hold_against() -> None:
+def test_without_a_measurable_base_no_ratio_is_tested() -> None:
     rows = (
         {"where": {"layout": "single"}, "value": 80, "unmeasured": "gone"},
         {"where": {"layout": "raid0"}, "value": 1},
@@ -98,7 +98,7 @@ def test_a_base_that_cannot_be_measured_leaves_nothing_to_hold_against() -> None
     assert second(compare_published(published(*rows), run(PAIR, times(2.0)))).verdict is Verdict.NOT_TESTED
 
 
-def test_what_was_not_published_is_measured_and_not_judged() -> None:
+def test_unpublished_ratios_are_measured_without_a_verdict() -> None:
     rows = {"where": {"layout": "single"}}, {"where": {"layout": "raid0"}}
     one = second(compare_published(published(*rows), run(PAIR, times(2.0))))
     assert (one.ratio, one.verdict) == (None, None)
@@ -120,11 +120,11 @@ def test_drift_that_hits_all_cells_of_a_round_alike_is_no_doubt() -> None:
     assert second(compare_published(twice(), run(PAIR, times(2.0), mood=0.5))).verdict is Verdict.HOLDS
 
 
-def test_what_was_synthetic_is_marked() -> None:
+def test_synthetic_ratios_are_marked() -> None:
     assert second(compare_published(twice(), run(PAIR, times(2.0)), synthetic=True)).synthetic
 
 
-def test_the_figures_that_are_asked_for_are_those_of_the_tables() -> None:
+def test_columns_are_read_for_the_tables_only() -> None:
     assert columns_of(published({"where": {"a": 1}, "value": 1}, metric="total.bw")) == [
         "read_bw",
         "write_bw",
@@ -133,7 +133,7 @@ def test_the_figures_that_are_asked_for_are_those_of_the_tables() -> None:
 
 
 @given(st.floats(0.05, 20), st.floats(-0.4, 0.4), st.integers(1, 1000))
-def test_where_trials_hardly_scatter_the_truth_decides(ratio: float, off: float, seed: int) -> None:
+def test_precise_trials_decide_by_the_true_ratio(ratio: float, off: float, seed: int) -> None:
     distance = abs(abs(off) - log(1 + MARGIN))
     found = compare_published(twice(80 * ratio), run(PAIR, times(ratio * exp(off)), noise=1e-4, seed=seed))
     if distance > 0.002:
@@ -144,7 +144,7 @@ def trial(round_number: int, **notes: str) -> Trial:
     return replace(past.measured("layout=raid0", round_number, 1e8), **noted(notes))
 
 
-def test_what_was_counted_beside_the_work_can_be_claimed() -> None:
+def test_figures_counted_beside_the_work_can_be_claimed() -> None:
     trials = [
         trial(round_number, evenness=f"0.99{round_number}", iowait=f"0.4{round_number}") for round_number in (1, 2, 3)
     ]
@@ -160,7 +160,7 @@ def test_what_was_counted_beside_the_work_can_be_claimed() -> None:
     assert verdict(waits, [found]).verdict is Verdict.FAILS
 
 
-def test_where_nothing_was_counted_nothing_is_claimed() -> None:
+def test_claims_without_counters_are_not_tested() -> None:
     found = measured_cell("run", row({"layout": "raid0"}), [trial(1), trial(2)], Rule(2, 2), {"iowait"})
     said = verdict(guideline(bound={"metric": "cpu.iowait", "at_most": "30%"}), [found])
     assert (said.verdict, said.why) == (Verdict.NOT_TESTED, "no cell has cpu.iowait")
@@ -177,13 +177,13 @@ def test_disks_that_stood_still_are_counted() -> None:
     assert (said.verdict, said.results[0].n) == (Verdict.FAILS, 10)
 
 
-def test_trials_in_which_nothing_waited_are_counted() -> None:
+def test_trials_without_waiting_are_counted() -> None:
     waits = guideline(bound={"metric": "cpu.iowait", "at_most": "5%"})
     said = verdict(waits, [counted("iowait", [*["0.0000", "0.0000", "0.0600"] * 3, "0.0000"])])
     assert (said.verdict, said.results[0].n) == (Verdict.HOLDS, 10)
 
 
-def test_waiting_may_fall_to_nothing() -> None:
+def test_waiting_may_fall_to_zero() -> None:
     falls = guideline(monotone={"metric": "cpu.iowait", "along": "layout", "direction": "falls"})
     waited = {"1": "0.3", "2": "0.1", "3": "0.0"}
     found = [counted("iowait", [text + digit for digit in "0000"], layout) for layout, text in waited.items()]
@@ -191,12 +191,12 @@ def test_waiting_may_fall_to_nothing() -> None:
     assert (said.verdict, len(said.results), said.notes) == (Verdict.HOLDS, 2, ())
 
 
-def test_a_rate_of_nothing_is_no_figure() -> None:
+def test_a_rate_of_zero_is_no_figure() -> None:
     assert KNOWN["read.bw"].floor == KNOWN["read.lat_p99"].floor == 0
 
 
 @pytest.mark.parametrize("name", [name for name in BESIDE if KNOWN[name].unit == "share"])
-def test_nothing_counts_as_less_than_whatever_can_be_told(name: str) -> None:
+def test_zero_counts_as_less_than_the_smallest_shown_value(name: str) -> None:
     metric = KNOWN[name]
     least = 10 ** -DECIMALS[BESIDE[name]]
     assert f"{least:.{DECIMALS[BESIDE[name]]}f}".endswith("01")

@@ -48,7 +48,7 @@ def test_rounds_cancel_so_a_moody_host_hides_no_difference() -> None:
     assert only(run(close, noise=0.003)).slower
 
 
-def test_of_mixed_work_the_total_counts() -> None:
+def test_mixed_work_is_ranked_by_its_total() -> None:
     one = only(run({"raid5": {"mixed": 100.0}, "stripe": {"mixed": 200.0}}, noise=0.0))
     assert one.metric.name == "total.iops"
     assert one.slower[0].level / one.fastest.level == pytest.approx(0.5)
@@ -86,13 +86,13 @@ def rounds_of(recorded: RunData, kept: dict[str, set[int]]) -> RunData:
     return replace(recorded, trials=trials)
 
 
-def test_a_stack_with_few_rounds_takes_nothing_from_the_others() -> None:
+def test_a_stack_with_few_rounds_does_not_weaken_the_others() -> None:
     one = only(rounds_of(run(THREE, rounds=5), {"raid5": {1}}))
     assert one.trials == 5
     assert [stack.cell.axes["layout"] for stack in one.slower] == ["raid10-far"]
 
 
-def test_a_stack_without_a_round_in_common_is_last_and_leads_nothing() -> None:
+def test_a_stack_without_common_rounds_is_last_and_not_compared() -> None:
     one = only(rounds_of(run(THREE, rounds=5), {"stripe": {1, 2, 3, 4}, "raid10-far": {5}}))
     assert names(one) == ["stripe", "raid5", "raid10-far"]
     assert one.stacks[-1].standing is Standing.NOT_COMPARED

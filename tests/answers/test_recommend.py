@@ -64,9 +64,7 @@ def test_a_setting_that_a_faster_host_could_make_as_good_may_be_best(lost: float
         (["4096", "16384", "256"], [100.0, 99.9, 99.9], "256"),
     ],
 )
-def test_where_no_difference_can_be_told_the_default_or_the_smallest_is_kept(
-    values: list[str], levels: list[float], chosen: str
-) -> None:
+def test_equal_settings_keep_the_default_or_the_smallest(values: list[str], levels: list[float], chosen: str) -> None:
     by_value = dict(zip(values, levels, strict=True))
     found = recommend_settings(list(run(cells(md_chunk=values), lambda axes: by_value[axes["md.chunk"]])), READ)
     assert dict(found.chosen.places)["md.chunk"] == chosen
@@ -97,7 +95,7 @@ def test_the_figure_of_one_workload_is_the_mean_as_in_tables() -> None:
     assert geometric_mean(rates) < 0.999 * fmean(rates)
 
 
-def test_where_trials_were_steered_more_may_be_best() -> None:
+def test_steered_trials_leave_more_candidates() -> None:
     found = list(run(FIELD, lambda axes: 100.0 if axes["md.chunk"] == "1MiB" else 99.0, noise=0.004, mood=0.2))
     plain, steered = recommend_settings(found, READ), recommend_settings(found, READ, share=0.12)
     assert plain.level == []
@@ -109,7 +107,7 @@ def test_where_trials_were_steered_more_may_be_best() -> None:
     assert plain.confidence == steered.confidence
 
 
-def test_of_latencies_the_lowest_is_best() -> None:
+def test_the_lowest_latency_is_best() -> None:
     found = recommend_settings(list(run(FIELD, level, column="read_lat_p99")), KNOWN["read.lat_p99"])
     assert found.best.places == (("md.chunk", "1MiB"),)
     second = found.settings[1].ratio
@@ -124,7 +122,7 @@ def test_a_setting_of_which_a_part_is_lacking_is_left_out() -> None:
     assert (len(found.settings), found.left_out) == (2, 1)
 
 
-def test_without_figures_nothing_is_recommended() -> None:
+def test_a_recommendation_without_figures_is_refused() -> None:
     with pytest.raises(BadInput, match=r"no selected cell has write\.bw"):
         recommend_settings(list(run(FIELD, level)), KNOWN["write.bw"])
 
@@ -146,7 +144,7 @@ def test_devices_and_file_systems_are_held_against_each_other() -> None:
     assert found.left_out == 0
 
 
-def test_where_one_setting_did_more_with_files_it_is_other_work() -> None:
+def test_settings_with_other_work_are_not_compared() -> None:
     both = list(run(on_both(["4", "8"]), faster_raw))
     with pytest.raises(BadInput, match="no setting was measured with all selected workloads") as caught:
         recommend_settings(both, READ)
@@ -156,7 +154,7 @@ def test_where_one_setting_did_more_with_files_it_is_other_work() -> None:
     assert len(recommend_settings(narrowed, READ).settings) == 2
 
 
-def test_work_of_another_name_is_other_work_whatever_else_is_the_same() -> None:
+def test_workloads_of_other_names_are_other_work() -> None:
     field = [*cells(layout=["raw"], workload=["one"], workload_bs=["4KiB"]), *cells(layout=["fs"], workload=["two"])]
     with pytest.raises(BadInput, match="no setting was measured"):
         recommend_settings(list(run(field, faster_raw)), READ)

@@ -56,7 +56,7 @@ def test_more_trials_are_no_use_for_what_the_host_leaves_open() -> None:
     assert steering.wanted(4) == {}
 
 
-def test_what_the_host_left_open_is_judged_again() -> None:
+def test_verdicts_that_the_host_left_open_are_judged_again() -> None:
     steering = steered(compare("far"))
     for round_number in range(1, 40):
         for cell in FIELD:
@@ -69,7 +69,7 @@ def test_what_the_host_left_open_is_judged_again() -> None:
     assert not steering._open
 
 
-def test_what_would_be_decided_first_has_the_most_weight() -> None:
+def test_the_claim_nearest_to_a_decision_has_the_most_weight() -> None:
     steering = steered(compare("far"), compare("single", name="other"))
     for round_number, noise in enumerate((0.0, 0.1, -0.1), start=1):
         feed(steering, round_number, far=100.0 * (1 + noise), single=100.0 * (1 + 3 * noise))
@@ -85,14 +85,14 @@ def test_it_is_looked_seldom() -> None:
             assert steering.wanted(round_number + 1), "it is open at 3 and 4, and at 5 it is seen that it still is"
 
 
-def test_once_all_is_decided_nothing_is_wanted_any_more() -> None:
+def test_decided_claims_want_no_more_trials() -> None:
     steering = steered(compare("far"))
     for round_number in (1, 2, 3):
         feed(steering, round_number, far=100.0 + round_number / 100)
     assert steering.wanted(4) == {}
 
 
-def test_what_broke_for_good_is_not_waited_for() -> None:
+def test_broken_cells_do_not_delay_a_decision() -> None:
     steering = steered(compare("far"))
     for round_number in (1, 2, 3):
         for cell in FIELD:
@@ -103,7 +103,7 @@ def test_what_broke_for_good_is_not_waited_for() -> None:
     assert steering.wanted(4) == {}
 
 
-def test_what_comes_in_the_midst_of_a_round_has_no_say_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trials_within_a_round_do_not_change_its_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     counted = Counter[int]()
 
     def counting(*asked: Any, **how: Any) -> list[Judgement]:
@@ -123,7 +123,7 @@ def test_what_comes_in_the_midst_of_a_round_has_no_say_in_it(monkeypatch: pytest
     assert counted == {4: 1, 5: 1}, "6 is behind no look"
 
 
-def test_whoever_goes_on_in_the_midst_of_a_round_wants_what_was_wanted_at_its_start() -> None:
+def test_a_run_resumed_within_a_round_keeps_its_plan() -> None:
     noisy = (0.0, 0.2, -0.2, 0.1, -0.1)
     before, after = steered(compare("far")), steered(compare("far"))
     for steering, rounds in ((before, 3), (after, 5)):
@@ -149,7 +149,7 @@ def test_correlated_rounds_hardly_ever_decide_a_claim_at_its_limit(correlation: 
     assert sum(decides_at_the_edge(correlation, rounds=28)(chance) for _ in range(60)) <= most * 60
 
 
-def test_a_verdict_on_correlated_trials_says_so() -> None:
+def test_a_verdict_on_correlated_trials_has_a_note() -> None:
     chance = np.random.default_rng(5)
     for correlation, has_note in ((0.0, False), (0.8, True)):
         (found,) = judge_guidelines([RATIO.claim], drawn(RATIO, RATIO.edge, 0.02, 60, chance, correlation=correlation))

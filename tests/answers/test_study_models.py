@@ -37,16 +37,16 @@ def reading(place: float = 0.0, share: float = 0.04) -> Job:
 
 
 @pytest.mark.parametrize("model", TOLD)
-def test_one_disk_reads_as_its_source_says(model: str) -> None:
+def test_one_disk_reads_at_its_published_rate(model: str) -> None:
     assert rate(model, reading()) == pytest.approx(TOLD[model], rel=0.02)
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_the_zones_are_where_one_disk_had_them(place: float) -> None:
+def test_zones_match_the_published_disk(place: float) -> None:
     assert rate("st3320620as", reading(place)) == pytest.approx(PLACES[place] * MIB, rel=0.02)
 
 
-def test_random_requests_of_the_wiki_are_as_large_as_one_disk_says() -> None:
+def test_random_requests_of_the_wiki_match_one_disk() -> None:
     """34 MB/s of one disk, of which eight requests are under way in files that are a tenth of it."""
     job = Job("read", 256 << 10, 8, random=True, first=0, last=0.1)
     assert rate("raid-wiki/ultrastar-a7k1000.yaml", job) == pytest.approx(34 * MB, rel=0.1)

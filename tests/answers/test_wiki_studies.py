@@ -25,7 +25,7 @@ def test_a_study_is_whole(folder: Path) -> None:
     assert (folder / "published.yaml").is_file()
 
 
-def test_runs_of_different_set_ups_are_told_apart() -> None:
+def test_wiki_studies_have_different_names() -> None:
     names = [load(folder / "matrix.yaml").space.matrix.name for folder in FOLDERS]
     assert len(set(names)) == len(names)
 

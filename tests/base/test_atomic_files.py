@@ -54,9 +54,7 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     assert caught.value.resolution
 
 
-def test_what_goes_wrong_half_way_leaves_the_old_file_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_write_leaves_only_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file"
     write_atomically(path, b"old")
 

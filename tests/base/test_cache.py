@@ -33,7 +33,7 @@ async def test_two_who_ask_at_once_make_it_once(tmp_path: Path) -> None:
     assert len(calls) == 1
 
 
-async def test_what_a_killed_maker_left_is_swept_away(tmp_path: Path) -> None:
+async def test_leftovers_of_a_killed_build_are_removed(tmp_path: Path) -> None:
     (tmp_path / ".x.half").mkdir()
     (tmp_path / ".x.half" / "junk").touch()
     (tmp_path / "x").mkdir()
@@ -48,7 +48,7 @@ async def test_what_a_killed_maker_left_is_swept_away(tmp_path: Path) -> None:
     assert not (tmp_path / ".x.half").exists()
 
 
-async def test_a_failed_maker_leaves_nothing_and_the_next_may_try(tmp_path: Path) -> None:
+async def test_a_failed_build_leaves_no_files_and_can_be_repeated(tmp_path: Path) -> None:
     async def fail(folder: Path) -> None:
         (folder / "part").touch()
         raise ValueError
@@ -68,7 +68,7 @@ async def test_a_shared_lock_keeps_others_from_taking_it_alone(tmp_path: Path) -
         assert files.try_lock(descriptor, fcntl.LOCK_EX)
 
 
-async def test_a_cache_that_is_somebody_elses_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cache_of_another_user_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> int:
         raise PermissionError(errno.EACCES, "Permission denied")
 
@@ -79,7 +79,7 @@ async def test_a_cache_that_is_somebody_elses_is_told_so(tmp_path: Path, monkeyp
     assert "MATRIX_CACHE" in told.value.resolution
 
 
-async def test_what_killed_makers_left_goes_and_what_is_being_made_stays(tmp_path: Path) -> None:
+async def test_leftovers_are_removed_and_running_builds_stay(tmp_path: Path) -> None:
     for name in ("left", "made"):
         (tmp_path / f".{name}.half").mkdir()
         (tmp_path / f".{name}.half" / "junk").touch()
@@ -91,5 +91,5 @@ async def test_what_killed_makers_left_goes_and_what_is_being_made_stays(tmp_pat
     assert not (tmp_path / ".made.half").exists()
 
 
-def test_where_nothing_was_ever_made_there_is_nothing_to_sweep(tmp_path: Path) -> None:
+def test_an_empty_cache_can_be_swept(tmp_path: Path) -> None:
     files.remove_partial(tmp_path / "none")

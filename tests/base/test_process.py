@@ -24,7 +24,7 @@ async def _ends_unseen() -> None:
     assert is_gone(child.pid)
 
 
-def test_a_program_that_ended_is_known_before_we_are_told() -> None:
+def test_an_ended_program_is_known_before_its_notification() -> None:
     asyncio.run(_ends_unseen())
 
 

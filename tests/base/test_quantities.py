@@ -38,7 +38,7 @@ def test_sizes(text: object, size: int) -> None:
         ("\u0664KiB", "not a size"),
     ],
 )
-def test_a_wrong_size_says_what_would_be_right(text: object, hint: str) -> None:
+def test_a_wrong_size_gets_a_correct_example(text: object, hint: str) -> None:
     with pytest.raises(ValueError, match=hint):
         parse_size(text)
 

@@ -12,7 +12,7 @@ def test_only_newlines_cut_the_output_of_a_program(inside: str) -> None:
     assert "".join(lines_of(text, keepends=True)) == text
 
 
-def test_a_newline_ends_a_line_and_begins_none() -> None:
+def test_a_final_newline_begins_no_line() -> None:
     assert lines_of("") == []
     assert lines_of("a\n") == ["a"]
 

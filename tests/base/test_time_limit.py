@@ -20,12 +20,12 @@ async def _work(seconds: float, limit: float, *, pause_at: float = 0.0, pause: f
 
 
 @pytest.mark.parametrize("limit", [0.0, 0.001, 1.0, 120.0])
-def test_what_takes_longer_is_ended(limit: float) -> None:
+def test_work_beyond_its_time_limit_is_ended(limit: float) -> None:
     with pytest.raises(TimeoutError):
         run_virtually(_work(limit * 1.01 + 0.001, limit))
 
 
-def test_what_takes_less_is_not_ended() -> None:
+def test_work_within_its_time_limit_is_not_ended() -> None:
     assert run_virtually(_work(119.0, 120.0)) == pytest.approx(119.0)
 
 

@@ -45,28 +45,28 @@ def test_it_is_done() -> None:
     assert work.ended
 
 
-def test_whoever_is_told_to_stop_meanwhile_stops_afterwards() -> None:
+def test_a_cancelled_task_ends_after_its_uninterruptible_work() -> None:
     work = Work(1)
     with pytest.raises(asyncio.CancelledError):
         carried_out(work)
     assert work.ended
 
 
-def test_whoever_is_told_twice_stops_at_once() -> None:
+def test_a_second_cancellation_ends_the_work_at_once() -> None:
     work = Work(2)
     with pytest.raises(asyncio.CancelledError):
         carried_out(work)
     assert not work.ended
 
 
-def test_what_goes_wrong_is_told_unless_it_was_told_to_stop() -> None:
+def test_errors_are_raised_unless_the_task_was_cancelled() -> None:
     with pytest.raises(HarnessBroken):
         carried_out(Work(0, fails=True))
     with pytest.raises(asyncio.CancelledError):
         carried_out(Work(1, fails=True))
 
 
-def test_whoever_was_told_before_stops_when_told_once_more() -> None:
+def test_an_earlier_cancellation_counts_as_the_first() -> None:
     """What is taken down because of the first."""
     work = Work(1)
 

@@ -41,7 +41,7 @@ def test_a_trial_lasts_until_the_next_begins(tmp_path: Path) -> None:
     assert found == Taken(6.0, (1.0,) * (TRIALS - 1), (0.5,) * (TRIALS - 1), "dry")
 
 
-def test_what_did_not_go_well_is_no_figure(tmp_path: Path) -> None:
+def test_runs_with_broken_trials_give_no_figure(tmp_path: Path) -> None:
     with pytest.raises(NotHad, match="why"):
         taken(4.0, results(tmp_path, ["measured"] * (TRIALS - 1) + ["broken"]))
 
@@ -52,13 +52,13 @@ def test_the_program_alone_for_real(tmp_path: Path) -> None:
     assert min(found.first, *found.trials) > 0
 
 
-def test_a_refusal_is_told_and_no_error(tmp_path: Path) -> None:
+def test_a_refusal_is_reported_and_is_no_error(tmp_path: Path) -> None:
     # An ordinary user hears first that it is none of theirs.
     with pytest.raises(NotHad, match="there is no hosts" if os.geteuid() == 0 else "log in as root"):
         here(["local"], tmp_path)
 
 
-def test_one_that_cannot_be_had_is_told_and_the_others_are_measured(tmp_path: Path) -> None:
+def test_missing_machines_are_reported_and_the_others_measured(tmp_path: Path) -> None:
     def never(_: Path) -> Taken:
         raise NotHad("no such thing")
 
@@ -71,7 +71,7 @@ def test_one_that_cannot_be_had_is_told_and_the_others_are_measured(tmp_path: Pa
     assert measured(asked, 0, tmp_path / "once")[0] == {("dry", "here"): [some]}
 
 
-def test_what_is_stopped_tells_what_it_has(tmp_path: Path) -> None:
+def test_an_interrupted_benchmark_keeps_its_figures(tmp_path: Path) -> None:
     some = Taken(2.0, (1.0,), (0.5,))
     left = iter([some, some])
 

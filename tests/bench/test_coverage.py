@@ -47,14 +47,14 @@ def test_naive_is_the_first_interval_that_is_narrow(rule: Rule, noise: float, se
 
 @pytest.mark.parametrize("scenario", SCENARIOS[:5], ids=lambda scenario: scenario.name)
 @pytest.mark.parametrize("noise", [0.001, 0.05, 0.075, 0.1, 0.3])
-def test_what_the_runner_promises_holds(scenario: Scenario, noise: float) -> None:
+def test_intervals_cover_at_the_stated_rate(scenario: Scenario, noise: float) -> None:
     ours, plain = coverage(scenario, noise, Rule(3, 20, 0.05), 10_000, seed=3)
     assert 93 <= ours.all <= 97
     assert ours.all > plain.all
     assert ours.trials >= plain.trials
 
 
-def test_runs_that_lie_apart_are_told_from_what_is_slower_by_earlier_ones() -> None:
+def test_earlier_runs_distinguish_scatter_from_slower_runs() -> None:
     alarms = {
         earlier: np.mean([any(run_alarms(np.random.default_rng(seed), earlier, 0.03, None)) for seed in range(120)])
         for earlier in (0, 8)

@@ -27,7 +27,7 @@ def test_half_of_the_jobs_of_a_drive_are_held_out() -> None:
 
 
 @pytest.mark.parametrize("drive", DRIVES, ids=lambda drive: drive.name)
-def test_a_model_says_what_it_is_fitted_to(drive: object) -> None:
+def test_a_model_names_its_measurements(drive: object) -> None:
     (one,) = [known for known in DRIVES if known is drive]
     model = disk_model(one.name)
     assert all(f"{own.repository} {own.commit} {own.folder}" in (model.fitted_to or "") for own in one.own)

@@ -28,7 +28,7 @@ def test_nor_does_any_in_pure_noise(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.shape)
-def test_what_is_false_on_purpose_fails_and_never_holds(case: Case) -> None:
+def test_false_claims_fail(case: Case) -> None:
     said = shares(case, case.false, 0.03, 5, 50, seed=5)
     assert said[Verdict.FAILS] >= 0.9
     assert said[Verdict.HOLDS] == 0

@@ -56,7 +56,7 @@ def test_tools_are_added_to_an_environment_that_runs(set_up: Place) -> None:
     assert built(set_up) == []
 
 
-def test_whoever_starts_with_the_tests_can_run(place: Place) -> None:
+def test_commands_run_in_the_environment_of_the_tests(place: Place) -> None:
     place.bootstrap("test")
     assert built(place) == ["venv", "requirements-dev.lock"]
     place.bootstrap("plan")
@@ -111,7 +111,7 @@ def test_a_kill_while_the_old_one_is_cleared_away(set_up: Place) -> None:
     assert built(set_up) == ["venv", "requirements.lock"]
 
 
-def test_a_kill_while_tools_are_added_leaves_nothing_to_trust(set_up: Place) -> None:
+def test_a_kill_during_installation_leaves_an_environment_to_rebuild(set_up: Place) -> None:
     set_up.once("pip", KILLED)
     set_up.bootstrap("test")
     set_up.calls()
@@ -149,7 +149,7 @@ def test_a_failure_half_way_is_no_environment(set_up: Place) -> None:
         ("something new", "no reason this script knows"),
     ],
 )
-def test_a_failure_says_what_to_look_at(place: Place, pip_says: str, hint: str) -> None:
+def test_a_failed_installation_gives_a_hint(place: Place, pip_says: str, hint: str) -> None:
     place.once("pip", f'echo "{pip_says}"; exit 1')
     ended = place.bootstrap("plan")
     assert ended.returncode == 3
@@ -182,7 +182,7 @@ def test_matrix_does_not_hold_the_lock(place: Place) -> None:
 
 
 @pytest.mark.parametrize("occupied", ["by a file", "by somebody's environment"])
-def test_what_is_not_ours_is_left_alone(place: Place, occupied: str) -> None:
+def test_foreign_files_at_the_place_of_the_environment_stay(place: Place, occupied: str) -> None:
     theirs = place.venv if occupied == "by a file" else place.venv / "pyvenv.cfg"
     theirs.parent.mkdir(exist_ok=True)
     theirs.touch()

@@ -22,7 +22,7 @@ SCRIPTS = [REPOSITORY / "bootstrap", REPOSITORY / ".ci" / "run"]
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
-def test_shellcheck_finds_nothing(script: Path) -> None:
+def test_bootstrap_passes_shellcheck(script: Path) -> None:
     shellcheck = Path(sys.executable).with_name("shellcheck")
     found = subprocess.run([shellcheck, script], capture_output=True, text=True)
     assert (found.stdout, found.returncode) == ("", 0)
@@ -69,7 +69,7 @@ def test_matrix_has_the_last_word_on_the_exit_status(place: Place) -> None:
     assert place.bootstrap("run").returncode == 130
 
 
-def test_nothing_is_said_or_started_when_there_is_nothing_to_do(set_up: Place) -> None:
+def test_a_finished_set_up_is_silent(set_up: Place) -> None:
     assert set_up.bootstrap("plan").stderr == ""
     assert set_up.calls() == ["matrix plan"]
     assert set_up.logs() == []
@@ -113,7 +113,7 @@ def test_ctrl_c_ends_the_checks(place: Place) -> None:
     assert checked.stderr.endswith("bootstrap: pytest -q\nbootstrap: interrupted\n")
 
 
-def test_what_ends_the_checks_ends_mypy_too(place: Place) -> None:
+def test_stopping_the_checks_stops_mypy(place: Place) -> None:
     for name in ("up", "never", "alive"):
         os.mkfifo(place.folder / name)
     place.once("mypy", 'exec 9>"$PLACE/alive"; echo >"$PLACE/up"; read -r word <"$PLACE/never"')

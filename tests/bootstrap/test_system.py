@@ -44,7 +44,7 @@ def test_only_what_is_missing_is_installed(fio_missing: Place) -> None:
     assert apt_calls(fio_missing)[-1].endswith("--no-install-recommends fio (noninteractive)")
 
 
-def test_what_only_tests_need_is_installed_for_tests_only(set_up: Place) -> None:
+def test_packages_for_tests_are_installed_for_tests_only(set_up: Place) -> None:
     assert "bonnie++" not in (set_up.folder / "installed").read_text()
     assert set_up.bootstrap("test", "-q").returncode == 0
     *_, install = apt_calls(set_up)
@@ -107,7 +107,7 @@ def test_a_system_without_systemd_has_no_unit_to_disable(set_up: Place) -> None:
     assert set_up.bootstrap("test", "-q").returncode == 0
 
 
-def test_a_package_removed_but_for_its_configuration_is_missing(set_up: Place) -> None:
+def test_a_package_with_configuration_left_is_missing(set_up: Place) -> None:
     set_up.program("dpkg-query", 'while read -r name; do echo "rc  $name"; done <"$PLACE/installed"')
     set_up.bootstrap("plan")
     assert len(apt_calls(set_up)) == 2
@@ -134,7 +134,7 @@ def test_without_sudo_the_command_is_given(fio_missing: Place) -> None:
     assert fio_missing.calls() == []
 
 
-def test_a_sudo_that_wants_a_password_nobody_can_type_is_none(fio_missing: Place) -> None:
+def test_sudo_with_a_password_needs_a_terminal(fio_missing: Place) -> None:
     fio_missing.once("sudo", "exit 1")
     ended = fio_missing.bootstrap("plan")
     assert ended.returncode == 2
@@ -143,7 +143,7 @@ def test_a_sudo_that_wants_a_password_nobody_can_type_is_none(fio_missing: Place
 
 
 @pytest.mark.parametrize("answer", ["\n", "y\n", "Yes\n"])
-def test_somebody_at_a_terminal_is_asked_once(fio_missing: Place, answer: str) -> None:
+def test_a_terminal_shows_one_question(fio_missing: Place, answer: str) -> None:
     status, shown = fio_missing.at_a_terminal(answer, "plan")
     assert status == 0
     assert shown.count("[Y/n]") == 1
@@ -158,14 +158,14 @@ def test_a_no_is_a_no(fio_missing: Place) -> None:
     assert fio_missing.calls() == []
 
 
-def test_nobody_is_asked_under_ci(fio_missing: Place) -> None:
+def test_ci_shows_no_question(fio_missing: Place) -> None:
     fio_missing.env["CI"] = "true"
     status, shown = fio_missing.at_a_terminal("", "plan")
     assert status == 0
     assert "[Y/n]" not in shown
 
 
-def test_nobody_is_asked_who_cannot_type(fio_missing: Place) -> None:
+def test_without_standard_input_there_is_no_question(fio_missing: Place) -> None:
     status, shown = fio_missing.at_a_terminal("", "plan", typing=False)
     assert status == 0
     assert "[Y/n]" not in shown
@@ -176,7 +176,7 @@ def test_leaving_is_a_no(fio_missing: Place) -> None:
     assert fio_missing.calls() == []
 
 
-def test_root_is_not_asked_at_a_terminal(fio_missing: Place) -> None:
+def test_root_sees_no_question(fio_missing: Place) -> None:
     fio_missing.write("uid", "0")
     status, shown = fio_missing.at_a_terminal("", "plan")
     assert status == 0

@@ -46,7 +46,7 @@ def test_enter_agrees_and_matrix_has_the_last_word(user: Place) -> None:
 
 
 @pytest.mark.parametrize("keys", ["n\r", CTRL_D])
-def test_no_and_ctrl_d_install_nothing_and_say_what_to_do(user: Place, keys: str) -> None:
+def test_no_and_ctrl_d_install_no_packages_and_show_the_command(user: Place, keys: str) -> None:
     with terminal(user, "plan") as shown:
         shown.wait_for(QUESTION)
         shown.type(keys)
@@ -64,7 +64,7 @@ def test_ctrl_c_at_the_question_installs_nothing(user: Place) -> None:
     assert user.calls() == []
 
 
-def test_the_password_is_asked_for_before_any_line_counts_seconds(user: Place) -> None:
+def test_the_password_prompt_comes_before_progress_lines(user: Place) -> None:
     user.program("sudo", 'note "sudo $*"; case $1 in -n) exit 1 ;; -v) echo "password:" >&2 ;; *) exec "$@" ;; esac')
     with terminal(user, "plan") as shown:
         shown.wait_for(QUESTION)

@@ -69,7 +69,7 @@ def test_bare_disks_of_a_stack(layers: str, bare: str) -> None:
     assert stack(layers).bare == tuple(f"/dev/{letter}" for letter in bare)
 
 
-def test_of_every_layer_it_was_thought_about() -> None:
+def test_each_layer_declares_whether_its_kernel_parts_are_held() -> None:
     """Whether the kernel holds what it is built of, as those below are known to."""
     told = {view.kind: view.holds for text in EVERY for view in stack(text).layers}
     assert {kind for kind, holds in told.items() if holds} == {"md", "lvm", "crypt", "integrity", "fs"}

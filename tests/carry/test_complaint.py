@@ -164,7 +164,7 @@ SAID = {
 
 
 @pytest.mark.parametrize("name", SAID)
-def test_the_line_that_says_most_is_the_reason(name: str) -> None:
+def test_the_most_specific_line_is_the_reason(name: str) -> None:
     output, said = SAID[name]
     assert evidence(output) == said
 

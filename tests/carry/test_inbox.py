@@ -53,7 +53,7 @@ def test_lines_are_recorded_together_and_shown_afterwards(journal: Journal, tmp_
     assert shown == [3, 3, 3]
 
 
-def test_an_error_shows_nothing_and_records_nothing(journal: Journal) -> None:
+def test_an_error_discards_its_events_and_records(journal: Journal) -> None:
     shown: list[Event] = []
 
     def take(number: int) -> None:

@@ -28,7 +28,7 @@ def test_a_trial_without_measurement_has_no_counters() -> None:
     assert (output.before, output.after, output.files) == (None, None, {})
 
 
-def test_courses_become_files_in_the_way_they_were_asked_for() -> None:
+def test_profiles_become_files_as_declared() -> None:
     told = "0\t8192\t10\t20\n"
     everything, some = (
         split_outputs([step("measure", "{}"), step("profile", told)], work).files["profile.csv"]

@@ -95,7 +95,7 @@ def job_of(cell: Cell) -> str:
         ("preset: snia-iops", "disk, integrity: {}", "begins with a purge, which discards the device"),
     ],
 )
-def test_what_the_specification_does_not_have_is_refused(work: str, layers: str, why: str) -> None:
+def test_work_outside_the_specification_is_refused(work: str, layers: str, why: str) -> None:
     with pytest.raises(BadInput) as error:
         space(text(work, layers))
     assert why in f"{error.value.brief} {error.value.details}"
@@ -322,7 +322,7 @@ def test_a_round_that_failed_makes_the_trial_broken() -> None:
     assert finding([StepResult("measure", 0, "", 0.0)], work).reason.startswith("fio failed: fio printed no JSON")
 
 
-def test_documents_of_several_lines_are_told_apart() -> None:
+def test_documents_of_several_lines_are_separated() -> None:
     assert [*documents('x\n{\n "a": {\n }\n}\ny\n{\n "b": 1\n}\n{"c": 2}\n')] == [{"a": {}}, {"b": 1}, {"c": 2}]
 
 

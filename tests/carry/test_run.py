@@ -80,7 +80,7 @@ def test_the_folder_of_a_trial_has_all_scripts_and_outputs(bench: Bench) -> None
     assert kept["1-set-up.sh"] == told.steps[0].text
 
 
-def test_running_again_does_nothing(bench: Bench) -> None:
+def test_a_finished_run_measures_no_more_trials(bench: Bench) -> None:
     bench.run()
     before = bench.trials
     bench.run()
@@ -197,7 +197,7 @@ def test_a_cell_that_keeps_killing_its_machine_is_left_alone_and_the_others_are_
     assert len(lost) == 4
 
 
-def test_a_trial_given_up_says_all_that_it_died_of_when_it_began_and_where_its_files_are(bench: Bench) -> None:
+def test_a_lost_trial_records_each_reason_its_start_and_its_files(bench: Bench) -> None:
     said = iter(("the guest kernel panicked: out of memory", "no answer for 120 s"))
 
     def answer(step: Step) -> StepResult:

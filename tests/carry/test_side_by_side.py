@@ -251,9 +251,7 @@ def test_a_lost_rig_while_it_is_repeated_is_a_try_like_any_other(bench: Bench) -
 
 
 @pytest.mark.parametrize(("bound", "beyond"), [("60%", False), ("40%", True)])
-def test_how_much_makes_a_trial_host_limited_is_for_the_matrix_to_say_and_no_other_cell(
-    tmp_path: Path, bound: str, *, beyond: bool
-) -> None:
+def test_the_limit_of_host_limited_trials_does_not_change_cell_ids(tmp_path: Path, bound: str, *, beyond: bool) -> None:
     """Half of the time of each trial is lost."""
     bench = Bench(tmp_path, f"{FOUR}machine: {{strain: {bound}}}\n")
     bench.run(machine=Bearing(0))

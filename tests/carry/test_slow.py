@@ -82,7 +82,7 @@ def test_a_steady_state_takes_longer_and_its_slope_is_smaller() -> None:
         ("{steadystate: 'iops:10'}", "write the limit of the steady state in percent"),
     ],
 )
-def test_what_fio_cannot_do_more_slowly_is_refused(fio: str, why: str) -> None:
+def test_fio_options_without_slow_motion_are_refused(fio: str, why: str) -> None:
     with pytest.raises(BadInput, match=why):
         space(text(4, f"fio: {fio}"))
     space(text(2, "fio: {rate_iops: 10}"))

@@ -108,7 +108,7 @@ def test_after_the_last_rig_one_more_rig_tries_the_tear_down(tmp_path: Path) -> 
     assert lost.next == "its cells are measured; the next rig takes the stack apart"
 
 
-def test_where_that_is_no_more_possible_the_run_ends_as_it_would_have(tmp_path: Path) -> None:
+def test_a_stack_that_cannot_be_kept_is_torn_down(tmp_path: Path) -> None:
     trials, _, standing = carried_out(Lasting(stays=True, gone=3), tmp_path, ALONE)
     assert {trial.outcome for trial in trials} == {Outcome.MEASURED}
     assert len(standing) == 1

@@ -74,7 +74,7 @@ def test_beyond_the_minimum_only_open_guidelines_are_measured(bench: Bench) -> N
 
 
 @pytest.mark.parametrize("bench", [CLEAR], indirect=True)
-def test_where_all_is_clear_the_minimum_is_all(bench: Bench) -> None:
+def test_clear_results_need_only_the_minimum(bench: Bench) -> None:
     run(bench)
     assert set(by_cell(bench).values()) == {3}
     assert not [event for event in bench.events if isinstance(event, RoundAdded)]
@@ -88,7 +88,7 @@ def test_a_budget_ends_it(bench: Bench) -> None:
     assert execution.scheduler.short == 0
 
 
-def test_it_is_gone_on_with_where_it_stopped(bench: Bench) -> None:
+def test_a_steered_run_resumes_at_its_place(bench: Bench) -> None:
     run(bench)
     before = by_cell(bench)
     run(bench)

@@ -105,7 +105,7 @@ def test_a_disk_that_fails_by_itself_is_impossible_beside_it() -> None:
         ("sync_action: check, under: {rw: read, sizes: 5GiB}", "unknown key 'sizes'; did you mean size"),
     ],
 )
-def test_what_cannot_run_is_refused(work: str, why: str) -> None:
+def test_impossible_syncs_are_refused(work: str, why: str) -> None:
     with pytest.raises(BadInput) as refused:
         space(text(work=work))
     assert why in refused.value.details

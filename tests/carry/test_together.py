@@ -49,7 +49,7 @@ def test_overload_never_raises_it_and_a_trial_that_kept_up_never_lowers_it(
 
 
 @given(COUNTS, TRIALS, st.integers(1, 40))
-def test_of_several_that_were_host_limited_together_only_the_first_counts(
+def test_trials_that_were_host_limited_together_count_once(
     most: int, trials: list[tuple[int, bool]], beside: int
 ) -> None:
     once = after(Level.up_to(most), trials).host_limited(beside)
@@ -85,7 +85,7 @@ def test_the_level_stays_near_the_capacity_of_the_host(most: int, borne: int) ->
 MODELLED = RigSpec((Disk(1 << 28, "virtio", Physics("volume")),))
 
 
-def test_only_disks_whose_time_is_modelled_are_measured_side_by_side() -> None:
+def test_only_disks_with_a_model_are_measured_side_by_side() -> None:
     bare = replace(MODELLED, disks=(*MODELLED.disks, Disk(1 << 28)))
     assert not why_one_at_a_time(Qemu(), [MODELLED], [])
     assert "disks without a model" in why_one_at_a_time(Qemu(), [MODELLED, bare], [])

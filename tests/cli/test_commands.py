@@ -221,7 +221,7 @@ def test_the_plan_gets_better_with_recorded_runs(matrix: Matrix) -> None:
     assert "a first estimate" in matrix("plan", "--on", "qemu", "small.yaml").stdout
 
 
-def test_the_plan_says_why_it_writes_more_than_the_work(matrix: Matrix, tmp_path: Path) -> None:
+def test_the_plan_explains_writes_beyond_the_work(matrix: Matrix, tmp_path: Path) -> None:
     (tmp_path / "ext4.yaml").write_text(SMALL.replace("64KiB]}", "64KiB]}, fs: {type: ext4}"))
     why = r" % to build stacks and lay out files; the rest at an assumed 200 MB/s"
     assert re.search(rf"written  .* \(\d+{why}", matrix("plan", "--on", "dry", "ext4.yaml").stdout)

@@ -101,7 +101,7 @@ def test_iozone_has_a_line_for_every_size_of_records(call: Call, record: Record)
     assert re.search(r"lvm +│ 3145728 │ +1 │ +100000 │ +│ +90000 │ +│ +2000 │ +3000 │ +0 % │", shown)
 
 
-def test_every_program_can_be_asked_for() -> None:
+def test_every_familiar_format_is_an_option() -> None:
     (choice,) = [one.type for one in command.params if one.name == "familiar"]
     assert isinstance(choice, click.Choice)
     assert set(choice.choices) == set(FAMILIAR)

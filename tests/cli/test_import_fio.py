@@ -47,7 +47,7 @@ def test_folders_become_axes(layout: str, folders: tuple[str, ...], axes: dict[s
     assert LAYOUTS[layout](folders) == axes
 
 
-def test_all_results_below_a_folder_are_one_run_whatever_their_files_are_called(call: Call, tmp_path: Path) -> None:
+def test_all_results_below_a_folder_are_one_run(call: Call, tmp_path: Path) -> None:
     put(tmp_path / "data/hp/mx200/randread-1-1.json")
     put(tmp_path / "data/hp/860pro/no-rule.json", 1)
     (tmp_path / "data/hp/notes.json").write_text('{"of": "another program"}')
@@ -60,7 +60,7 @@ def test_all_results_below_a_folder_are_one_run_whatever_their_files_are_called(
     assert sorted(axes_of(tmp_path / "results"), key=lambda one: one["drive"]) == wanted
 
 
-def test_of_a_folder_a_file_that_is_too_large_is_left_out(call: Call, tmp_path: Path) -> None:
+def test_too_large_files_of_a_folder_are_left_out(call: Call, tmp_path: Path) -> None:
     put(tmp_path / "data/good.json")
     with (tmp_path / "data/large.json").open("wb") as large:
         large.truncate(2**30)

@@ -40,7 +40,7 @@ def options_of(command: str) -> set[str]:
         (("--dry-run", "run", "m.yaml"), "options follow the command"),
     ],
 )
-def test_an_option_of_another_program_suggests_ours(call: Call, words: tuple[str, ...], hint: str) -> None:
+def test_an_option_of_another_program_gets_a_suggestion(call: Call, words: tuple[str, ...], hint: str) -> None:
     said = call(*words)
     assert said.status == 2
     assert hint in said.err

@@ -65,7 +65,7 @@ def test_only_chosen_workloads_race(call: Call, tmp_path: Path) -> None:
         (("--race", "--for", "rw=reed"), "--for 'rw=reed'"),
     ],
 )
-def test_what_a_race_cannot_do_is_refused(call: Call, tmp_path: Path, options: tuple[str, ...], why: str) -> None:
+def test_options_without_a_race_are_refused(call: Call, tmp_path: Path, options: tuple[str, ...], why: str) -> None:
     (tmp_path / "small.yaml").write_text(FIVE)
     said = call("run", "--on", "dry", *options, "small.yaml")
     assert said.status == 2

@@ -100,7 +100,7 @@ def test_the_list_has_the_latest_first_with_state_and_cells(call: Call, tmp_path
     assert "1 of 2" in next(line for line in shown.splitlines() if "run-3" in line)
 
 
-def test_the_list_can_be_of_a_matrix_and_says_what_it_leaves_out(call: Call, tmp_path: Path) -> None:
+def test_the_list_of_one_matrix_counts_the_runs_left_out(call: Call, tmp_path: Path) -> None:
     of_this_kind(tmp_path / "results")
     assert list(listed(call, "nightly")) == ["run-2"]
     assert list(listed(call, "night*", "run-1")) == ["run-2", "run-1"]
@@ -229,7 +229,7 @@ def test_a_killed_run_is_interrupted_and_the_same_command_continues_it(call: Cal
         assert one["seconds_left"] > 0, "its estimate is known"
 
 
-def test_watching_writes_nothing(call: Call, tmp_path: Path) -> None:
+def test_watching_a_run_writes_no_file(call: Call, tmp_path: Path) -> None:
     with at_work(tmp_path, 3):
         (folder,) = run_folders(tmp_path / "results")
         before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if not path.name.endswith("-shm")}

@@ -167,7 +167,7 @@ def test_matrices_are_not_mixed(call: Call, tmp_path: Path) -> None:
     assert "they are of different matrices: raid5: one; far: other" in said.err
 
 
-def test_runs_that_share_nothing_name_the_comparison_that_does(call: Call, tmp_path: Path) -> None:
+def test_runs_without_common_cells_name_a_useful_comparison(call: Call, tmp_path: Path) -> None:
     for number, chunk in enumerate(CHUNKS, start=1):
         cells = [replace(one, id=f"{chunk}{one.id}") for one in cells_of({**FAR, "md.chunk": [chunk]})]
         past.recorded(tmp_path / "results", trials_of(cells), number, cells)

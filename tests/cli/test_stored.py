@@ -271,7 +271,7 @@ def striped(factors: Mapping[int, float]) -> list[Trial]:
     ]
 
 
-def test_how_a_figure_scales(call: Call, tmp_path: Path) -> None:
+def test_a_figure_scales_with_stripes(call: Call, tmp_path: Path) -> None:
     """The striping study: 1, 2.01 and 3.05 times, whatever the host's mood was."""
     cells_ = [stripes(count, "read") for count in (1, 2, 3)]
     past.recorded(tmp_path / "results", striped({1: 1, 2: 2.01, 3: 3.05}), 1, tuple(cells_))
@@ -1114,7 +1114,7 @@ def test_import_of_a_file_whose_name_is_not_utf8(call: Call, tmp_path: Path) -> 
     assert run.startswith("x-import-")
 
 
-def test_import_of_a_file_with_several_documents_says_which_it_takes(call: Call, tmp_path: Path) -> None:
+def test_import_names_the_document_that_it_uses(call: Call, tmp_path: Path) -> None:
     document = (DATA / "fio-psync-grouped.json").read_text().rstrip() + "\n"
     (tmp_path / "two.json").write_text(document * 2)
     assert "note: two.json: 2 JSON documents: the last whole one is used" in call("import", "two.json").err
@@ -1232,7 +1232,7 @@ def test_impossible_figures_are_refused_without_a_folder(call: Call, tmp_path: P
     assert not (tmp_path / "results").exists()
 
 
-def test_figures_that_fio_never_writes_are_left_out_and_said(call: Call, tmp_path: Path) -> None:
+def test_impossible_figures_are_left_out_with_a_note(call: Call, tmp_path: Path) -> None:
     said = call("import", fio(tmp_path / "odd.json", {}, bw=-1), fio(tmp_path / "fine.json", {}))
     assert said.status == 3
     assert said.err == "note: odd.json: fio's JSON cannot be used: jobs[0].read.bw_bytes is -1\n"

@@ -115,7 +115,7 @@ def test_a_page_is_short_if_everything_goes_wrong(call: Call, tmp_path: Path) ->
     assert sum("| fails |" in line for line in folded.splitlines()) == 40
 
 
-def test_what_stayed_the_same_is_folded(call: Call, results: Path) -> None:
+def test_unchanged_cells_are_folded(call: Call, results: Path) -> None:
     night(results, 2)
     page = call("summary", "latest").out
     assert "| same |" not in "\n".join(visible(page))
@@ -279,7 +279,7 @@ def test_suggested_commands_accept_their_arguments(call: Call, tmp_path: Path) -
     assert call("compare", "run-1", "run-2").status == call("results", "run-2").status == 0
 
 
-def test_lines_that_the_page_folds_are_said_to_be_below_it(call: Call, tmp_path: Path) -> None:
+def test_folded_lines_are_counted_above(call: Call, tmp_path: Path) -> None:
     cells = [CellRow(f"c{number}", f"cell-{number}", {}) for number in range(2)]
     for number in (1, 2):
         one = [past.measured(cell.id, at, 1e8 + at) for cell in cells for at in (1, 2, 3)]

@@ -260,7 +260,7 @@ def test_time_stands_while_a_run_waits_for_workers(
     assert json.loads(capsys.readouterr().out) == {"event": "waiting", "what": "waiting for workers"}
 
 
-def test_what_a_run_waits_for_stays_on_its_line_while_lost_batches_end() -> None:
+def test_the_reason_for_waiting_stays_while_lost_batches_end() -> None:
     view = LiveView(planned=4, done=0)
     view._bar.console.file = io.StringIO()
     line = view._bar.tasks[0]

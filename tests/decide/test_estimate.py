@@ -130,7 +130,7 @@ def test_mixed_work_has_the_mean_of_reading_and_writing() -> None:
     assert read < both < write
 
 
-def test_a_recorded_rate_is_that_of_writes_whatever_is_read_beside_them() -> None:
+def test_a_recorded_rate_counts_writes_beside_reads() -> None:
     pace = Pace(physics=HDD, write_rate=1e6)
     for work in ("{rw: randwrite, bs: 4KiB, runtime: 3s}", "{rw: randrw, rwmixread: 70, bs: 4KiB, runtime: 3s}"):
         cell = next(iter(space(matrix("one: [disk]", work)).cells()))

@@ -111,7 +111,7 @@ def test_there_is_no_slow_motion_where_it_is_of_no_use(model: str, costs: Proces
     assert not factors.learn(cell, limited(1, 0.9))
 
 
-def test_a_trial_without_a_count_of_its_losses_teaches_nothing() -> None:
+def test_a_trial_without_counted_losses_does_not_change_factors() -> None:
     space = space_of()
     factors, cell = factors_of(space), cell_of(space, "parity", "stream")
     assert not factors.learn(cell, TrialFacts(slow=8))

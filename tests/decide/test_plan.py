@@ -68,7 +68,7 @@ def test_the_estimate_adds_up() -> None:
 
 
 @given(SHARED, st.integers(1, 20))
-def test_side_by_side_nothing_takes_longer_and_no_round_less_than_its_longest_batch(chosen: str, jobs: int) -> None:
+def test_side_by_side_estimates_lie_between_their_bounds(chosen: str, jobs: int) -> None:
     planned, pace = Plan(select(space(), [chosen]), Repeat(min=2, max=2), 1), Pace(replace(EMULATED, program=0.0))
     one, several = estimate(planned, pace), estimate(planned, pace, Slots.of(jobs))
     assert one.seconds_least / jobs <= several.seconds_least <= one.seconds_least

@@ -56,12 +56,12 @@ def carry_out(chosen: Scheduler, most: int | None = None) -> list[Trial]:
     return done
 
 
-def test_each_trial_is_asked_for_once() -> None:
+def test_each_trial_is_planned_once() -> None:
     assert Counter((trial.cell, trial.round) for trial in carry_out(scheduler())) == Counter(ALL)
 
 
 @given(st.integers(0, len(ALL)))
-def test_after_a_stop_anywhere_exactly_the_rest_is_asked_for(most: int) -> None:
+def test_after_a_stop_exactly_the_rest_is_planned(most: int) -> None:
     before = carry_out(scheduler(), most)
     again = scheduler()
     again.start(before, [], {})

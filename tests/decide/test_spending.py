@@ -64,7 +64,7 @@ def test_without_a_budget_no_cost_is_estimated(tmp_path: Path, monkeypatch: pyte
     assert not estimated
 
 
-def test_one_too_small_for_that_says_how_much_is_missing_and_the_next_goes_on(tmp_path: Path) -> None:
+def test_a_small_budget_counts_the_missing_trials_and_can_be_continued(tmp_path: Path) -> None:
     bench = Bench(tmp_path, MATRIX)
     execution = spend(bench, seconds=5)
     done = [trial.round for trial in bench.journal.trials()]

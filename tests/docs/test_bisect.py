@@ -39,7 +39,7 @@ def script() -> str:
         (["0", "1", "1", "2", "4", "run=2", "1"], {1}),
     ],
 )
-def test_a_kernel_that_cannot_be_told_is_skipped(states: list[str], culprits: set[int], tmp_path: Path) -> None:
+def test_a_kernel_without_a_decision_is_skipped(states: list[str], culprits: set[int], tmp_path: Path) -> None:
     tree, tools = tmp_path / "linux", tmp_path / "tools"
     tree.mkdir()
     tools.mkdir()

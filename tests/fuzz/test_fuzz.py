@@ -51,7 +51,7 @@ def test_a_mutated_input_ends_in_no_traceback(name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("file", KEPT, ids=lambda file: file.name)
-def test_what_once_ended_in_a_traceback_does_no_longer(file: Path) -> None:
+def test_inputs_of_earlier_tracebacks_are_handled(file: Path) -> None:
     name = file.name.partition("-")[0]
     content: str | bytes = file.read_bytes()
     if name not in {"journal", "blktrace"}:

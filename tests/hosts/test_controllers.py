@@ -177,7 +177,7 @@ def test_a_disk_that_could_have_several_controllers_goes_if_it_has_one(kernel: K
         assert "2 controllers lead to it" in reasons(found)
 
 
-def test_everything_that_speaks_against_it_is_said_at_once() -> None:
+def test_all_refusals_of_a_controller_are_listed() -> None:
     said = reasons(Controller(AT, "", (), ("nvme0n2",), 1, "mine", 2), root=False, wear=10**9, vfio=False)
     for word in (
         "only root",
@@ -191,7 +191,7 @@ def test_everything_that_speaks_against_it_is_said_at_once() -> None:
         assert word in said
 
 
-def test_only_disks_whose_controller_is_wanted_are_asked_about_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_controllers_are_checked_for_their_own_disks_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(controllers, "controller_of", lambda _: Controller())
     plain = DiskCheck(DeclaredDisk("x", 1), DISK, ())
     assert check_controller(plain) is plain
@@ -210,14 +210,14 @@ def test_it_goes_and_comes_back(kernel: Kernel) -> None:
     assert not return_to_driver("0000:09:00.0", kernel.root, kernel.devices), "nor is what is not there"
 
 
-def test_what_others_gave_to_vfio_by_its_number_is_theirs(kernel: Kernel) -> None:
+def test_devices_bound_to_vfio_by_others_stay(kernel: Kernel) -> None:
     (kernel.root / "bus/pci/devices" / AT / "driver").unlink()
     kernel.bind(AT, "vfio-pci")
     assert not return_to_driver(AT, kernel.root, kernel.devices)
     assert driver_of(AT, kernel.root) == "vfio-pci"
 
 
-def test_what_another_driver_has_by_now_is_not_taken_from_it(kernel: Kernel) -> None:
+def test_a_device_of_another_driver_stays_with_it(kernel: Kernel) -> None:
     (kernel.root / "bus/pci/devices" / AT / "driver").unlink()
     kernel.bind(AT, "uio_pci_generic")
     with pytest.raises(HarnessBroken, match="could not be given to vfio-pci") as caught:
@@ -252,7 +252,7 @@ def test_killed_half_way_there_or_back_it_is_brought_back(kernel: Kernel) -> Non
         assert (device / "driver_override").read_text().strip() == ""
 
 
-def test_nobody_is_cut_off(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_controller_in_use_is_not_detached(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever they call it: whoever makes a machine may give it a node of its own."""
     monkeypatch.setattr(controllers, "RELEASE_TIMEOUT", 0.3)
     bind_to_vfio(AT, kernel.root)
@@ -271,7 +271,7 @@ def test_nobody_is_cut_off(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.M
     assert return_to_driver(AT, kernel.root, kernel.devices)
 
 
-def test_who_has_a_device_open_is_seen() -> None:
+def test_users_of_a_character_device_are_found() -> None:
     full = Path("/dev/full")
     assert str(os.getpid()) not in find_character_device_users(full)
     with full.open("rb"):
@@ -327,7 +327,7 @@ def test_disks_that_come_back_under_other_numbers_are_the_same(monkeypatch: pyte
     assert ([one.parts for one in players.disks], players.back, players.told) == ([(), ()], ["disk-0", "disk-1"], [])
 
 
-def test_where_the_second_cannot_go_the_first_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_second_detachment_returns_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     players = Players(monkeypatch)
     players.stuck = "take at-1"
     with pytest.raises(HarnessBroken, match="it is stuck"), players.detached():
@@ -336,7 +336,7 @@ def test_where_the_second_cannot_go_the_first_comes_back(monkeypatch: pytest.Mon
     assert players.back == ["disk-0", "disk-1"]
 
 
-def test_one_that_does_not_come_back_is_told_and_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_controller_that_stays_away_is_reported_and_does_not_block(monkeypatch: pytest.MonkeyPatch) -> None:
     players = Players(monkeypatch)
     players.stuck = "back at-0"
     with players.detached():
@@ -344,7 +344,7 @@ def test_one_that_does_not_come_back_is_told_and_holds_nobody_up(monkeypatch: py
     assert (players.back, players.told) == (["disk-1"], ["disk-0: it is stuck"])
 
 
-def test_one_that_is_not_seen_again_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_does_not_reappear_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     players = Players(monkeypatch)
     players.census = Census()
     with players.detached():
@@ -353,7 +353,7 @@ def test_one_that_is_not_seen_again_is_told(monkeypatch: pytest.MonkeyPatch) -> 
     assert players.back == []
 
 
-def test_what_has_its_name_meanwhile_is_not_counted_as_it(tmp_path: Path) -> None:
+def test_another_disk_of_the_same_name_is_not_counted(tmp_path: Path) -> None:
     (tmp_path / "nvme0n1").mkdir()
     (tmp_path / "nvme0n1/stat").write_text("0 0 0 0 0 0 9 0 0 0 0\n")
     held = LeasedDisk(DeclaredDisk("x", DISK.size), DISK, LOCAL, Descriptor(-1))

@@ -114,7 +114,7 @@ def lease(folder: Path, operations: Pretended) -> Lease:
     )
 
 
-def test_a_disk_that_dies_keeps_none_of_the_others(tmp_path: Path) -> None:
+def test_a_dying_disk_does_not_keep_the_other_disks(tmp_path: Path) -> None:
     operations, said = Pretended(), list[str]()
     with lease_disks(CLAIMS, operations.ask, lease(tmp_path, operations), lambda: NOW, said.append):
         operations.grips["sda"].fails = [errno.EIO]
@@ -159,7 +159,7 @@ def test_a_disk_that_the_run_did_not_get_as_far_as_is_not_written_on(tmp_path: P
     assert [one.disk for one in lease_records(tmp_path / "state")] == ["disk-sda"]
 
 
-def test_what_was_written_to_another_disk_of_its_number_is_not_counted(tmp_path: Path) -> None:
+def test_writes_to_another_disk_of_the_same_number_are_not_counted(tmp_path: Path) -> None:
     operations = Pretended()
     with lease_disks(CLAIMS[:1], operations.ask, lease(tmp_path, operations), lambda: NOW, print):
         operations.nodes = (replace(NODES[1], dev="8:0", written=1 << 30),)  # after a boot, without the other one
@@ -184,9 +184,7 @@ def test_a_table_is_read_again_once_udev_has_let_go_of_its_parts(
         raise AssertionError
 
 
-def test_nothing_is_written_on_any_disk_if_somebody_has_a_part_of_one_open(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_open_partition_prevents_all_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work, "OPEN_PAUSE", 0)
     full = replace(NODES[1], signatures=(Signature("gpt", "0x200"),))
     operations = Pretended((NODES[0], full))
@@ -210,7 +208,7 @@ def odd(serial: str) -> tuple[Pretended, list[DeclaredDisk]]:
 
 
 @pytest.mark.parametrize("serial", ["Größe 5", 'a\x7fb\u2028c\N{REPLACEMENT CHARACTER}\\"'])
-def test_a_label_is_printable_whatever_the_serial_number_holds(tmp_path: Path, serial: str) -> None:
+def test_a_label_is_printable_for_any_serial_number(tmp_path: Path, serial: str) -> None:
     operations, claims = odd(serial)
     with lease_disks(claims, operations.ask, lease(tmp_path, operations), lambda: NOW, print):
         written = operations.grips["sda"].blocks[-1].rstrip(b"\0")
@@ -218,7 +216,7 @@ def test_a_label_is_printable_whatever_the_serial_number_holds(tmp_path: Path, s
     assert label.decode(written.decode()) == label.Label("r", "disk-sda", serial, "held")
 
 
-def test_a_disk_that_cannot_be_labelled_is_not_wiped_and_keeps_none_of_the_others(tmp_path: Path) -> None:
+def test_a_disk_without_room_for_a_label_is_not_wiped(tmp_path: Path) -> None:
     operations, claims = odd("ö" * 1000)
     with (
         pytest.raises(HarnessBroken, match=r"disk-sda \(/dev/sda\) cannot be labelled"),
@@ -253,7 +251,7 @@ def test_a_user_who_may_not_have_a_table_read_anew_may_wipe_a_disk_without_parts
     assert [one.reason for one in caught.value.refusals] == [Reason.UNREADABLE]
 
 
-def test_whoever_cannot_see_everybody_is_told(tmp_path: Path) -> None:
+def test_hidden_processes_are_reported(tmp_path: Path) -> None:
     operations, said = Pretended(blind="processes of other users"), list[str]()
     with lease_disks(CLAIMS, operations.ask, lease(tmp_path, operations), lambda: NOW, said.append):
         assert said[1:] == [
@@ -266,7 +264,7 @@ def record(folder: Path) -> LeaseRecord:
 
 
 @pytest.mark.parametrize("what", ["gone", "at it"])
-def test_what_works_for_a_run_is_not_ended_unless_it_is_known_to_be_over(tmp_path: Path, what: str) -> None:
+def test_processes_of_a_run_end_only_if_it_is_over(tmp_path: Path, what: str) -> None:
     run = create(tmp_path / "results", manifest())
     write_record(tmp_path / "state", record(tmp_path / "elsewhere" if what == "gone" else run.path))
     operations = Pretended(locked_by="the run r")
@@ -276,7 +274,7 @@ def test_what_works_for_a_run_is_not_ended_unless_it_is_known_to_be_over(tmp_pat
     assert operations.dismissed == []
 
 
-def test_nobody_goes_on_with_a_run_while_what_works_for_it_is_ended(tmp_path: Path) -> None:
+def test_a_run_is_locked_while_its_processes_are_ended(tmp_path: Path) -> None:
     run = create(tmp_path / "results", manifest())
     write_record(tmp_path / "state", record(run.path))
 

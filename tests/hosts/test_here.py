@@ -33,7 +33,7 @@ def line(tmp_path: Path) -> Path:
     return path
 
 
-def test_who_is_not_root_does_not_see_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_root_sees_all_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert LOCAL.hidden_processes() == ""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert LOCAL.hidden_processes() == "processes of other users"
@@ -99,7 +99,7 @@ def test_a_census_that_cannot_read_the_number_of_a_device_fails(
     assert "Cannot allocate memory" in caught.value.details
 
 
-def test_a_lock_is_had_where_there_is_no_room_to_say_by_whom(full: Path) -> None:
+def test_a_lock_works_on_a_full_disk(full: Path) -> None:
     lock, holder = LocalOperations(full).lock("disk", "night-1")
     assert lock is not None
     assert LocalOperations(full).lock("disk", "night-2") == (None, "another run")
@@ -163,7 +163,7 @@ def test_a_link_in_place_of_a_lock_is_not_followed(tmp_path: Path) -> None:
     assert (tmp_path / "theirs").read_text() == "theirs"
 
 
-def test_we_are_no_other_user_of_a_disk(tmp_path: Path) -> None:
+def test_this_process_is_no_other_user_of_a_disk(tmp_path: Path) -> None:
     with bay(tmp_path) as disks:
         (node,) = (node for node in disks.ask().disks if node.path == disks.disk)
         opened = LOCAL.open(node)
@@ -171,13 +171,13 @@ def test_we_are_no_other_user_of_a_disk(tmp_path: Path) -> None:
         opened.close()
 
 
-def test_what_is_said_of_a_script_that_fails() -> None:
+def test_a_failed_script_gives_its_message_or_status() -> None:
     assert LOCAL.run("true", 60) == ""
     assert LOCAL.run("echo out; echo why >&2; exit 3", 60) == "why"
     assert LOCAL.run("exit 3", 60) == "status 3"
 
 
-def test_nothing_of_it_outlives_a_runner_that_is_killed(line: Path) -> None:
+def test_processes_of_a_script_end_with_a_killed_runner(line: Path) -> None:
     runs = f"from matrix_runner.hosts.operations import LOCAL; LOCAL.run({SCRIPT.format(line=line)!r}, 900)"
     runner = subprocess.Popen([sys.executable, "-c", runs])
     with line.open("rb") as reader:  # waits until the script has opened it
@@ -186,7 +186,7 @@ def test_nothing_of_it_outlives_a_runner_that_is_killed(line: Path) -> None:
         assert reader.read() == b""  # and this until nobody has it open any more
 
 
-def test_nothing_of_it_goes_on_beyond_its_time(line: Path) -> None:
+def test_processes_of_a_script_end_at_its_time_limit(line: Path) -> None:
     with line.open("r+b", buffering=0) as kept:
         assert LOCAL.run(SCRIPT.format(line=line), 0.5) == "it did not end within 0.5 s"
         with line.open("rb") as reader:

@@ -73,6 +73,6 @@ def test_it_is_put_down_also_when_the_run_is_stopped_or_fails(tmp_path: Path, er
     assert machine.put_down_after == [0]
 
 
-def test_a_machine_that_keeps_nothing_need_not_say_so() -> None:
+def test_machines_without_kept_stacks_need_no_method() -> None:
     assert isinstance(Keeping(), KeepsRig)
     assert not isinstance(Dry(), KeepsRig)

@@ -65,7 +65,7 @@ def scribble(disk: str) -> None:
     subprocess.run(command, check=True)
 
 
-def test_a_disk_is_lent_worn_and_given_back_and_lent_again(empty: Bay) -> None:
+def test_a_disk_is_leased_written_returned_and_leased_again(empty: Bay) -> None:
     desk = Desk(empty)
     for night in ("night-1", "night-2"):
         with desk.lend([empty.declared, empty.beside], run=night) as disks:
@@ -80,7 +80,7 @@ def test_a_disk_is_lent_worn_and_given_back_and_lent_again(empty: Bay) -> None:
     assert 128 * MIB <= written.written_in(str(empty.file), NOW.date().replace(month=1, day=31)) < 130 * MIB
 
 
-def test_two_runs_measure_disks_of_one_host_at_once_only_where_these_share_nothing(empty: Bay) -> None:
+def test_two_runs_need_different_disks(empty: Bay) -> None:
     desk = Desk(empty)
     with desk.lend([empty.declared]):
         before = empty.digest()
@@ -94,7 +94,7 @@ def test_two_runs_measure_disks_of_one_host_at_once_only_where_these_share_nothi
         pass
 
 
-def test_nothing_is_written_that_was_not_asked_for(empty: Bay) -> None:
+def test_unconfirmed_disks_are_not_written(empty: Bay) -> None:
     before, desk = empty.digest(), Desk(empty)
     with pytest.raises(NotConfirmed), desk.lend([empty.declared], destroy=frozenset()):
         pass
@@ -102,7 +102,7 @@ def test_nothing_is_written_that_was_not_asked_for(empty: Bay) -> None:
     assert lease_records(desk.lease.state) == ()
 
 
-def test_nothing_is_written_that_is_more_than_the_night_has_left(empty: Bay) -> None:
+def test_a_used_up_write_budget_prevents_writes(empty: Bay) -> None:
     desk, claim = Desk(empty), replace(empty.declared, wear=1 * MIB)
     with desk.lend([claim]) as (one,):
         one.release()
@@ -153,7 +153,7 @@ def test_a_kill_while_a_disk_is_only_read_leaves_a_record_that_stops_no_run(empt
     assert (empty.digest(), lease_records(desk.lease.state)) == (before, ())
 
 
-def test_what_is_left_on_a_disk_stays_with_the_run_and_others_do_not_get_it(empty: Bay) -> None:
+def test_disks_with_leftovers_stay_with_their_run(empty: Bay) -> None:
     desk = Desk(empty)
 
     def crash() -> None:
@@ -203,9 +203,7 @@ def test_a_controller_of_a_killed_run_goes_back_before_its_disk_is_looked_for(
     assert asked == tried
 
 
-def test_a_controller_that_somebody_uses_keeps_its_disk_with_the_run(
-    empty: Bay, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_controller_in_use_keeps_its_disk_with_the_run(empty: Bay, monkeypatch: pytest.MonkeyPatch) -> None:
     def used(address: str) -> bool:
         raise HarnessBroken(f"{address} is used by process 1 (qemu)")
 
@@ -220,7 +218,7 @@ def test_a_controller_that_somebody_uses_keeps_its_disk_with_the_run(
     assert lease_records(desk.lease.state) == (record,)
 
 
-def test_a_disk_that_somebody_took_while_it_was_let_go_is_not_written_on(empty: Bay) -> None:
+def test_a_disk_taken_between_trials_is_not_written(empty: Bay) -> None:
     desk = Desk(empty)
     with desk.lend([empty.declared]) as (one,):
         one.release()
@@ -234,7 +232,7 @@ def test_a_disk_that_somebody_took_while_it_was_let_go_is_not_written_on(empty: 
         empty.bash('umount "$WORK/at"')
 
 
-def test_a_machine_that_does_not_answer_any_more_hides_nothing(empty: Bay) -> None:
+def test_a_silent_host_does_not_hide_the_first_error(empty: Bay) -> None:
     desk, answers = Desk(empty), [empty.ask, empty.ask]
 
     def ask() -> Census:
@@ -269,7 +267,7 @@ with lease_disks([mine.declared], mine.ask, lease, lambda: datetime.now(UTC), pr
 """
 
 
-def test_a_run_that_is_killed_holds_nothing_and_its_disk_is_taken_back(empty: Bay) -> None:
+def test_the_disk_of_a_killed_run_is_recovered(empty: Bay) -> None:
     desk = Desk(empty)
     root = str(empty.work.parent)
     with subprocess.Popen(

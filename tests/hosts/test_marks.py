@@ -67,7 +67,7 @@ def test_a_uuid_is_the_same_however_it_is_written() -> None:
     assert plain_mark(MARK) == "8b5a2f0c111142228333444455556666"
 
 
-def test_every_layer_that_can_says_by_what_it_is_known_again() -> None:
+def test_layers_declare_their_marks() -> None:
     text = "md: {level: 1}, partition: {count: 2}, crypt: {}, pick: {number: 1}, fs: {type: f2fs}"
     found = space(
         f"name: m\ndisks: {{count: 2, size: 256MiB}}\nlayouts: {{all: [{text}]}}\nworkloads: {{w: {{rw: read}}}}\n"
@@ -89,7 +89,7 @@ EACH = ["file system", pytest.param("partition table", marks=needs_tables)]
 
 @needs_loops
 @pytest.mark.parametrize("what", EACH)
-def test_what_carries_our_mark_goes_and_the_disk_comes_back(empty: Bay, what: str) -> None:
+def test_content_with_the_mark_of_a_run_is_removed(empty: Bay, what: str) -> None:
     left(empty, FORMS[what])
     assert check_disk(empty.ask(), empty.declared).refusals
     assert [one.refusal for one in clean(empty.work.parent / "state", empty.ask, empty.operations, only=RUN)] == [""]
@@ -101,7 +101,7 @@ def test_what_carries_our_mark_goes_and_the_disk_comes_back(empty: Bay, what: st
 
 @needs_loops
 @pytest.mark.parametrize("what", EACH)
-def test_what_carries_another_stays_with_every_byte(empty: Bay, what: str) -> None:
+def test_content_with_another_mark_stays(empty: Bay, what: str) -> None:
     left(empty, FORMS[what].replace(MARK, MARK.replace("8", "9")))
     before = empty.digest()
     (found,) = clean(empty.work.parent / "state", empty.ask, empty.operations, only=RUN)
@@ -111,7 +111,7 @@ def test_what_carries_another_stays_with_every_byte(empty: Bay, what: str) -> No
 
 @needs_loops
 @needs_tables
-def test_ours_beside_somebodys_is_left_with_it(empty: Bay) -> None:
+def test_marked_content_beside_foreign_content_stays(empty: Bay) -> None:
     left(empty, f"{FORMS['partition table']}; printf 'LUKS\\xba\\xbe' | dd of=\"$DISK\" bs=1 conv=notrunc status=none")
     before = empty.digest()
     (found,) = clean(empty.work.parent / "state", empty.ask, empty.operations, only=RUN)
@@ -120,7 +120,7 @@ def test_ours_beside_somebodys_is_left_with_it(empty: Bay) -> None:
 
 
 @needs_loops
-def test_what_was_written_since_the_last_count_is_counted(empty: Bay) -> None:
+def test_writes_since_the_last_count_are_counted(empty: Bay) -> None:
     left(empty, 'dd if=/dev/urandom of="$DISK" bs=1M count=4 oflag=direct status=none', boot="b")
     state = empty.work.parent / "state"
     before = read_ledger(state).written_in(str(empty.file), NIGHT)
@@ -129,7 +129,7 @@ def test_what_was_written_since_the_last_count_is_counted(empty: Bay) -> None:
 
 
 @needs_loops
-def test_scripts_of_a_virtual_machine_run_where_disks_have_their_names_and_nothing_else_is_known(empty: Bay) -> None:
+def test_scripts_of_a_machine_see_only_its_disks(empty: Bay) -> None:
     """What this very host has under the same names is out of their sight."""
     root = empty.work.parent
     standing = root / "run" / STANDING
@@ -178,9 +178,7 @@ print(os.getpid(), child.pid, flush=True)
 """
 
 
-def test_a_lock_outlives_whoever_took_it_with_what_inherited_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_lasts_as_long_as_inheriting_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Which dies soon, as it is killed with it; whoever asks waits for that a moment."""
     monkeypatch.setattr(here, "OPEN_PAUSE", 0)
     done = subprocess.run([sys.executable, "-c", HOLDER, str(tmp_path)], capture_output=True, text=True, check=True)

@@ -29,7 +29,7 @@ def reasons(found: Census, claim: DeclaredDisk = CLAIM) -> list[str]:
     return [str(one) for one in check_disk(found, claim).refusals]
 
 
-def test_nothing_speaks_against_an_empty_disk_whichever_way_its_wwn_is_written() -> None:
+def test_an_empty_disk_has_no_refusal() -> None:
     assert reasons(census(DISK)) == []
 
 
@@ -44,7 +44,7 @@ def test_nothing_speaks_against_an_empty_disk_whichever_way_its_wwn_is_written()
         ({"filled": None}, "unreadable: the content of /dev/sda could not be read"),
     ],
 )
-def test_what_a_disk_may_be(changes: dict[str, object], said: str) -> None:
+def test_each_state_of_a_disk_has_its_refusal(changes: dict[str, object], said: str) -> None:
     assert said in reasons(census(replace(DISK, **changes)))  # type: ignore[arg-type]
 
 
@@ -60,7 +60,7 @@ def test_a_second_path_to_it_is_a_twin_and_a_map_above_both_is_multipath() -> No
     ]
 
 
-def test_disks_of_one_maker_that_share_a_serial_number_are_told_apart_by_size_and_wwn() -> None:
+def test_equal_serial_numbers_are_distinguished_by_size_and_wwn() -> None:
     bare = replace(DISK, wwn="")
     claim = replace(CLAIM, wwn="")
     assert reasons(census(bare, replace(bare, name="sdb", dev="8:16", size=1 << 30)), claim) == []
@@ -68,7 +68,7 @@ def test_disks_of_one_maker_that_share_a_serial_number_are_told_apart_by_size_an
     assert reasons(census(DISK, replace(DISK, name="sdb", dev="8:16", wwn="naa.5000c500a2"))) == []
 
 
-def test_a_use_is_found_through_parts_and_holders_and_told_once_each() -> None:
+def test_uses_are_found_through_partitions_and_holders() -> None:
     part = Node("sda1", "8:1", 5, partition=True)
     array = Node("md0", "9:0", 5, array_state="clean")
     volume = Node("dm-0", "253:0", 5, mapping="vg-root", mapping_uuid="LVM-1")
@@ -98,7 +98,7 @@ def test_holders_in_a_ring_have_an_end() -> None:
         ("anything new", Reason.FILE_SYSTEM),
     ],
 )
-def test_every_signature_is_a_reason_also_one_that_nobody_knew(kind: str, why: Reason) -> None:
+def test_known_and_unknown_signatures_are_refused(kind: str, why: Reason) -> None:
     assert reason_for(Signature(kind)) is why
 
 

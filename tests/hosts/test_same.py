@@ -44,11 +44,11 @@ def said(path: str, node: Node) -> tuple[str, str]:
     return parse_report(done.stdout, MARK)
 
 
-def test_of_no_disks_nothing_is_asked() -> None:
+def test_without_disks_there_is_no_identity_check() -> None:
     assert identity_check([]) == ""
 
 
-def test_what_steps_write_is_not_taken_for_it() -> None:
+def test_output_of_steps_is_no_identity_report() -> None:
     assert parse_report(b"gone /dev/sda\n", MARK) == ("", "")
     assert parse_report(f"{MARK} begin 0\n{MARK} other x\n".encode(), MARK) == ("", "")
     assert parse_report(b"", MARK) == ("", "")
@@ -72,7 +72,7 @@ def test_everything_that_is_known_is_compared(disks: Bay, tmp_path: Path, key: s
 
 
 @needs_loops
-def test_the_disk_that_was_judged_passes_by_whatever_name(disks: Bay) -> None:
+def test_the_checked_disk_passes_under_each_name(disks: Bay) -> None:
     node = node_of(disks, disks.disk)
     assert said(disks.disk, node) == ("", "")
     assert said(str(disks.names / "disk-a"), node) == ("", "")
@@ -128,7 +128,7 @@ def test_no_step_is_taken_on_another_disk(disks: Bay, tmp_path: Path) -> None:
     assert not trace.exists()
 
 
-def test_a_disk_that_cannot_be_told_from_the_next_is_refused() -> None:
+def test_a_disk_without_a_lasting_identity_is_refused() -> None:
     known, unknown = Node("sda", "8:0", 1, sequence="3"), Node("sda", "8:0", 1)
     require_lasting_identity("wwn-1", "/dev/sda", known)
     require_lasting_identity("wwn-1", "/dev/disk/by-id/wwn-1", unknown)

@@ -96,7 +96,7 @@ def test_a_disk_without_an_answer_is_refused_and_the_others_are_listed(
 
 
 @on_loops
-def test_an_empty_disk_and_one_with_our_label_are_no_traps(empty: Bay) -> None:
+def test_empty_and_labelled_disks_are_accepted(empty: Bay) -> None:
     before = empty.digest()
     with acquire_disks([empty.declared, empty.beside], empty.ask, operations=empty.operations) as both:
         assert [one.node.path for one in both] == [empty.disk, empty.other]
@@ -156,7 +156,7 @@ RACES = {
 
 @on_loops
 @pytest.mark.parametrize("race", RACES.values(), ids=RACES)
-def test_what_happens_between_judging_and_using_is_seen(
+def test_changes_between_check_and_use_are_found(
     race: tuple[Callable[[Bay], Callable[[], object]], Callable[..., Callable[[], Census]], str], empty: Bay
 ) -> None:
     act, when, evidence = race
@@ -177,7 +177,7 @@ HOLDER = "import os, sys; os.open(sys.argv[1], os.O_RDWR | os.O_EXCL); print('he
 
 
 @on_loops
-def test_a_disk_that_somebody_holds_is_refused_and_says_who(empty: Bay) -> None:
+def test_a_held_disk_is_refused_with_its_holder(empty: Bay) -> None:
     before = empty.digest()
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER, empty.disk], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -200,7 +200,7 @@ WRITER = "import os, sys; os.open(sys.argv[1], os.O_RDWR); print('open', flush=T
 
 
 @on_loops
-def test_a_disk_that_somebody_writes_on_without_asking_to_be_alone_is_refused(empty: Bay) -> None:
+def test_a_disk_open_for_writing_is_refused(empty: Bay) -> None:
     before = empty.digest()
     with subprocess.Popen(
         [sys.executable, "-c", WRITER, empty.disk], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -229,7 +229,7 @@ def opened(program: str, device: str) -> Iterator[int]:
 
 
 @on_loops
-def test_a_disk_of_which_somebody_writes_on_a_part_is_refused(empty: Bay) -> None:
+def test_a_disk_with_a_partition_open_for_writing_is_refused(empty: Bay) -> None:
     empty.bash(f"{PART}; {EXT4}")
     before = empty.digest()
     claim = replace(empty.declared, wipe=True)
@@ -245,9 +245,7 @@ def test_a_disk_of_which_somebody_writes_on_a_part_is_refused(empty: Bay) -> Non
 
 
 @on_loops
-def test_nothing_is_wiped_on_a_disk_of_which_somebody_has_a_part_open(
-    empty: Bay, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_with_an_open_partition_is_not_wiped(empty: Bay, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who only reads is seen by the kernel alone, as is whoever hides."""
     monkeypatch.setattr(work, "OPEN_PAUSE", 0)
     empty.bash(f"{PART}; {EXT4}")
@@ -281,7 +279,7 @@ def test_a_disk_that_the_kernel_itself_exports_is_refused(
 
 
 @on_loops
-def test_a_second_run_of_ours_is_refused_until_the_first_is_killed(empty: Bay) -> None:
+def test_a_second_run_is_refused_until_the_first_ends(empty: Bay) -> None:
     script = (
         "import sys; from pathlib import Path; from matrix_runner.hosts.operations import LocalOperations\n"
         "LocalOperations(Path(sys.argv[2])).lock(sys.argv[1], 'night-1'); print('locked', flush=True); sys.stdin.read()"
@@ -305,7 +303,7 @@ def test_a_second_run_of_ours_is_refused_until_the_first_is_killed(empty: Bay) -
 
 
 @on_loops
-def test_while_we_hold_it_nobody_else_gets_it_and_then_they_do(empty: Bay) -> None:
+def test_a_leased_disk_is_exclusive_until_it_is_released(empty: Bay) -> None:
     with acquire_disks([empty.declared], empty.ask, operations=empty.operations) as (have,):
         with pytest.raises(OSError, match="busy"):
             os.open(empty.disk, os.O_RDONLY | os.O_EXCL)
@@ -329,7 +327,7 @@ def test_one_disk_under_two_names_is_one_disk(empty: Bay) -> None:
 
 
 @on_loops
-def test_a_disk_that_nobody_named_is_refused(empty: Bay) -> None:
+def test_an_undeclared_disk_is_refused(empty: Bay) -> None:
     census = empty.ask()
     node = next(node for node in census.disks if node.path == empty.disk)
     (refused,) = check_undeclared(census, node, (empty.beside,))
@@ -351,7 +349,7 @@ def test_a_device_without_a_medium_is_refused(empty: Bay, tmp_path: Path) -> Non
 
 
 @on_loops
-def test_the_disk_that_this_machine_runs_from_is_refused_whatever_is_declared(empty: Bay) -> None:
+def test_the_disk_with_the_root_file_system_is_refused(empty: Bay) -> None:
     census = empty.ask()
     root = next((mount for mount in census.mounts if mount.point == "/" and mount.source.startswith("/dev/")), None)
     node = next((node for node in census.disks if root and node.dev == root.dev), None)

@@ -40,11 +40,11 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def test_what_is_ours_all_the_way_is_read_in_order(folder: Path) -> None:
+def test_trusted_scripts_are_read_in_order(folder: Path) -> None:
     assert read_scripts(folder, OURS) == (Script(folder / "a.sh", "echo a"), Script(folder / "b.sh", "echo b"))
 
 
-def test_where_nothing_is_there_is_nothing_to_run(folder: Path) -> None:
+def test_missing_folders_have_no_scripts(folder: Path) -> None:
     assert read_scripts(folder / "gone", OURS) == ()
     assert read_scripts(folder / "note" / "below", OURS) == ()
     (folder / "note").chmod(0o755)
@@ -84,9 +84,7 @@ def test_a_group_of_one_is_that_one(folder: Path, in_a_group: Callable[..., None
         read_scripts(folder, OURS)
 
 
-def test_a_right_that_a_list_gives_to_somebody_is_no_right_of_the_group(
-    folder: Path, in_a_group: Callable[..., None]
-) -> None:
+def test_rights_of_an_access_list_are_no_rights_of_the_group(folder: Path, in_a_group: Callable[..., None]) -> None:
     """The mode shows it as one: 775, and the group has one member."""
     nobody = 2**32 - 1
     entries = [(1, 7, nobody), (2, 7, SOMEBODY), (4, 5, nobody), (16, 7, nobody), (32, 5, nobody)]
@@ -134,7 +132,7 @@ def test_a_folder_that_others_may_write_to_is_refused_however_far_up(
     assert str(caught.value).endswith(f"chmod go-w {place}")
 
 
-def test_in_a_sticky_folder_what_is_ours_stays_ours_but_scripts_could_come(folder: Path) -> None:
+def test_sticky_folders_are_trusted_above_the_scripts_only(folder: Path) -> None:
     folder.parent.parent.chmod(0o1777)
     assert len(read_scripts(folder, OURS)) == 2
     folder.chmod(0o1777)
@@ -144,7 +142,7 @@ def test_in_a_sticky_folder_what_is_ours_stays_ours_but_scripts_could_come(folde
 
 @needs_root
 @pytest.mark.parametrize("up", [0, 1, 2])
-def test_a_folder_of_somebody_else_is_refused_however_far_up(folder: Path, up: int) -> None:
+def test_folders_of_other_users_are_refused_at_each_level(folder: Path, up: int) -> None:
     place = [folder, *folder.parents][up]
     os.chown(place, SOMEBODY, SOMEBODY)
     with pytest.raises(UntrustedScript, match=f"{place} belongs to user {SOMEBODY}"):
@@ -153,7 +151,7 @@ def test_a_folder_of_somebody_else_is_refused_however_far_up(folder: Path, up: i
 
 
 @needs_root
-def test_somebody_elses_folder_in_a_sticky_one_is_refused(folder: Path) -> None:
+def test_a_folder_of_another_user_in_a_sticky_one_is_refused(folder: Path) -> None:
     folder.parent.parent.chmod(0o1777)
     os.chown(folder.parent, SOMEBODY, SOMEBODY)
     with pytest.raises(UntrustedScript, match=f"{folder.parent} belongs to"):
@@ -177,7 +175,7 @@ def made_a_pipe(path: Path) -> None:
         pytest.param(lambda path: path.unlink() or path.symlink_to("b.sh"), id="link"),
     ],
 )
-def test_a_script_that_is_not_surely_ours_is_refused_and_none_is_run(
+def test_one_untrusted_script_refuses_all(
     folder: Path, in_a_group: Callable[..., None], spoil: Callable[[Path], object]
 ) -> None:
     in_a_group("staff")
@@ -186,7 +184,7 @@ def test_a_script_that_is_not_surely_ours_is_refused_and_none_is_run(
         read_scripts(folder, OURS)
 
 
-def test_links_of_ours_are_followed_and_looked_at_where_they_lead(folder: Path, tmp_path: Path) -> None:
+def test_own_links_are_followed_and_their_targets_checked(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "direct").symlink_to(folder.parent)
     (tmp_path / "round").symlink_to("above/../direct")
     assert len(read_scripts(tmp_path / "direct" / STANDING, OURS)) == 2
@@ -198,7 +196,7 @@ def test_links_of_ours_are_followed_and_looked_at_where_they_lead(folder: Path, 
 
 
 @needs_root
-def test_a_link_of_somebody_else_is_refused_even_if_it_leads_to_ours(folder: Path, tmp_path: Path) -> None:
+def test_a_link_of_another_user_to_own_files_is_refused(folder: Path, tmp_path: Path) -> None:
     link = tmp_path / "theirs"
     link.symlink_to(folder)
     os.lchown(link, SOMEBODY, SOMEBODY)
@@ -213,7 +211,7 @@ def test_links_that_lead_in_circles_end(tmp_path: Path) -> None:
         read_scripts(tmp_path / "a" / STANDING, OURS)
 
 
-def test_what_is_put_there_while_it_is_looked_at_is_not_what_is_read(
+def test_a_folder_swapped_during_the_check_is_not_read(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The folder is swapped for another between the check and the reading; its content was never asked for."""
@@ -233,12 +231,12 @@ def test_what_is_put_there_while_it_is_looked_at_is_not_what_is_read(
     assert (folder / "a.sh").read_text() == "echo evil"
 
 
-def test_whoever_owns_the_program_is_trusted_as_it_is_what_root_runs() -> None:
+def test_the_owner_of_the_program_is_trusted() -> None:
     owner = Path(trusted.__file__).stat().st_uid
     assert trusted_users() == {0, os.geteuid(), owner}
 
 
-def test_nothing_is_left_open(folder: Path) -> None:
+def test_no_file_descriptor_is_left_open(folder: Path) -> None:
     def count() -> int:
         return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
@@ -257,7 +255,7 @@ def empty(tmp_path: Path) -> Iterator[Bay]:
 
 
 @needs_loops
-def test_cleaning_runs_nothing_from_where_others_write_and_says_what_to_do(empty: Bay) -> None:
+def test_clean_refuses_scripts_in_a_folder_that_others_write(empty: Bay) -> None:
     root = empty.work.parent
     standing = root / "run" / STANDING
     standing.mkdir(parents=True)

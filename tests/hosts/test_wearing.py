@@ -69,7 +69,7 @@ class Disk:
         return {} if self.hidden_processes else {"d": self.counter}
 
 
-def test_what_the_kernel_counted_goes_to_the_ledger_once(tmp_path: Path) -> None:
+def test_counted_writes_go_to_the_ledger_once(tmp_path: Path) -> None:
     disk = Disk(tmp_path, 500)
     assert disk.write_budget.remaining() == {"d": 500}
     disk.counter += 200
@@ -83,7 +83,7 @@ def test_what_the_kernel_counted_goes_to_the_ledger_once(tmp_path: Path) -> None
     assert kept.written == 1200
 
 
-def test_whoever_is_killed_has_written_what_it_has(tmp_path: Path) -> None:
+def test_writes_of_a_killed_run_are_counted(tmp_path: Path) -> None:
     write_record(tmp_path, record(written=1000))
     for _ in range(2):
         count_written(tmp_path, "r", {"d": 1700}, "b", NIGHT)
@@ -119,7 +119,7 @@ def test_a_disk_without_a_limit_is_counted_and_never_full(tmp_path: Path) -> Non
     assert read_ledger(tmp_path).written_in("d", NIGHT) == 10**15
 
 
-def test_what_a_trial_can_write_has_to_fit_and_what_writes_nothing_always_does(tmp_path: Path) -> None:
+def test_a_trial_must_fit_the_write_budget(tmp_path: Path) -> None:
     disk = Disk(tmp_path, 500)
     assert disk.write_budget.can_afford(500)
     assert not disk.write_budget.can_afford(501)
@@ -129,7 +129,7 @@ def test_what_a_trial_can_write_has_to_fit_and_what_writes_nothing_always_does(t
     assert disk.write_budget.can_afford(0)
 
 
-def test_what_was_left_out_and_what_only_reads_stops_nothing_else(tmp_path: Path) -> None:
+def test_reads_and_left_out_trials_do_not_stop_a_run(tmp_path: Path) -> None:
     disk = Disk(tmp_path, 500)
     assert not disk.write_budget.can_afford(501)
     assert not disk.write_budget.check_counters()
@@ -139,7 +139,7 @@ def test_what_was_left_out_and_what_only_reads_stops_nothing_else(tmp_path: Path
     assert disk.write_budget.remaining() == {"d": 0}
 
 
-def test_what_journals_and_parity_add_is_learnt_from_the_counters(tmp_path: Path) -> None:
+def test_write_amplification_is_learnt_from_the_counters(tmp_path: Path) -> None:
     disk = Disk(tmp_path, 1000)
     disk.write_budget.begin_trial()
     disk.counter += 300
@@ -169,7 +169,7 @@ def test_watched_at_a_steady_rate_no_disk_gets_more_than_it_may(
     assert disk.write_budget.stop_reason or sum(steps) <= 1000
 
 
-def test_what_was_written_while_nobody_could_look_is_seen_at_once_and_ends_the_run(tmp_path: Path) -> None:
+def test_unseen_writes_beyond_the_budget_end_the_run(tmp_path: Path) -> None:
     disk = Disk(tmp_path, 500)
     assert not disk.write_budget.check_counters()
     disk.hidden_processes = True
@@ -180,7 +180,7 @@ def test_what_was_written_while_nobody_could_look_is_seen_at_once_and_ends_the_r
     assert "no bytes are left, of 500 a night" in disk.write_budget.stop_reason
 
 
-def test_what_was_written_meanwhile_and_fits_goes_on_at_the_rate_at_which_it_was(tmp_path: Path) -> None:
+def test_unseen_writes_within_the_budget_count_at_their_rate(tmp_path: Path) -> None:
     """Not as if all of it had been written since the last look."""
     disk = Disk(tmp_path, 1000)
     assert not disk.write_budget.check_counters()
@@ -195,7 +195,7 @@ def test_what_was_written_meanwhile_and_fits_goes_on_at_the_rate_at_which_it_was
     assert "50 bytes are left, less than 2 s of writing" in disk.write_budget.stop_reason
 
 
-async def test_whoever_can_look_when_we_cannot_knows_how_far_it_may_go(tmp_path: Path) -> None:
+async def test_the_agent_is_given_the_rest_of_the_write_budget(tmp_path: Path) -> None:
     """Said once, and again when it was not heard or is another; and that it is over before anything is taken apart."""
     disk, said = Disk(tmp_path, 500), list[dict[str, int]]()
 
@@ -228,7 +228,7 @@ async def test_whoever_can_look_when_we_cannot_knows_how_far_it_may_go(tmp_path:
     assert taken_apart == [{}]
 
 
-async def test_work_is_stopped_as_if_somebody_had_asked_for_it(tmp_path: Path) -> None:
+async def test_a_used_up_write_budget_cancels_the_work(tmp_path: Path) -> None:
     disk, told = Disk(tmp_path, 500), deque[str]()
 
     async def work() -> None:
@@ -245,7 +245,7 @@ async def test_work_is_stopped_as_if_somebody_had_asked_for_it(tmp_path: Path) -
     assert disk.write_budget.stop_reason
 
 
-async def test_what_is_written_before_the_first_look_counts_too(tmp_path: Path) -> None:
+async def test_writes_before_the_first_check_count(tmp_path: Path) -> None:
     disk = Disk(tmp_path, 500)
 
     async def work() -> None:

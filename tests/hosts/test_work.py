@@ -143,7 +143,7 @@ def killed(empty: Bay, uuid: str, tmp_path: Path) -> Path:
 
 
 @on_loops
-def test_clean_takes_away_what_is_ours_by_the_run_s_own_scripts(empty: Bay, tmp_path: Path) -> None:
+def test_clean_uses_the_scripts_of_the_run(empty: Bay, tmp_path: Path) -> None:
     state = killed(empty, "11111111-1111-1111-1111-111111111111", tmp_path)
     assert not check_disk(empty.ask(), empty.declared).usable
     (found,) = clean(state, empty.ask, empty.operations)
@@ -154,7 +154,7 @@ def test_clean_takes_away_what_is_ours_by_the_run_s_own_scripts(empty: Bay, tmp_
 
 
 @on_loops
-def test_clean_leaves_what_somebody_else_made_since(empty: Bay, tmp_path: Path) -> None:
+def test_clean_leaves_foreign_content(empty: Bay, tmp_path: Path) -> None:
     state = killed(empty, "22222222-2222-2222-2222-222222222222", tmp_path)
     before = empty.digest()
     (found,) = clean(state, empty.ask, empty.operations)
@@ -191,7 +191,7 @@ def test_clean_runs_no_script_that_others_can_write(empty: Bay, tmp_path: Path) 
 
 
 @on_loops
-def test_what_a_run_at_work_has_is_not_left_over(empty: Bay) -> None:
+def test_disks_of_an_active_run_are_not_left_over(empty: Bay) -> None:
     with acquire_disks([empty.declared], empty.ask, ours=OwnMarks(run="night-1"), operations=empty.operations) as (
         have,
     ):
@@ -219,7 +219,7 @@ def test_a_disk_overwritten_from_end_to_end_is_known_by_its_record(empty: Bay, t
 
 
 @on_loops
-def test_nothing_is_destroyed_that_nobody_asked_for(empty: Bay) -> None:
+def test_unconfirmed_content_is_not_destroyed(empty: Bay) -> None:
     empty.bash('mkfs.ext4 -q -F -L backup "$DISK"')
     both = check_disks(empty.ask(), (replace(empty.declared, wipe=True), empty.beside))
     with pytest.raises(NotConfirmed) as caught:
@@ -240,7 +240,7 @@ FAILS = {
 
 @on_loops
 @pytest.mark.parametrize("program", FAILS)
-def test_what_could_not_be_read_is_not_taken_for_zeros(
+def test_a_disk_that_cannot_be_read_is_refused(
     empty: Bay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str
 ) -> None:
     assert check_disk(empty.ask(), empty.declared).usable
@@ -268,7 +268,7 @@ def test_a_disk_smaller_than_what_is_looked_at_is_looked_at_as_a_whole(tmp_path:
         assert node.filled
 
 
-def test_a_record_that_nobody_can_read_stops_everything(tmp_path: Path) -> None:
+def test_an_unreadable_lease_record_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "disks").mkdir()
     (tmp_path / "disks/x.json").write_text("{}")
     with pytest.raises(HarnessBroken, match="is a record that `matrix` cannot read"):
@@ -284,9 +284,7 @@ def test_marks_are_those_of_the_run_that_asks(tmp_path: Path) -> None:
     )
 
 
-def test_a_record_that_another_run_strikes_out_meanwhile_is_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_record_deleted_meanwhile_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in "123":
         write_record(tmp_path, LeaseRecord(disk=number, identity=f"S{number}", size=1, run="one", folder="", since=""))
     read = Path.read_bytes
@@ -327,7 +325,7 @@ def test_the_ledger_is_kept_and_counted_on(tmp_path: Path) -> None:
     assert (read_ledger(tmp_path).written_in("S1", NIGHT), read_ledger(tmp_path).written_in("S2", NIGHT)) == (10, 7)
 
 
-def test_counters_that_began_anew_are_counted_from_nothing() -> None:
+def test_restarted_counters_are_counted_from_zero() -> None:
     assert (counter_increase(100, 150), counter_increase(100, 30)) == (50, 30)
 
 
@@ -338,7 +336,7 @@ NVME = """{"smart_status": {"passed": true}, "nvme_smart_health_information_log"
  {"data_units_written": 3, "percentage_used": 7, "media_errors": 0}}"""
 
 
-def test_what_a_disk_says_of_its_health_is_compared() -> None:
+def test_the_health_of_a_disk_is_compared() -> None:
     before = parse(ATA)
     assert before == Smart(True, 31, 5, 0, 1, 1_024_000)
     after = parse(ATA.replace("true", "false").replace('"id": 5, "raw": {"value": 0}', '"id": 5, "raw": {"value": 8}'))
@@ -347,12 +345,12 @@ def test_what_a_disk_says_of_its_health_is_compared() -> None:
     assert parse(NVME) == Smart(passed=True, pending=0, written=1_536_000, used=7)
 
 
-def test_where_nothing_is_known_of_its_health_that_is_said() -> None:
+def test_unknown_health_is_reported() -> None:
     assert parse("smartctl is not installed").absent == "smartctl is not installed"
     assert parse("{}").absent == "the disk reports no health"
 
 
-def test_a_mark_of_ours_excuses_a_signature_and_nothing_else_does() -> None:
+def test_only_the_mark_of_a_run_excuses_a_signature() -> None:
     from matrix_runner.hosts.inventory import Node
     from matrix_runner.hosts.reasons import foreign_content
 
@@ -383,7 +381,7 @@ def test_a_label_that_a_mirror_of_the_run_copied_is_its_own() -> None:
     assert [one.reason for one in foreign_content(node, claim, another)] == [Reason.FOREIGN_LABEL]
 
 
-def test_the_error_tells_every_disk_every_reason_and_what_to_do() -> None:
+def test_the_error_lists_each_disk_each_reason_and_what_to_do() -> None:
     from matrix_runner.hosts.inventory import Census
 
     error = DisksRefused(check_disks(Census(), (DeclaredDisk("a", 1, serial="S"), DeclaredDisk("b", 2, serial="T"))))

@@ -76,7 +76,7 @@ def of_model(model: str) -> str:
     return SMALL.replace(BARE, f"{BARE}, model: {model}")
 
 
-def test_a_fitted_model_says_so_and_its_cells_stay() -> None:
+def test_a_fitted_model_is_marked_and_keeps_its_cell_ids() -> None:
     plain, fitted = (space(of_model(f"{SSD}{more}}}")) for more in ("", ", fitted_to: mine"))
     (disk, *_) = fitted.matrix.every_disk()
     assert simulated_disk_facts(disk).fitted_to == "mine"

@@ -51,7 +51,7 @@ def test_time_is_averaged_over_a_second_or_a_tenth(runtime: str | None, millisec
     assert f"stretch={milliseconds}" in files["profile.sh"]
 
 
-def test_without_a_profile_nothing_is_logged() -> None:
+def test_without_a_profile_fio_writes_no_log() -> None:
     text, files = rendered("rw: read")
     assert "log" not in text
     assert "profile.sh" not in files

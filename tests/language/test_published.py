@@ -50,7 +50,7 @@ def test_a_row_may_be_held_against_another_than_all_the_others() -> None:
     assert ratios(found) == [None, 2.0, 1.5]
 
 
-def test_of_times_for_some_work_the_ratio_is_that_of_speeds_and_of_latencies_it_is_their_own() -> None:
+def test_times_become_ratios_of_speeds_and_latencies_stay() -> None:
     rows = {"where": {"stripes": 1}, "value": 1000}, {"where": {"stripes": 2}, "value": 500}
     assert ratios(table(*rows, unit="s", base={"stripes": 1})) == [None, 2.0]
     assert ratios(table(*rows, unit="ms", metric="read.lat_p99", base={"stripes": 1})) == [None, 0.5]

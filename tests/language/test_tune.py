@@ -282,7 +282,7 @@ def test_impossible_combinations_are_refused_before_the_start(tune: str, said: s
     assert found.startswith("8:")
 
 
-def test_a_knob_of_one_scheduler_is_no_axis_under_another() -> None:
+def test_a_tunable_of_one_scheduler_is_no_axis_under_another() -> None:
     found = tuned("{scheduler: [none, mq-deadline], iosched: {read_expire: [100, 500]}}")
     assert sorted(cell.name for cell in found.cells() if cell.name.startswith("single")) == [
         "single/scheduler=mq-deadline,iosched.read_expire=100/w",

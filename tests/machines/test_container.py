@@ -181,7 +181,7 @@ def test_the_other_disks_of_the_host_are_not_there(disks: Bay) -> None:
 
 
 @pytest.mark.parametrize("spec", [ONE, replace(ONE, modules=("ext4",), programs=("mkfs.ext4",))], ids=["raw", "files"])
-def test_fio_writes_nothing_beside_its_trial_and_what_is_under_test(disks: Bay, spec: RigSpec) -> None:
+def test_fio_writes_only_to_its_trial_and_the_stack(disks: Bay, spec: RigSpec) -> None:
     """As if the name of a job that leads elsewhere had passed the checks of the matrix."""
     confined = render("confined.sh", None, title="confined", under_test=disks.disk)
     fio = "fio --rw=write --bs=4k --size=4k --ioengine=psync --filename_format='$jobname' --name"
@@ -219,7 +219,7 @@ def test_tunables_of_the_host_are_set_on_demand(disks: Bay) -> None:
     assert said == (0, "")
 
 
-def test_nothing_of_a_script_outlives_it_in_the_container(disks: Bay) -> None:
+def test_processes_of_a_script_end_with_it_in_the_container(disks: Bay) -> None:
     left, seen = said_in(
         disks, ONE, "setsid sleep 1000 & sleep 1000 & echo x", "cat /proc/[0-9]*/comm | sort | uniq -c"
     )
@@ -319,7 +319,7 @@ def place(disks: Bay, tmp_path: Path, told: dict[str, str]) -> Iterator[Around]:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("text", [SMALL, FILES], ids=["raw", "files"])
-def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(
+def test_a_run_killed_at_any_step_resumes_without_leftovers(
     disks: Bay, place: Around, engine: Engine, text: str
 ) -> None:
     """In set-up, in a trial, in tear-down: after so many lines, whatever is under way then."""
@@ -358,7 +358,7 @@ def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(
     assert check_disk(disks.ask(), disks.declared).usable
 
 
-def test_told_to_stop_it_leaves_nothing(disks: Bay, place: Around, engine: Engine) -> None:
+def test_a_terminated_run_leaves_no_containers(disks: Bay, place: Around, engine: Engine) -> None:
     (place.folder / "m.yaml").write_text(FILES.replace("100ms", "30s"))
     runner = place.start(*RUN_IT)
     waited_for(runner, 4)

@@ -139,7 +139,7 @@ def test_a_regular_file_in_the_place_of_a_disk_is_no_disk(tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may make device nodes")
-def test_another_disk_than_the_one_that_was_lent_is_refused(tmp_path: Path) -> None:
+def test_another_disk_than_the_leased_one_is_refused(tmp_path: Path) -> None:
     node = tmp_path / "sdb"
     try:
         os.mknod(node, stat.S_IFBLK | 0o600, os.makedev(7, 261))
@@ -178,7 +178,7 @@ def test_a_host_without_an_engine(tmp_path: Path) -> None:
     assert [one.brief for one in chosen.refusals] == ["there is no nerdctl, which MATRIX_CONTAINER_ENGINE names"]
 
 
-def test_podman_is_asked_first_and_docker_where_it_does_not_run(tmp_path: Path) -> None:
+def test_podman_is_tried_before_docker(tmp_path: Path) -> None:
     engine_saying(tmp_path, "podman", "echo 'Error: no storage' >&2; exit 125")
     engine_saying(tmp_path, "docker", "echo")
     assert [engine.kind for engine in installed_engines({"PATH": str(tmp_path)})] == ["podman", "docker"]
@@ -189,7 +189,7 @@ def test_podman_is_asked_first_and_docker_where_it_does_not_run(tmp_path: Path) 
     assert one.brief == "podman does not run: Error: no storage"
 
 
-def test_a_daemon_that_does_not_answer_is_told_in_its_own_words(tmp_path: Path) -> None:
+def test_the_message_of_a_silent_daemon_is_shown(tmp_path: Path) -> None:
     """docker's client ends with 0 there, from some versions on."""
     engine_saying(tmp_path, "docker", "echo; echo 'Cannot connect to the Docker daemon at unix:///x.' >&2")
     (one,) = find_engine({"PATH": str(tmp_path)}).refusals
@@ -228,7 +228,7 @@ def picky(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
     return Engine(str(tmp_path / "podman"), "podman")
 
 
-def test_an_engine_is_told_in_the_first_way_that_works_which_is_remembered(picky: Engine, tmp_path: Path) -> None:
+def test_the_first_working_engine_options_are_remembered(picky: Engine, tmp_path: Path) -> None:
     engine_saying(tmp_path, "runc", "")
     said: list[str] = []
     one = find_working(picky, "image", said.append)
@@ -241,7 +241,7 @@ def test_an_engine_is_told_in_the_first_way_that_works_which_is_remembered(picky
     assert len(said) == 1
 
 
-def test_where_no_way_works_all_complaints_are_told_and_what_to_install(picky: Engine, tmp_path: Path) -> None:
+def test_without_a_working_engine_all_errors_are_listed(picky: Engine, tmp_path: Path) -> None:
     with pytest.raises(HarnessBroken, match="podman cannot start a container here") as broken:
         find_working(picky, "image", lambda _: None)
     setrlimit, hybrid = broken.value.details.splitlines()
@@ -253,11 +253,11 @@ def test_where_no_way_works_all_complaints_are_told_and_what_to_install(picky: E
     assert broken.value.resolution.startswith("repair it")
 
 
-def test_whatever_is_not_docker_is_spoken_to_as_to_podman() -> None:
+def test_other_engines_are_used_like_podman() -> None:
     assert [kind_of(name) for name in ("/opt/docker", "docker.io", "podman-remote")] == ["docker", "docker", "podman"]
 
 
-def test_what_no_container_can_have_is_refused_all_at_once() -> None:
+def test_all_refusals_of_containers_are_listed() -> None:
     spec = RigSpec(
         (Disk(1 << 26, "sata", Physics("volume")),), kernel="debian-13", modules=("no_such_module",), cmdline="nosmt"
     )
@@ -289,7 +289,7 @@ def test_another_recipe_is_another_image() -> None:
     assert engines.tag_of_packages("trixie") != engines.tag_of_packages("bookworm")
 
 
-def test_a_containerfile_is_told_the_packages_of_the_appliance() -> None:
+def test_a_container_image_has_the_packages_of_the_appliance() -> None:
     argv = engines.build_command(DOCKER, "localhost/matrix:x", "--network=none")
     (packages,) = (word for word in argv if word.startswith("--build-arg=PACKAGES="))
     assert {"fio", "mdadm", "lvm2", "xfsprogs"} <= set(packages.partition("PACKAGES=")[2].split())
@@ -340,7 +340,7 @@ def test_an_owner_is_written_on_a_label_and_read_again() -> None:
     assert [Owner.parse(text) for text in ("", "x", "x 1", "x y z", "x 1 2 3")] == [None] * 5
 
 
-def test_a_number_that_was_used_again_is_somebody_else() -> None:
+def test_a_reused_process_number_is_another_process() -> None:
     assert not replace(ME, born=ME.born + 1).is_alive
 
 
@@ -348,7 +348,7 @@ def left(status: str, owner: Owner | None) -> bool:
     return LabelledContainer("matrix-1", status, owner, "/r").is_abandoned
 
 
-def test_only_what_nobody_holds_is_left_over() -> None:
+def test_only_containers_without_an_owner_are_left_over() -> None:
     gone = replace(ME, born=ME.born + 1)
     elsewhere = replace(ME, world="another boot/pid:[1]")
     assert left("running", gone)
@@ -361,7 +361,7 @@ def test_only_what_nobody_holds_is_left_over() -> None:
     assert not left("running", None)
 
 
-def test_what_inspect_says() -> None:
+def test_containers_are_parsed_from_inspect() -> None:
     said = f"/matrix-1\trunning\t{ME}\t/home/me/results/a b\nmatrix-2\texited\t\t/r\n\nweb\trunning\t\t\n"
     assert list(parse_containers(said)) == [
         LabelledContainer("matrix-1", "running", ME, "/home/me/results/a b"),
@@ -379,7 +379,7 @@ def test_the_number_of_the_device_mapper() -> None:
 
 
 @pytest.mark.skipif(not Path("/sys/block/loop0").exists(), reason="this host has no loop devices")
-def test_a_lent_disk_is_known_by_what_the_kernel_calls_it(tmp_path: Path) -> None:
+def test_a_leased_disk_is_found_by_its_kernel_name(tmp_path: Path) -> None:
     if not Path("/dev/loop0").is_block_device():
         pytest.skip("no nodes of loop devices here")
     (tmp_path / "disk-a").symlink_to("/dev/loop0")
@@ -411,6 +411,6 @@ repeat: 1
         ("write_cache: write through", "direct: true", ()),
     ],
 )
-def test_what_work_takes_beyond_its_disks(tune: str, work: str, powers: tuple[str, ...]) -> None:
+def test_work_declares_its_powers_beyond_disks(tune: str, work: str, powers: tuple[str, ...]) -> None:
     (array,) = space(MATRIX % (tune, work)).stacks
     assert powers_of(array) == powers

@@ -30,7 +30,7 @@ def outcomes(*steps: Step) -> list[tuple[str, int, str]]:
     return [(result.name, result.status, result.output) for result in enact(*steps)]
 
 
-def test_steps_run_in_order_and_say_what_they_said() -> None:
+def test_steps_run_in_order_with_their_output() -> None:
     assert outcomes(Step("a", "echo 1"), Step("b", "echo 2 >&2; printf 3")) == [("a", 0, "1\n"), ("b", 0, "2\n3")]
 
 
@@ -77,7 +77,7 @@ def test_a_step_may_be_any_bash(text: str, status: int, output: str | None) -> N
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_step_ends_at_its_first_error_wherever_it_stands(place: int) -> None:
+def test_a_step_ends_at_its_first_error(place: int) -> None:
     steps = [Step(str(number), "set -euo pipefail\necho on", {"file": "x"}) for number in range(3)]
     steps[place] = Step("bad", "set -euo pipefail\nfalse\necho went on", {"file": "x"})
     assert outcomes(*steps)[place:] == [("bad", 1, "")]
@@ -132,7 +132,7 @@ def test_in_a_shared_shell_too_a_step_whose_files_cannot_be_written_is_not_run()
     assert "ran anyway" not in caught.value.details
 
 
-def test_what_is_to_be_done_at_the_end_of_a_shared_shell_is_part_of_its_last_step() -> None:
+def test_exit_traps_of_a_shared_shell_belong_to_its_last_step() -> None:
     steps = [Step("a", "trap 'echo bye' EXIT"), Step("b", "echo b; exit 3", continues_shell=True)]
     assert outcomes(*steps) == [("a", 0, ""), ("b", 3, "b\nbye\n")]
 

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 SPEC = RigSpec(disks=(), modules=("raid456", "xfs"), programs=("mdadm", "mkfs.xfs"))
 
 
-def test_what_every_trial_needs_has_a_package() -> None:
+def test_each_required_program_has_a_package() -> None:
     assert set(requirements.ALWAYS) <= set(requirements.PACKAGES)
 
 
-def test_what_is_missing_is_refused_with_what_helps() -> None:
+def test_missing_requirements_are_refused_with_a_remedy() -> None:
     said = "no-program mdadm\nno-module raid456\nno-root alice\nkernel 6.1.0\nfio fio-3.33\n"
     found = [(one.brief, one.resolution.split(",")[0]) for one in requirements.refusals(said, "shelf")]
     assert found == [
@@ -36,7 +36,7 @@ def test_what_is_missing_is_refused_with_what_helps() -> None:
     assert requirements.facts(said) == {"kernel": "6.1.0", "fio": "fio-3.33"}
 
 
-def test_what_a_host_can_do_without_is_not_lacking() -> None:
+def test_optional_programs_are_not_missing() -> None:
     said = "no-program smartctl\nno-program mdadm\nkernel 6.1.0\n"
     assert requirements.missing(said) == ["mdadm (apt install mdadm)"]
     assert requirements.missing_optional(said) == [
@@ -49,7 +49,7 @@ def test_a_host_that_has_it_all_is_not_refused() -> None:
     assert not list(requirements.refusals("kernel 6.1.0\n", "shelf"))
 
 
-def test_what_is_not_there_is_found(tmp_path: Path) -> None:
+def test_missing_programs_are_found(tmp_path: Path) -> None:
     for name in ("fio", "id", "mdadm", "modprobe", "dmsetup"):
         body = {"modprobe": "exit 1", "dmsetup": "exit 1", "id": "echo 0"}.get(name, "exit 0")
         (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
@@ -80,7 +80,7 @@ def test_the_agent_needs_a_python_that_is_not_too_old(version: str, found: bool,
     ] == [one for one in requirements.refusals("no-program python3", "shelf") if not found]
 
 
-def test_a_host_without_a_shell_says_so() -> None:
+def test_a_host_without_a_shell_is_reported() -> None:
     from matrix_runner.base.errors import HarnessBroken
 
     with pytest.raises(HarnessBroken, match="no shell on shelf: status 1"):

@@ -45,13 +45,13 @@ async def test_orders_run_in_sequence_without_the_agent() -> None:
         assert inside.asked == []
 
 
-async def test_what_is_not_ours_runs_in_a_shell_of_its_own_that_knows_of_no_orders() -> None:
+async def test_foreign_commands_run_in_their_own_shell() -> None:
     async with talking() as (up, inside):
         await up.shell("exit 3")
         assert inside.told[0].startswith("(\nexit 3\n) 3>&-\n")
 
 
-async def test_who_ends_before_it_is_through_is_heard_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_shell_that_ends_early_gives_its_output(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guest, "DOUBT", 0.01)
     async with talking(b"bash: syntax error") as (up, inside):
         inside.is_through = False
@@ -59,7 +59,7 @@ async def test_who_ends_before_it_is_through_is_heard_all_the_same(monkeypatch: 
         assert inside.asked == []
 
 
-async def test_what_could_not_be_said_aloud_is_heard_of_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_lost_output_is_fetched_by_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guest, "DOUBT", 0.01)
     async with talking() as (up, inside):
         inside.is_through, inside.status = False, OUTPUT_LOST
@@ -68,7 +68,7 @@ async def test_what_could_not_be_said_aloud_is_heard_of_the_agent(monkeypatch: p
         assert inside.asked.count("guest-exec") == 1
 
 
-async def test_while_it_does_what_nobody_waits_for_any_more_the_agent_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_busy_shell_is_replaced_by_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guest, "DOUBT", 0.01)
     async with talking() as (up, inside):
         inside.gathered = {"out-data": "aGk="}
@@ -99,7 +99,7 @@ async def test_a_machine_whose_shell_was_killed_while_it_stood_by_is_lost_at_onc
             await up.shell("another", deadline=5)
 
 
-async def test_a_reset_forgets_what_nobody_will_tell_the_end_of(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reset_forgets_commands_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guest, "DOUBT", 0.01)
     async with talking() as (up, _):
 
@@ -198,7 +198,7 @@ def children() -> str:
     return Path(f"/proc/self/task/{os.getpid()}/children").read_text()
 
 
-async def test_a_qemu_that_never_says_a_word_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_qemu_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(argv, "command", instead_of_qemu("sleep", "infinity"))
     monkeypatch.setattr(guest, "ANSWER_DEADLINE", 0.05)
     before = children()
@@ -208,7 +208,7 @@ async def test_a_qemu_that_never_says_a_word_is_lost(tmp_path: Path, monkeypatch
     assert children() == before
 
 
-async def test_a_qemu_that_ends_at_once_is_told_with_its_last_words(
+async def test_the_last_output_of_an_ended_qemu_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(argv, "command", instead_of_qemu("sh", "-c", "echo no such board >&2; exit 3"))
@@ -219,7 +219,7 @@ async def test_a_qemu_that_ends_at_once_is_told_with_its_last_words(
     assert not caplog.records
 
 
-async def test_a_channel_that_breaks_before_we_can_say_anything_is_no_riddle(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_channel_that_breaks_at_once_gives_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     async with talking() as (up, _):
         await up.hang_up()
 
@@ -264,7 +264,7 @@ async def test_only_a_mistake_of_the_emulators_has_a_test_done_again(
     assert any(re.search(pattern, told) for pattern in pytestconfig.getoption("only_rerun")) is again, told
 
 
-async def test_a_program_that_is_not_there_leaves_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_program_leaves_no_socket_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(argv, "command", instead_of_qemu("no-such-program"))
     before = sockets()
     with pytest.raises(HarnessBroken, match="not installed"):
@@ -282,9 +282,7 @@ def sockets() -> int:
     return sum(str(link.readlink()).startswith("socket:") for link in links)
 
 
-async def test_cancelling_is_clean_at_whatever_point_of_the_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_start_can_be_cancelled_at_any_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(argv, "command", instead_of_qemu("sleep", "infinity"))
 
     async def start() -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 DEBIAN = "".join(f"CONFIG_{one.name}={'y' if one.need == 'boot' else 'm'}\n" for one in OPTIONS)
 
 
-def test_a_kernel_with_everything_lacks_nothing() -> None:
+def test_a_complete_kernel_has_no_missing_option() -> None:
     assert not list(lacks(BUILT_IN, modules=False))
     assert not list(lacks(DEBIAN, modules=True))
 
@@ -104,7 +104,7 @@ def test_a_file_that_is_no_configuration_is_passed_over(tmp_path: Path) -> None:
     assert not inspect(image(tmp_path)).source
 
 
-def test_what_is_no_kernel_is_refused(tmp_path: Path) -> None:
+def test_files_that_are_no_kernel_are_refused(tmp_path: Path) -> None:
     (tmp_path / "bzImage").write_bytes(b"MZ")
     with pytest.raises(BadInput, match="is no kernel image"):
         inspect(tmp_path / "bzImage")

@@ -79,7 +79,7 @@ def trials(place: Place) -> int:
         return len(list(journal.trials()))
 
 
-def test_a_run_ends_before_a_disk_had_too_much_and_goes_on_when_it_may_have_more(disks: Bay, place: Place) -> None:
+def test_a_run_stops_at_the_wear_limit_and_continues_with_a_larger_one(disks: Bay, place: Place) -> None:
     allow(place.folder, disks, ", wear: 40MiB")
     status, output = ended(place, *RUN)
     assert status == 3, output
@@ -94,7 +94,7 @@ def test_a_run_ends_before_a_disk_had_too_much_and_goes_on_when_it_may_have_more
     assert trials(place) == 3
 
 
-def test_what_a_killed_run_wrote_is_in_the_ledger(place: Place) -> None:
+def test_writes_of_a_killed_run_are_in_the_ledger(place: Place) -> None:
     runner = place.start(*RUN, "--json")
     assert runner.stdout is not None
     for line in runner.stdout:
@@ -107,7 +107,7 @@ def test_what_a_killed_run_wrote_is_in_the_ledger(place: Place) -> None:
     assert night["written"] >= 16 << 20
 
 
-def test_a_disk_that_gets_worse_is_told_of_and_what_it_is_is_kept(disks: Bay, place: Place) -> None:
+def test_a_failing_disk_is_reported_and_its_identity_kept(disks: Bay, place: Place) -> None:
     (place.folder / "bin").mkdir()
     (place.folder / "bin/smartctl").write_text(SMARTCTL.format(folder=place.folder))
     (place.folder / "bin/smartctl").chmod(0o755)
@@ -126,7 +126,7 @@ def test_a_disk_that_gets_worse_is_told_of_and_what_it_is_is_kept(disks: Bay, pl
     assert found["health"]["passed"] is True
 
 
-def test_without_smartctl_that_is_said_once_and_nothing_is_wrong(place: Place) -> None:
+def test_missing_smartctl_is_noted_once(place: Place) -> None:
     if any(os.access(f"{folder}/smartctl", os.X_OK) for folder in (*os.environ["PATH"].split(":"), "/usr/sbin")):
         pytest.skip("this host has smartctl")
     repeat(place, 2)

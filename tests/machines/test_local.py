@@ -85,7 +85,7 @@ def place(disks: Bay, tmp_path: Path) -> Iterator[Place]:
         yield made
 
 
-def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(disks: Bay, place: Place) -> None:
+def test_a_run_killed_at_any_step_resumes_without_leftovers(disks: Bay, place: Place) -> None:
     """In set-up, in a trial, in tear-down: after so many lines, whatever is under way then."""
     for lines in kill_moments():
         killed_after(place.start(*RUN), lines)
@@ -103,9 +103,7 @@ def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(disks: Bay, place: 
     assert check_disk(disks.ask(), disks.declared).usable
 
 
-def test_a_disk_that_stays_with_the_run_is_told_whoever_listens_and_the_run_did_not_end_well(
-    disks: Bay, place: Place
-) -> None:
+def test_a_disk_that_cannot_be_returned_is_reported_in_each_view(disks: Bay, place: Place) -> None:
     busy = place.folder / "own/fs/unmount.sh"
     busy.parent.mkdir(parents=True)
     busy.write_text('if mounted {{ layer.directory }}; then fail "target is busy"; fi\n')
@@ -122,7 +120,7 @@ def test_a_disk_that_stays_with_the_run_is_told_whoever_listens_and_the_run_did_
     assert check_disk(disks.ask(), disks.beside).usable
 
 
-def test_without_the_word_to_destroy_nothing_is_written(disks: Bay, place: Place) -> None:
+def test_without_destroy_no_disk_is_written(disks: Bay, place: Place) -> None:
     before = disks.digest()
     runner = place.start("run", "--on", "local", "m.yaml")
     output, _ = runner.communicate()
@@ -163,7 +161,7 @@ def test_work_goes_over_the_size_that_was_declared_or_not_at_all(place: Place) -
     assert "is declared with 33554432B, disk-a has 67108864B" in output
 
 
-def test_told_to_stop_in_a_set_up_it_leaves_no_half_of_it(disks: Bay, place: Place) -> None:
+def test_a_run_terminated_in_a_set_up_leaves_no_part_of_it(disks: Bay, place: Place) -> None:
     (place.folder / "m.yaml").write_text(SMALL.replace("  raw: [disk]\n", ""))
     slow = place.folder / "templates/fs"
     slow.mkdir(parents=True)
@@ -184,7 +182,7 @@ def test_told_to_stop_in_a_set_up_it_leaves_no_half_of_it(disks: Bay, place: Pla
 RAW = (*RUN, "--only", "layout=raw", "--templates", "own")
 
 
-def test_nobody_gets_a_disk_that_is_measured_as_it_is(disks: Bay, place: Place) -> None:
+def test_a_measured_disk_is_exclusive(disks: Bay, place: Place) -> None:
     gate = Gate(place.folder, "measure.sh")
     with place.start(*RAW) as runner:
         gate.reached()
@@ -198,7 +196,7 @@ def test_nobody_gets_a_disk_that_is_measured_as_it_is(disks: Bay, place: Place) 
     os.close(os.open(disks.disk, os.O_RDONLY | os.O_EXCL))
 
 
-def test_a_disk_that_somebody_took_before_it_was_measured_is_not_written_on(disks: Bay, place: Place) -> None:
+def test_a_disk_taken_before_its_trial_is_not_written(disks: Bay, place: Place) -> None:
     gate = Gate(place.folder, "disk/set-up.sh")
     with place.start(*RAW) as runner:
         gate.reached()

@@ -57,7 +57,7 @@ def test_a_template_of_such_a_machine_has_files_of_the_same_looks() -> None:
     assert "host_device" not in locks
 
 
-def test_the_guest_is_told_what_the_disk_is_as_far_as_its_bus_can() -> None:
+def test_the_guest_sees_the_properties_that_its_bus_can_show() -> None:
     assert "rotation_rate=5400,wwn=0x5000c500a1b2c3d4,product=ST4000,, made of" in line("scsi", PLATTERS)
     assert "rotation_rate=5400,wwn=0x5000c500a1b2c3d4,model=ST4000,, made of iron" in line("sata", PLATTERS)
     assert "discard_granularity=0,discard=off" in line("virtio", PLATTERS)
@@ -109,7 +109,7 @@ def node(**changes: str) -> Node:
     return Node("sdx", "8:0", 2**20, **changes)  # type: ignore[arg-type]
 
 
-def test_what_a_disk_is_is_read_from_the_kernel(tmp_path: Path) -> None:
+def test_properties_of_a_disk_are_read_from_the_kernel(tmp_path: Path) -> None:
     (tmp_path / "queue").mkdir()
     told = {"logical_block_size": 4096, "physical_block_size": 4096, "discard_granularity": 0, "rotational": 1}
     for name, value in told.items():
@@ -128,7 +128,7 @@ def test_what_a_disk_is_is_read_from_the_kernel(tmp_path: Path) -> None:
     )
 
 
-def test_where_the_kernel_says_nothing_a_disk_is_plain(tmp_path: Path) -> None:
+def test_a_disk_without_kernel_properties_is_plain(tmp_path: Path) -> None:
     assert (
         read_properties(
             LeasedDisk(DeclaredDisk("x", 1), node(wwn="t10.ATA something"), LOCAL, Descriptor(-1)), tmp_path
@@ -137,7 +137,7 @@ def test_where_the_kernel_says_nothing_a_disk_is_plain(tmp_path: Path) -> None:
     )
 
 
-def test_what_such_disks_cannot_do_is_refused_and_a_kernel_is_not() -> None:
+def test_passthrough_refuses_models_and_accepts_kernels() -> None:
     modelled = RigSpec((Disk(2**20, "virtio", Physics("hdd")),) * 2, kernel="debian-12")
     briefs = [one.brief for one in Passthrough().refusals(modelled)]
     assert "physical disks have no model" in briefs

@@ -55,7 +55,7 @@ def save(spec: RigSpec) -> None:
     write_digests(folder)
 
 
-def test_what_is_in_the_cache_costs_nothing(cache: Path) -> None:
+def test_cached_preparations_take_no_time(cache: Path) -> None:
     machine = Qemu()
     assert machine.preparation([SPEC]) == Preparation(once=BUILD_SECONDS + BOOT)
     build("trixie")
@@ -78,7 +78,7 @@ def test_each_kind_of_machine_is_booted_once(cache: Path) -> None:
     assert Qemu().preparation([RigSpec(SPEC.disks, kernel="no such kernel")]) == Preparation(), "refused elsewhere"
 
 
-def test_what_cannot_be_cloned_boots_for_every_array(cache: Path) -> None:
+def test_machines_without_snapshots_boot_for_each_stack(cache: Path) -> None:
     build("trixie")
     nvme = RigSpec((Disk(1 << 30, "nvme"),))
     assert Qemu().preparation([nvme]) == Qemu(MachineOptions(cold=True)).preparation([SPEC]) == Preparation(0.0, BOOT)

@@ -80,7 +80,7 @@ async def test_a_kvm_that_fails_is_remembered_and_only_the_first_run_shows_it(
     assert str(with_kvm) in line
 
 
-async def test_a_kvm_that_works_is_remembered_and_not_told(with_kvm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_working_kvm_is_remembered_without_a_message(with_kvm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     over = race(monkeypatch, "up", "up")
     for _ in range(2):
@@ -89,7 +89,7 @@ async def test_a_kvm_that_works_is_remembered_and_not_told(with_kvm: Path, monke
     assert told == []
 
 
-async def test_what_boots_in_neither_way_says_nothing_of_kvm(with_kvm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_boot_in_both_ways_is_not_blamed_on_kvm(with_kvm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     race(monkeypatch, "dies", "dies")
     assert await host.accelerator(BASE, Path(), told.append) == "tcg"
@@ -99,7 +99,7 @@ async def test_what_boots_in_neither_way_says_nothing_of_kvm(with_kvm: Path, mon
 
 
 @pytest.mark.parametrize(("there", "said"), [(True, "this user may not open "), (False, "there is no ")])
-async def test_a_kvm_out_of_reach_is_told_and_nothing_is_booted_for_it(
+async def test_an_inaccessible_kvm_is_reported_without_a_boot(
     with_kvm: Path, monkeypatch: pytest.MonkeyPatch, there: bool, said: str
 ) -> None:
     told: list[str] = []
@@ -118,7 +118,7 @@ async def test_a_kvm_out_of_reach_is_told_and_nothing_is_booted_for_it(
 
 
 @pytest.mark.parametrize(("kvm", "tcg", "said"), [("up", "up", "works"), ("dies", "up", "does not boot")])
-async def test_what_is_known_of_kvm_is_told_without_trying_it(
+async def test_doctor_reports_known_results_of_kvm(
     with_kvm: Path, monkeypatch: pytest.MonkeyPatch, kvm: str, tcg: str, said: str
 ) -> None:
     over = race(monkeypatch, kvm, tcg)
@@ -139,7 +139,7 @@ async def test_what_is_known_of_kvm_is_told_without_trying_it(
     assert "there is no" in host.outlook()
 
 
-def test_nobody_has_tried_kvm_where_there_is_no_qemu(with_kvm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_qemu_kvm_is_untried(with_kvm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> str:
         raise HarnessBroken("qemu-system-x86_64 is not installed")
 

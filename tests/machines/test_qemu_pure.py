@@ -256,9 +256,7 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return images
 
 
-async def test_an_image_that_is_built_anew_changes_nothing_for_who_began_with_the_old_one(
-    tmp_path: Path, built: list[str]
-) -> None:
+async def test_a_rebuilt_kernel_image_does_not_change_a_started_run(tmp_path: Path, built: list[str]) -> None:
     image = tmp_path / "bzImage"
     image.write_text("old")
     key = recipe.kernel_key("trixie", image)
@@ -399,7 +397,7 @@ def test_the_host_s_archive_is_found_or_the_usual_taken() -> None:
     assert build.mirror_from("") == recipe.DEFAULT_MIRROR
 
 
-def test_apt_gets_the_host_s_ways_of_fetching_and_nothing_else() -> None:
+def test_apt_takes_only_fetch_settings_of_the_host() -> None:
     dump = 'APT::Install-Recommends "1";\nAcquire::http::Proxy "http://p:1";\nDPkg::Post-Invoke:: "rm";\n'
     text = build.configuration(Path("/w"), dump)
     assert 'Acquire::http::Proxy "http://p:1";' in text
@@ -415,7 +413,7 @@ def test_apt_gets_the_host_s_ways_of_fetching_and_nothing_else() -> None:
         ("http://m/debian", "http://m/debian"),
     ],
 )
-def test_packages_of_an_archive_on_this_host_are_copied_as_apt_fetches_nothing_else(
+def test_packages_of_a_local_archive_are_copied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mirror: str, asked: str
 ) -> None:
     """Nothing would be unpacked otherwise, and the root file system of that be kept as whole."""
@@ -462,7 +460,7 @@ async def test_progress_is_passed_on_and_the_rest_kept() -> None:
     assert seen == [("a", 0.5), ("b", None)]
 
 
-def test_a_packed_module_is_told_by_how_it_begins(tmp_path: Path) -> None:
+def test_the_compression_of_a_module_is_read_from_its_content(tmp_path: Path) -> None:
     packed = tmp_path / "a.ko.xz"
     packed.write_bytes(gzip.compress(b"module"))
     build.unpack_module(packed)

@@ -145,7 +145,7 @@ async def said_started(up: QemuRig) -> None:
     assert await up.guest.ask("guest-ping") == {}
 
 
-async def test_a_panic_is_told_with_the_console(tmp_path: Path) -> None:
+async def test_a_panic_is_reported_with_the_console(tmp_path: Path) -> None:
     async with rig(SIX, tmp_path) as up:
         with pytest.raises(RigLost, match="panicked") as caught:
             await up.run([Step("crash", "echo c >/proc/sysrq-trigger")], expected=1000, deadline=2000)
@@ -153,7 +153,7 @@ async def test_a_panic_is_told_with_the_console(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="mounting a small disk needs root")
-async def test_a_full_host_disk_is_told(tmp_path: Path) -> None:
+async def test_a_full_host_disk_is_reported(tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()
     assert run(["mount", "-t", "tmpfs", "-o", "size=8M", "tmpfs", str(small)]).returncode == 0
@@ -166,7 +166,7 @@ async def test_a_full_host_disk_is_told(tmp_path: Path) -> None:
         run(["umount", str(small)])
 
 
-async def test_cancelling_leaves_nothing(tmp_path: Path) -> None:
+async def test_a_cancelled_rig_leaves_no_process(tmp_path: Path) -> None:
     entered = asyncio.Event()
     seen: list[QemuRig] = []
 
@@ -228,7 +228,7 @@ asyncio.run(hold())
 """
 
 
-async def test_killing_us_leaves_no_machine_and_no_file(tmp_path: Path) -> None:
+async def test_a_killed_runner_leaves_no_machine_and_no_file(tmp_path: Path) -> None:
     holder = await spawn([sys.executable, "-c", HOLDER, str(tmp_path)], output=asyncio.subprocess.PIPE)
     assert holder.stdout is not None
     machine = os.pidfd_open(int(await holder.stdout.readline()))

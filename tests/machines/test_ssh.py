@@ -114,7 +114,7 @@ def test_the_same_cells_are_measured_over_there(desk: Desk) -> None:
     assert desk.clean()
 
 
-def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(desk: Desk) -> None:
+def test_a_run_killed_at_any_step_resumes_without_leftovers(desk: Desk) -> None:
     """In set-up, in a trial, in tear-down: after so many lines, whatever is under way then."""
     for lines in kill_moments(daily=(3,)):
         killed_after(desk.start(*RUN), lines)
@@ -147,7 +147,7 @@ class Gate:
 
 
 @pytest.mark.parametrize("whose", ["connections", "masters"])
-def test_a_connection_that_drops_in_a_trial_costs_nothing(desk: Desk, whose: str) -> None:
+def test_a_connection_lost_in_a_trial_costs_no_attempt(desk: Desk, whose: str) -> None:
     gate = Gate(desk, "measure.sh")
     with desk.start(*RUN, "--templates", "templates") as runner:
         gate.reached()
@@ -164,7 +164,7 @@ def test_a_connection_that_drops_in_a_trial_costs_nothing(desk: Desk, whose: str
     assert desk.clean()
 
 
-def test_a_host_that_lost_our_locks_ends_the_run_and_the_same_command_goes_on(desk: Desk) -> None:
+def test_lost_locks_end_a_run_that_the_same_command_continues(desk: Desk) -> None:
     gate = Gate(desk, "measure.sh")
     with desk.start(*RUN, "--templates", "templates") as runner:
         gate.reached()
@@ -179,7 +179,7 @@ def test_a_host_that_lost_our_locks_ends_the_run_and_the_same_command_goes_on(de
     assert desk.clean()
 
 
-def test_told_to_stop_while_the_line_is_down_it_waits_for_nobody(desk: Desk) -> None:
+def test_a_run_terminated_without_a_connection_ends_at_once(desk: Desk) -> None:
     gate = Gate(desk, "measure.sh")
     with desk.start(*RUN, "--templates", "templates") as runner:
         gate.reached()
@@ -198,7 +198,7 @@ def test_told_to_stop_while_the_line_is_down_it_waits_for_nobody(desk: Desk) -> 
     assert desk.clean()
 
 
-def test_while_one_is_at_them_nobody_else_gets_the_disks(desk: Desk) -> None:
+def test_a_second_run_does_not_get_leased_disks(desk: Desk) -> None:
     gate = Gate(desk, "measure.sh")
     first = desk.start(*RUN, "--templates", "templates")
     gate.reached()
@@ -211,7 +211,7 @@ def test_while_one_is_at_them_nobody_else_gets_the_disks(desk: Desk) -> None:
     assert desk.clean()
 
 
-def test_told_to_stop_in_a_set_up_it_leaves_no_half_of_it(desk: Desk) -> None:
+def test_a_run_terminated_in_a_set_up_leaves_no_part_of_it(desk: Desk) -> None:
     (desk.folder / "m.yaml").write_text(SMALL.replace("  raw: [disk]\n", ""))
     gate = Gate(desk, "fs/set-up.sh")
     runner = desk.start(*RUN, "--templates", "templates")
@@ -235,7 +235,7 @@ def test_a_killed_run_is_cleaned_from_afar_by_its_own_scripts(desk: Desk) -> Non
     assert desk.clean()
 
 
-def test_a_host_that_is_not_to_be_had_is_told_before_anything_is_made(desk: Desk) -> None:
+def test_an_unreachable_host_is_reported_before_a_run_exists(desk: Desk) -> None:
     desk.shelf.cut()
     said = desk.said("run", "--on", "ssh", "m.yaml", status=3)
     assert "shelf cannot be reached by ssh" in said
@@ -245,7 +245,7 @@ def test_a_host_that_is_not_to_be_had_is_told_before_anything_is_made(desk: Desk
     assert "cannot be reached by ssh" in desk.said("doctor", "--on", "ssh:bench", status=3)
 
 
-def test_the_doctor_says_what_a_host_has_and_lacks(desk: Desk) -> None:
+def test_doctor_lists_programs_of_a_host(desk: Desk) -> None:
     for name in ("bench", NAME):
         said = desk.said("doctor", "--on", f"ssh:{name}")
         assert "ssh       ready\n" in said
@@ -289,7 +289,7 @@ def test_no_night_has_more_than_it_may_while_the_line_is_down(desk: Desk) -> Non
     assert desk.clean()
 
 
-def test_nobody_over_there_gets_a_disk_that_is_measured_as_it_is(desk: Desk) -> None:
+def test_a_disk_measured_over_ssh_is_exclusive(desk: Desk) -> None:
     gate = Gate(desk, "measure.sh")
     with desk.start(*RUN, "--only", "layout=raw", "--templates", "templates") as runner:
         gate.reached()
@@ -303,7 +303,7 @@ def test_nobody_over_there_gets_a_disk_that_is_measured_as_it_is(desk: Desk) -> 
     os.close(os.open(desk.disks.disk, os.O_RDONLY | os.O_EXCL))
 
 
-def test_a_disk_that_somebody_over_there_took_before_it_was_measured_is_not_written_on(desk: Desk) -> None:
+def test_a_remote_disk_taken_before_its_trial_is_not_written(desk: Desk) -> None:
     gate = Gate(desk, "disk/set-up.sh")
     with desk.start(*RUN, "--only", "layout=raw", "--templates", "templates") as runner:
         gate.reached()
@@ -321,7 +321,7 @@ def test_a_disk_that_somebody_over_there_took_before_it_was_measured_is_not_writ
     assert desk.clean()
 
 
-def test_a_disk_that_takes_the_place_of_one_that_was_lent_is_not_worked_on(desk: Desk) -> None:
+def test_a_disk_that_replaces_a_leased_one_is_refused(desk: Desk) -> None:
     """Of the same size, under the same name and number, while it is built on and nobody holds it."""
     (desk.folder / "m.yaml").write_text(SMALL.replace("  fs: [disk, fs: {type: ext4}]\n", ""))
     other = desk.folder / "other"

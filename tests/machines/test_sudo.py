@@ -157,7 +157,7 @@ def test_the_same_cells_are_measured_and_belong_to_the_user(seat: Seat) -> None:
 
 
 @pytest.mark.exhaustive
-def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(seat: Seat) -> None:
+def test_a_run_killed_at_any_step_resumes_without_leftovers(seat: Seat) -> None:
     seat.set_up()
     for lines in kill_moments(daily=(3,)):
         killed_after(seat.start(*RUN), lines)
@@ -183,7 +183,7 @@ def test_a_killed_run_is_cleaned_by_its_own_scripts(seat: Seat) -> None:
     assert seat.clean()
 
 
-def test_what_stands_in_the_way_is_told_before_anything_is_made(seat: Seat) -> None:
+def test_missing_rights_are_reported_before_a_run_exists(seat: Seat) -> None:
     said = seat.told(*RUN, status=2)
     assert f"{USER} may not work on the disks of this host: log in as root" in said
     assert f"cannot be used: {INSTALLED}: No such file or directory: sudo install -D" in said
@@ -201,7 +201,7 @@ def test_what_stands_in_the_way_is_told_before_anything_is_made(seat: Seat) -> N
 
 @pytest.mark.skipif(Path("/proc/mdstat").exists(), reason="this host has md")
 @pytest.mark.parametrize("may", [False, True])
-def test_a_host_that_lacks_what_a_layout_needs_is_refused_whoever_asks(may: bool, seat: Seat) -> None:
+def test_missing_modules_are_refused_for_each_user(may: bool, seat: Seat) -> None:
     if may:
         seat.set_up()
     (seat.folder / "m.yaml").write_text(SMALL.replace("raw: [disk]", "raw: [md: {level: 1}]"))

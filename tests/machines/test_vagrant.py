@@ -81,7 +81,7 @@ def the_plan(spec: RigSpec = SPEC) -> str:
     return plan(order, RECORD, disks, "192.168.131.0/24", ("apparmor",))
 
 
-def test_a_plan_says_all_that_the_vagrantfile_reads() -> None:
+def test_the_plan_has_all_that_the_vagrantfile_reads() -> None:
     told = json.loads(the_plan())
     (machine,) = told["machines"]
     assert (machine["cpus"], machine["memory"]) == (3, 768)
@@ -97,7 +97,7 @@ def test_a_plan_says_all_that_the_vagrantfile_reads() -> None:
 
 @pytest.mark.skipif(shutil.which("ruby") is None, reason="no ruby on this host")
 @pytest.mark.parametrize("file", ["Vagrantfile", "disks.rb", "box/Vagrantfile"])
-def test_what_is_written_in_ruby_is_ruby(file: str) -> None:
+def test_ruby_files_are_valid(file: str) -> None:
     assert subprocess.run(["ruby", "-wc", str(ROOT / "vagrant" / file)], capture_output=True).returncode == 0
 
 
@@ -145,7 +145,7 @@ def ruby(tmp_path: Path) -> list[str]:
     return ["ruby", "-I", str(tmp_path), "-e"]
 
 
-def test_disks_that_the_plugin_knows_nothing_of_stand_in_the_domain(ruby: list[str]) -> None:
+def test_disks_unknown_to_the_plugin_are_in_the_domain(ruby: list[str]) -> None:
     wanted = [
         {"socket": "/s/0", "bus": "scsi", "serial": "matrix-0", "rotation": 7200, "errors": "enospace"},
         {"dev": "/dev/disk/by-id/x", "bus": "scsi", "serial": "X", "wwn": "5000c50000000001"},
@@ -218,7 +218,7 @@ ONE_BY_ONE = {"machines": [{"name": name, **BY_HAND} for name in ("a", "b")]}
 @pytest.mark.parametrize(
     ("plan", "names"), [(ONE_BY_ONE, ["a", "b"]), ({"machines": 3, **BY_HAND}, ["node-1", "node-2", "node-3"])]
 )
-def test_machines_by_hand_are_told_one_by_one_or_by_their_number(
+def test_machines_by_hand_are_listed_or_counted(
     ruby: list[str], tmp_path: Path, plan: dict[str, Any], names: list[str]
 ) -> None:
     asked = asked_of_vagrant(ruby, json.dumps({"box": "b", **plan}), tmp_path)
@@ -238,7 +238,7 @@ def test_the_scripts_of_the_box_pass_shellcheck(script: str) -> None:
 
 
 @given(st.lists(st.sampled_from(["scsi", "sata", "virtio"]), min_size=1, max_size=8))
-def test_disks_are_found_by_their_serial_numbers_whatever_else_is_there(buses: list[str]) -> None:
+def test_disks_are_found_by_their_serial_numbers(buses: list[str]) -> None:
     """`matrix-1` is no part of `matrix-11`, and what is not there is missed."""
     names = {"scsi": "scsi-0QEMU_QEMU_HARDDISK_", "sata": "ata-QEMU_HARDDISK_", "virtio": "virtio-"}
     with tempfile.TemporaryDirectory() as folder:
@@ -263,7 +263,7 @@ def test_a_disk_of_the_host_is_flushed_and_looks_as_it_is() -> None:
         physical_disk(Disk(MIB, "nvme"), 0, Path("/s/x"), DiskProperties())
 
 
-def test_the_server_of_such_a_disk_keeps_nothing_in_memory() -> None:
+def test_the_server_of_a_physical_disk_does_not_cache() -> None:
     line = " ".join(device_command(Path("/s/x"), 9, discards=False))
     assert "--cache=none --aio=native --discard=ignore --socket /s/x /dev/fd/9" in line
     assert "--discard=unmap" in device_command(Path("/s/x"), 9, discards=True)
@@ -292,13 +292,13 @@ def test_sectors_that_such_a_machine_cannot_have_are_refused() -> None:
     assert "--on qemu --passthrough" in caught.value.resolution
 
 
-def test_what_disks_that_exist_cannot_do_is_refused() -> None:
+def test_physical_disks_refuse_models() -> None:
     spec = replace(SPEC, disks=(Disk(MIB, "scsi", Physics("hdd")),))
     assert "physical disks have no model" in [one.brief for one in Passthrough().refusals(spec)]
     assert (Passthrough.zeroed, Passthrough.brings_disks, Passthrough().max_rigs(spec)) == (False, False, 1)
 
 
-def test_what_such_a_machine_cannot_have_is_refused() -> None:
+def test_impossible_disks_of_vagrant_are_refused() -> None:
     assert spec_refusals(RigSpec((Disk(MIB, "nvme"),))) == [
         Refusal("vagrant-libvirt has no NVMe bus", "use virtio, scsi or sata, or run it on qemu")
     ]
@@ -329,7 +329,7 @@ workloads: {work: {rw: randread, bs: 4KiB, runtime: 1s}}
         ("sata", ("--only", "faults=none", "--destroy", "wwn-0x1"), "the vagrant machine creates its disks"),
     ],
 )
-def test_what_cannot_be_had_is_refused_before_there_is_a_run(
+def test_missing_requirements_are_refused_before_a_run_exists(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, bus: str, words: tuple[str, ...], said: str
 ) -> None:
     """By the command itself, on a host that lacks nothing."""
@@ -356,7 +356,7 @@ def test_a_box_boots_the_kernel_that_is_in_it(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("own", ["generic/debian12", ""])
-async def test_a_box_of_the_users_own_is_whatever_the_users_own_vagrant_has_by_that_name(
+async def test_an_own_box_is_used_by_its_name(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ruby: list[str], own: str
 ) -> None:
     """Nothing is built for it, and nothing is said of where it is: it is there, or Vagrant fetches it."""
@@ -377,9 +377,7 @@ async def test_a_box_of_the_users_own_is_whatever_the_users_own_vagrant_has_by_t
     assert (tmp_path / "built").exists() == (not own)
 
 
-def test_without_anything_installed_every_refusal_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_each_missing_program_names_its_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("matrix_runner.machines.qemu.host.missing_programs", list)
     monkeypatch.setattr(box, "refusals", lambda _: [])
     refused = Vagrant().refusals(SPEC)
@@ -387,7 +385,7 @@ def test_without_anything_installed_every_refusal_says_what_to_install(
     assert all(one.resolution.startswith("apt install ") for one in refused)
 
 
-def test_what_the_script_lacks_is_told_with_one_colon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_programs_of_the_box_script_are_listed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """It says so on two lines of its own, the first of which ends in one."""
     build = tmp_path / "build"
     build.write_text('#!/bin/sh\nprintf "box: this takes programs:\\n  apt install a b\\n" >&2; exit 2\n')
@@ -436,13 +434,13 @@ def test_volumes_of_a_machine_are_those_of_its_name_and_no_others() -> None:
     assert libvirt.volumes_of(domain, there) == there[:3]
 
 
-def test_vagrant_is_told_of_one_machine_and_asks_nobody_on_the_internet() -> None:
+def test_vagrant_knows_one_machine_and_checks_no_updates() -> None:
     argv = command(Path("/m/1a2b"), "up")
     assert argv[-2:] == ["vagrant", "up"]
     assert {"MATRIX_VAGRANT=/m/1a2b/machines.json", "VAGRANT_CHECKPOINT_DISABLE=1"} <= set(argv)
 
 
-async def test_of_what_vagrant_says_its_progress_by_the_thousand_is_left_out() -> None:
+async def test_progress_lines_of_vagrant_are_left_out() -> None:
     stream = asyncio.StreamReader()
     stream.feed_data(
         b"\r\x1b[KProgress: 1%\r\x1b[KProgress: 2%\r==> node: Starting domain.\n==> node:  -- Cpus: 2\nend"
@@ -456,7 +454,7 @@ async def test_of_what_vagrant_says_its_progress_by_the_thousand_is_left_out() -
     assert heard == ["vagrant: Starting domain"]
 
 
-def test_what_ruby_complains_of_is_no_configuration_of_ssh() -> None:
+def test_warnings_of_ruby_are_no_ssh_configuration() -> None:
     said = "/usr/lib/x.rb:1: warning: old\nHost node\n  HostName 192.168.131.7\n  User vagrant\n"
     assert ssh_config(said) == "Host node\n  HostName 192.168.131.7\n  User vagrant\n"
 
@@ -475,7 +473,7 @@ def test_words_reach_the_machine_as_they_were(tmp_path: Path) -> None:
     assert done.stdout == "".join(f"{word}|" for word in odd)
 
 
-def test_modules_that_its_kernel_has_not_are_told_apart() -> None:
+def test_missing_modules_are_separated_from_programs() -> None:
     assert missing_modules("kernel 6.1\nno-module raid456\nno-program f2fs\nno-module dm_raid\n") == "raid456 dm_raid"
 
 

@@ -127,7 +127,7 @@ def test_one_of_two_stacks_is_no_answer_and_the_other_is_named(snapshot: Snapsho
     assert text(recorded) == snapshot
 
 
-def test_of_single_trials_none_is_the_fastest() -> None:
+def test_single_trials_name_no_fastest_stack() -> None:
     recorded = run(THREE, rounds=1, over=False)
     words = full_answer(recorded.rankings, synthetic=False, over=False)
     assert "highest, in one round" in words

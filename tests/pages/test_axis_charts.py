@@ -233,7 +233,7 @@ def test_little_waiting_and_few_points_have_no_chart(notes: Sequence[str]) -> No
     assert waiting(group_of(run), run.by_cell, run.rule) is None
 
 
-def test_of_too_many_effects_each_axis_keeps_one() -> None:
+def test_too_many_effects_keep_one_for_each_axis() -> None:
     def by_size(axes: Axes, round_number: int) -> float:
         return 1e6 * int(axes["workload.bs"]) * (1 + round_number / 1000)
 

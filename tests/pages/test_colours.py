@@ -43,7 +43,7 @@ def test_both_pages_colour_the_same_axis_in_the_same_order(
     assert [one["values"] for one in content["axes"] if one["name"] == axis] == ([[*numbers]] if numbers else [])
 
 
-def test_of_many_layouts_the_last_ones_share_a_colour() -> None:
+def test_the_last_of_many_layouts_share_a_colour() -> None:
     names = tuple(f"l{at:02}" for at in range(COLOURS + 3))
     assert [*choose_colours(cells_of(layout=names)).numbers.values()] == [*range(1, COLOURS + 1), *[COLOURS] * 3]
 

@@ -93,7 +93,7 @@ def test_names_have_their_figure_only_where_a_cell_has_several() -> None:
     assert "raid0/seq: 1.020×, same" in made
 
 
-def test_of_too_many_lines_the_slowest_and_the_fastest_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_lines_are_cut_to_the_extremes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compare_table, "MOST_DOTS", 2)
     made = page(comparison(*FOUR))
     assert [name for *_, name in dots(made)] == [NAMES[1], NAMES[2]]

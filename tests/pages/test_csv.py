@@ -39,7 +39,7 @@ def test_one_row_per_trial_by_cell_and_round() -> None:
     ]
 
 
-def test_a_measured_trial_tells_its_figures() -> None:
+def test_a_measured_trial_has_its_figures() -> None:
     row = read(trials_csv(RUN))[2]
     assert (row["read_bw"], row["write_bw"]) == ("400000.0", "380000.0")
     assert float(row["read_iops"]) == 4e5 / 4096
@@ -111,7 +111,7 @@ def test_lower_bounds_are_never_negative() -> None:
         (None, 3, "", "unfinished"),
     ],
 )
-def test_whether_it_is_known_as_well_as_was_asked_for(
+def test_the_summary_states_whether_until_is_reached(
     until: float | None, most: int, reached: str, stopped: str
 ) -> None:
     seq, _, untried = read(summary_csv(replace(RUN, until=until, most=most)))
@@ -143,7 +143,7 @@ def test_slow_phases_of_few_trials_are_states_of_p99() -> None:
     assert not row["states"]
 
 
-def test_a_run_that_did_not_note_how_many_trials_there_may_be_had_as_many_as_any_cell_has() -> None:
+def test_a_run_without_a_maximum_had_its_largest_count() -> None:
     assert [row["stopped"] for row in read(summary_csv(RUN))] == ["unfinished", "fixed", "unfinished"]
 
 

@@ -27,7 +27,7 @@ def test_the_table_has_a_row_of_each_stack() -> None:
     assert "For all workloads together (sequential 1, random 2): raid10 is best" in text
 
 
-def test_what_is_unknown_has_no_column() -> None:
+def test_unknown_facts_have_no_column() -> None:
     found = replace(RUN, losses={}, stacks={}).decision
     assert found
     assert decision_grid(found).columns == ("stack", "sequential/rw=read", "random/rw=randwrite")
@@ -39,7 +39,7 @@ def test_beaten_stacks_are_marked_in_text_and_grey_on_the_terminal() -> None:
     assert decision_grid(RUN.decision).rows[2][0] == "raid6 (beaten)"
 
 
-def test_a_long_table_says_what_is_left_out() -> None:
+def test_a_long_table_counts_the_stacks_left_out() -> None:
     assert RUN.decision
     assert "2 more stacks in answer.txt." in decision_grid(RUN.decision, 1).notes
 

@@ -58,7 +58,7 @@ def test_the_columns_have_every_trial() -> None:
     assert texts_of(data["axes"][1])[:3] == ["64KiB", "64KiB", "512KiB"], "by cell"
 
 
-def test_what_it_shows_at_first() -> None:
+def test_explore_starts_with_useful_choices() -> None:
     data = data_of(page([explored(run_data(), "sweep-1")], "sweep on qemu"))
     shown = {name: data[name] for name in ("metric", "tail", "across", "down", "colour", "parallel")}
     assert shown == {

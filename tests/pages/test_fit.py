@@ -36,7 +36,7 @@ def lines(sheet: Sheet, width: int) -> list[str]:
     return file.getvalue().splitlines()
 
 
-def test_where_there_is_room_the_table_is_whole() -> None:
+def test_a_wide_terminal_shows_the_whole_table() -> None:
     shown = lines(CELLS, boxed_width(CELLS))
     assert shown[0] == "sweep on qemu"
     assert shown[1].startswith("┏")

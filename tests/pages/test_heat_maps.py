@@ -76,7 +76,7 @@ def test_a_heat_map_of_small_differences_has_similar_shades() -> None:
     assert {shade for _, fields in made.rows for _, shade in fields} <= {8, 9}
 
 
-def test_a_heat_map_of_many_values_is_high_rather_than_wide_and_says_that_it_is_cut() -> None:
+def test_a_large_heat_map_is_high_and_marked_as_cut() -> None:
     depths, chunks = ([str(2**power) for power in range(many)] for many in (14, 5))
     run = run_of(lambda axes, _: 1e6 * int(axes["workload.iodepth"]), {"workload.iodepth": depths, "md.chunk": chunks})
     made = next(heat_maps(group_of(run)), None)

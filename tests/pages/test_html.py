@@ -188,7 +188,7 @@ def test_the_heading_of_the_answer_has_no_colon_and_one_verdict_is_not_counted()
     assert "guidelines: " not in words(single)
 
 
-def test_of_many_the_first_are_named_and_the_rest_counted() -> None:
+def test_many_broken_cells_are_counted_after_the_first() -> None:
     cells = [CellRow(f"c{number}", f"single/w{number}", {}) for number in range(MOST_CONCERNS + 2)]
     trials = [Trial(cell.id, 1, Outcome.BROKEN, "no") for cell in cells]
     found = section(tree(RunData("m", "qemu", False, cells, trials)), f"Broken: {len(cells)} cells")
@@ -291,7 +291,7 @@ def test_axes_with_the_same_short_name_keep_their_full_name() -> None:
     assert "All with md.size=1." in words(found)
 
 
-def test_where_each_cell_either_reads_or_writes_both_share_a_column() -> None:
+def test_reads_and_writes_of_separate_cells_share_a_column() -> None:
     cells = [CellRow(f"c{rw}", f"s/r/rw={rw}", {"layout": "s", "workload": "r", "rw": rw}) for rw in ("read", "write")]
     some = direction(4e7, 1 << 20)
     trials = [measured("cread", 1, some), measured("cwrite", 1, None, some)]
@@ -305,7 +305,7 @@ def test_where_each_cell_either_reads_or_writes_both_share_a_column() -> None:
     assert [words(one) for one in found.iterfind(".//thead/tr/th")][1:3] == ["rate", "p99"]
 
 
-def test_cells_that_no_axis_tells_apart_have_their_names() -> None:
+def test_cells_without_a_differing_axis_have_their_names() -> None:
     cells = [CellRow(f"c{number}", f"s/r/{number}", {"layout": "s", "workload": "r", "x": "1"}) for number in (1, 2)]
     assert [row[0] for row in rows(section(tree(RunData("m", "qemu", False, cells, [])), "s · r"))] == [
         "s/r/1",
@@ -350,7 +350,7 @@ def test_each_guideline_can_show_its_cells_and_answers() -> None:
     assert "verdicts.csv" not in words(one)
 
 
-def test_of_very_many_the_first_are_shown_and_where_the_others_are() -> None:
+def test_many_grounds_are_cut_with_the_file_of_all() -> None:
     (one,) = section(tree(replace(RUN, judgements=[_rising(MOST_GROUNDS + 5)])), "Guidelines").iterfind("details")
     assert len(rows(one)) == len(one.findall("ul/li")) == MOST_GROUNDS
     assert f"The first {MOST_GROUNDS} are shown. verdicts.csv has all" in words(one)
@@ -416,7 +416,7 @@ def test_the_environment_is_there_in_full_at_the_end() -> None:
     assert "name: chunk-sweep # ä" in words(found)
 
 
-def test_a_report_says_where_the_figures_of_its_simulated_disks_are_from() -> None:
+def test_a_report_names_the_source_of_its_disk_models() -> None:
     sheet = DiskFacts(size=1 << 30, bus="sata", model="hdd", name="nas-7200", digest="1")
     fitted = DiskFacts(size=1 << 30, bus="sata", model="ssd", name="mine", digest="2", fitted_to="mine.json")
     physical = DiskFacts(size=1 << 30, bus="sata", model="WDC")
@@ -448,7 +448,7 @@ def test_all_synthetic_figures_are_marked(content: RunData) -> None:
     assert "synthetic" not in page(RUN, manifest(), "sweep-1").decode().partition("</style>")[2].lower()
 
 
-def test_a_page_can_be_heard_and_reached_by_keys() -> None:
+def test_a_page_works_with_a_screen_reader_and_keys() -> None:
     root = tree(replace(RUN, judgements=ALL))
     assert root.get("lang") == "en"
     for table in root.iter("table"):

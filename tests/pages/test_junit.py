@@ -54,7 +54,7 @@ def test_properties_of_a_cell_are_its_id_its_axes_and_its_means() -> None:
     assert float(shown["read_bw_rel"]) == pytest.approx(0.605, abs=1e-3)
 
 
-def test_a_cell_says_whether_it_is_known_as_well_as_was_asked_for() -> None:
+def test_a_cell_states_whether_until_is_reached() -> None:
     assert "until_reached" not in properties(parsed(junit(RUN))[0])
     shown = properties(parsed(junit(replace(RUN, until=0.1)))[0])
     assert (shown["until"], shown["until_reached"], shown["stopped"]) == ("0.1", "false", "unfinished")

@@ -93,7 +93,7 @@ def test_found_csv_has_a_row_for_each_search() -> None:
     assert found_csv(replace(run(), finds={})) == ""
 
 
-def test_cells_that_a_search_does_not_need_are_told_as_such() -> None:
+def test_cells_that_a_search_does_not_need_are_marked() -> None:
     found = {one.cell.id: one for one in run().summaries}
     assert found["c2"].text_without_trials == "not needed"
     rows = {row["cell"]: row["stopped"] for row in csv.DictReader(summary_csv(run()))}
@@ -143,7 +143,7 @@ def test_a_limit_beyond_the_axis_is_no_figure_for_guidelines() -> None:
     assert judged.verdict is Verdict.NOT_TESTED
 
 
-def test_a_round_is_not_asked_for_more_because_of_later_rounds() -> None:
+def test_later_rounds_do_not_add_trials_to_a_round() -> None:
     content = run()
     searches = Searches(CELLS, content.finds, content.rule)
     misjudged = 1.4  # beyond the limit in the first round only

@@ -32,7 +32,7 @@ MET = compare_published(STUDY, run(PAIR, times(2.0)))
 ABOUT = describe_run("study-qemu-1", "2026-03-04", "qemu", ("6.1.0",), 10, 2, 0)
 
 
-def test_how_many_were_met_stands_in_one_line() -> None:
+def test_the_number_of_met_ratios_is_one_line() -> None:
     assert (
         summary_line(MET)
         == "1 of 2 published ratios met within 15 % (1 not measured); 1 of the 2 that the source can tell"
@@ -51,7 +51,7 @@ def test_how_many_were_met_stands_in_one_line() -> None:
         (2.5, "1 undecided", "undecided, estimate not within"),
     ],
 )
-def test_where_nobody_can_tell_the_figure_itself_is_said(factor: float, line_of_it: str, said: str) -> None:
+def test_undecided_ratios_state_their_figure(factor: float, line_of_it: str, said: str) -> None:
     unsure = compare_published(STUDY, run(PAIR, times(factor), noise=0.2))
     met = f"0 of 2 published ratios met within 15 % (1 not measured, {line_of_it})"
     assert summary_line(unsure) == f"{met}; 0 of the 2 that the source can tell"
@@ -89,7 +89,7 @@ def test_programs_get_plain_numbers() -> None:
     )
 
 
-def test_what_was_synthetic_says_so_wherever_it_is_shown() -> None:
+def test_synthetic_ratios_are_marked_everywhere() -> None:
     assert summary_line(INVENTED).endswith("the figures are synthetic, so this is no result")
     assert display_table(INVENTED).rows[1][-1] == "synthetic: met"
     assert "synthetic: met" in page("somebody", INVENTED, [], "")
@@ -106,11 +106,11 @@ def test_a_page_has_the_run_the_tables_the_reasons_and_the_guidelines() -> None:
     assert "| one run |" in text
 
 
-def test_that_the_host_could_not_keep_up_is_said() -> None:
+def test_host_limited_trials_of_a_study_are_counted() -> None:
     assert "3 of them are host-limited" in describe_run("r", "2026", "qemu", (), 10, 2, 3)
 
 
-def test_what_rests_on_a_host_that_could_not_keep_up_is_marked() -> None:
+def test_ratios_with_host_limited_trials_are_marked() -> None:
     host_limited = compare_published(STUDY, [replace(one, host_limited=1) for one in run(PAIR, times(2.0))])
     assert display_table(host_limited).rows[1][-1] == "met (!)"
     assert display_table(host_limited).notes[-1].startswith("(!): uses host-limited trials")
@@ -118,7 +118,7 @@ def test_what_rests_on_a_host_that_could_not_keep_up_is_marked() -> None:
     assert "(!)" not in page("somebody", MET, [], "")
 
 
-def test_what_is_made_takes_the_place_of_what_was_made_before() -> None:
+def test_the_generated_part_of_a_page_is_replaced() -> None:
     mine = f"# Mine\n\nmy words\n\n{BEGIN}\nold\n{END}\n\nmore words\n"
     once = replace_generated(mine, "new\n", "README.md")
     assert once == f"# Mine\n\nmy words\n\n{BEGIN}\n\nnew\n\n{END}\n\nmore words\n"
@@ -144,7 +144,7 @@ def test_a_page_to_begin_with_has_a_place() -> None:
     assert new_page("study", "").startswith("# study\n\n<!--")
 
 
-def test_what_nobody_has_and_nobody_told_is_named_and_no_ratio() -> None:
+def test_a_row_without_cells_and_value_has_no_ratio() -> None:
     """A row with neither cells nor a value."""
     rows = [one.model_dump(exclude_defaults=True) for one in STUDY.tables[0].rows[:2]]
     named = published(*rows, {"unmeasured": "a card that nobody has"})

@@ -68,7 +68,7 @@ def test_the_wanted_interval_may_be_reached_before_the_rule_stops(most: int, how
     assert (found.stopped, found.reaches(0.05)) == (how, True)
 
 
-def test_a_cell_that_guidelines_took_more_trials_of_than_were_asked_for_says_so() -> None:
+def test_a_cell_with_trials_for_guidelines_is_marked() -> None:
     trials = [measured("c1", round_number, direction(200e6 + round_number, 1 << 20)) for round_number in range(5)]
     run = RunData("m", "qemu", False, [SEQ], trials, least=3, most=3, over=True, steered=True)
     (row,) = csv.DictReader(summary_csv(run))
@@ -148,7 +148,7 @@ def test_trials_that_never_settled_are_counted_and_not_averaged_in() -> None:
     assert "[[PROPERTY|unsettled=iops:1% missed]]" in str(suite[-1].findtext("system-out"))
 
 
-def test_a_cell_of_which_none_settled_has_no_figures() -> None:
+def test_a_cell_without_settled_trials_has_no_figures() -> None:
     trials = [unsettled(measured("c1", round_number, direction(2e8, 1 << 20))) for round_number in range(4)]
     run = RunData("m", "qemu", False, [SEQ], trials, until=0.05)
     (found,) = run.summaries
@@ -177,7 +177,7 @@ def test_percentiles_of_trials_without_histograms_are_not_averaged(count: int, t
 
 
 @given(samples.runs())
-def test_every_report_tells_the_same_means(run: RunData) -> None:
+def test_each_report_has_the_same_means(run: RunData) -> None:
     """Three formats, one truth: whoever reads any of them gets the very same float."""
     by_csv = {row["cell"]: row for row in csv.DictReader(summary_csv(run))}
     suites = iter(etree.fromstring(junit(run)))

@@ -76,7 +76,7 @@ def test_without_mixed_work_there_is_no_total() -> None:
     assert "total" not in text
 
 
-def test_a_broken_cell_tells_why_and_comes_first() -> None:
+def test_a_broken_cell_comes_first_with_its_reason() -> None:
     text = shown(RUN)
     assert "1 measured, 1 broken, 1 skipped: the guest panicked" in line(text, "oltp")
     assert text.index("oltp") < text.index("seqread")
@@ -102,7 +102,7 @@ def test_unsettled_trials_are_marked(count: int, mark: str) -> None:
     assert ("200 MB/s" in text) is (count < 2)
 
 
-def test_a_cell_that_was_not_reached_says_so() -> None:
+def test_a_cell_without_trials_is_marked() -> None:
     assert "not yet run" in line(shown(RUN), "never")
 
 
@@ -126,7 +126,7 @@ def test_the_caption_notes_that_broken_cells_come_first() -> None:
 
 
 @pytest.mark.parametrize("width", [60, 80])
-def test_a_narrow_table_says_a_stack_once_above_its_cells(width: int) -> None:
+def test_a_narrow_table_names_a_stack_once(width: int) -> None:
     lines = shown(RUN, width).splitlines()
     at = lines.index("parity/level=5,chunk=64KiB")
     assert lines[at + 1].startswith("  seqread/bs=1MiB ")

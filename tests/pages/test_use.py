@@ -54,7 +54,7 @@ def test_the_median_trial_by_rate_is_shown() -> None:
         assert shown.round == median
 
 
-def test_of_many_stacks_the_fastest_of_each_workload_are_shown() -> None:
+def test_many_stacks_are_cut_to_the_fastest_of_each_workload() -> None:
     cells = [cell(f"l{number}", work) for work in ("a", "b") for number in range(MOST_USES)]
     chosen = choose_trials(cells, [trial(of, 1e6 * (at + 1)) for at, of in enumerate(cells)])
     names = [of.axes["layout"] for of, _ in chosen]
@@ -197,7 +197,7 @@ def test_the_text_counts_what_is_not_drawn() -> None:
     assert "1 of 2 are drawn: at most 12, and only trials with 1 samples or more." in describe_uses(uses(few), few)
 
 
-def test_it_is_said_that_the_time_in_which_fio_wrote_its_files_is_included() -> None:
+def test_the_time_for_laying_out_files_is_noted() -> None:
     noted = "If fio first wrote its files, this is included, too."
     assert noted not in describe_uses(uses(of_two()), of_two())
     content = replace(of_two(), usage={cell("one").id: replace(SLOW_ONE, has_files=True)})

@@ -32,7 +32,7 @@ def test_explanations_have_figures_and_the_remaining_effort() -> None:
     assert "; more trials (with so few, their number is unknown)" in explain_verdict(claimed("one", 2.0, rounds=1))
 
 
-def test_of_several_runs_it_is_runs_that_are_counted_and_wanted() -> None:
+def test_verdicts_on_several_runs_count_runs() -> None:
     def night(name: str, times: float) -> list[Measured]:
         return list(run(PAIR, lambda axes: times if axes["layout"] == "far" else 1.0, name=name))
 

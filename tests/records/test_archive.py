@@ -86,7 +86,7 @@ def test_trials_are_set_aside(path: Path) -> None:
     assert (found["trial-1/fio.json"], found["trial-1-attempt-2/fio.json"]) == (b"new", b"old")
 
 
-def test_a_failed_trial_leaves_nothing_behind(path: Path) -> None:
+def test_a_failed_trial_leaves_no_file_in_the_archive(path: Path) -> None:
     with Archive.open(path) as archive:
         with pytest.raises(BadInput, match="cannot name a file"):
             archive.put(CELL, 1, SCRIPTS, {"../fio.json": "x"})

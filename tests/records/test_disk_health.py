@@ -23,7 +23,7 @@ def test_the_script_is_clean_and_quotes_the_names_of_disks(tmp_path: Path) -> No
     assert "disks=('/dev/it'\"'\"'s' /dev/sdb)" in script.read_text()
 
 
-def test_every_disk_is_heard_by_its_path() -> None:
+def test_health_reports_are_assigned_by_path() -> None:
     said = 'smart\t/dev/sda\t{"smart_status": {"passed": true}, "model_name": "M", "firmware_version": "F"}\nnoise\n'
     assert parse_report(f"{said}smart\t/dev/sdb\tno such thing\n") == {
         "/dev/sda": Smart(passed=True, model="M", firmware="F"),
@@ -31,7 +31,7 @@ def test_every_disk_is_heard_by_its_path() -> None:
     }
 
 
-def test_a_disk_that_tells_nothing_of_its_health_may_tell_what_it_is() -> None:
+def test_a_disk_without_health_may_have_a_model() -> None:
     (found,) = parse_report('smart\t/dev/sda\t{"scsi_model_name": "M", "scsi_revision": "F"}').values()
     assert (found.absent, found.model, found.firmware) == ("the disk reports no health", "M", "F")
 
@@ -47,7 +47,7 @@ def test_in_words() -> None:
     assert str(Smart(absent="nobody there")) == "nobody there"
 
 
-def test_what_became_worse_is_an_alarm_and_what_was_bad_stays_one() -> None:
+def test_only_worse_health_is_an_alarm() -> None:
     (before,) = keep_first_health((), {"a": WELL})
     assert (before.alarm, before.over(WELL).alarm) == ("", "")
     assert "reallocated sectors: 0 before, 8 after" in before.over(replace(WELL, reallocated=8)).alarm
@@ -57,13 +57,13 @@ def test_what_became_worse_is_an_alarm_and_what_was_bad_stays_one() -> None:
     assert bad.over(Smart(absent="asleep")).worse == ()
 
 
-def test_what_has_the_path_of_a_disk_after_a_boot_is_not_taken_for_it() -> None:
+def test_another_disk_at_the_same_path_is_not_compared() -> None:
     (before,) = keep_first_health((), {"a": replace(WELL, serial="S1")})
     assert before.over(replace(WELL, serial="S2", passed=False)) == before
     assert before.over(replace(WELL, serial="S1", passed=False)).alarm
 
 
-def test_what_happened_to_a_killed_process_of_the_run_is_seen_by_the_next() -> None:
+def test_a_resumed_run_compares_with_the_first_health() -> None:
     known = keep_first_health((), {"a": WELL, "b": Smart(absent="asleep")})
     now = keep_first_health(known, {"a": replace(WELL, pending=2), "b": WELL})
     assert [one.before for one in now] == [WELL, WELL]
@@ -72,7 +72,7 @@ def test_what_happened_to_a_killed_process_of_the_run_is_seen_by_the_next() -> N
     assert now[1].alarm == ""
 
 
-def test_what_nobody_can_know_is_said_once() -> None:
+def test_unknown_health_is_stated_once() -> None:
     none = Smart(absent="smartctl is not installed")
     health = keep_first_health((), {"a": none, "b": none, "c": WELL})
     assert describe_missing_health(health) == "the health of a, b is unknown: smartctl is not installed"

@@ -78,7 +78,7 @@ def begun(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[Address],
     return begin
 
 
-def test_a_run_that_nothing_disturbs(address: Address, begun: Callable[[Address], Run]) -> None:
+def test_an_undisturbed_run_is_stored_by_trial(address: Address, begun: Callable[[Address], Run]) -> None:
     run = begun(address)
     for number in (1, 2, 3):
         run.trial()
@@ -232,7 +232,7 @@ def test_a_store_that_another_keeps_locked(
     assert in_store(address) == {1, 2}
 
 
-def test_what_no_run_of_ours_may_lose_is_taken_from_its_journal_alone(
+def test_an_emptied_store_is_filled_from_the_journal(
     address: Address, tmp_path: Path, begun: Callable[[Address], Run]
 ) -> None:
     """A store that somebody emptied is filled again."""
@@ -248,7 +248,7 @@ def test_what_no_run_of_ours_may_lose_is_taken_from_its_journal_alone(
     assert in_store(address) == {1, 2}
 
 
-def test_a_server_that_keeps_silent_holds_nothing_up(tmp_path: Path) -> None:
+def test_a_silent_server_does_not_delay_a_run(tmp_path: Path) -> None:
     folder = past.recorded(tmp_path / "results", (), finished=False)
     said: list[str] = []
     with (
@@ -282,7 +282,7 @@ def test_trials_recorded_while_a_reader_fills_the_store_are_added(tmp_path: Path
         assert feed.end(folder)
 
 
-def test_whatever_goes_wrong_the_run_goes_on(
+def test_an_unexpected_store_error_does_not_end_a_run(
     tmp_path: Path, begun: Callable[[Address], Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def odd(*_: object) -> None:

@@ -36,7 +36,7 @@ def measured(round_number: int = 0, *, cell: str = "c1", runtime: float = 1.0, s
     return Trial(cell, round_number, Outcome.MEASURED, seconds=seconds, figures=figures)
 
 
-def test_what_was_recorded_is_there_for_whoever_opens_the_file_next(tmp_path: Path) -> None:
+def test_recorded_trials_are_read_by_the_next_process(tmp_path: Path) -> None:
     path = tmp_path / "journal.sqlite"
     with Journal.open(path) as journal:
         journal.add_cells([CELL])
@@ -134,7 +134,7 @@ def test_an_empty_journal_does_not_know_what_anything_takes(journal: Journal) ->
     assert journal.mean_times() == MeanTimes(None, None, None)
 
 
-def test_what_things_took_is_the_mean_of_what_was_measured(journal: Journal) -> None:
+def test_past_times_are_means_of_measured_ones(journal: Journal) -> None:
     journal.record_set_up(0, "raid10", 40.0)  # it also started the machine
     journal.record_set_up(0, "raid5", 2.0)
     journal.record_set_up(1, "raid5", 4.0)
@@ -152,7 +152,7 @@ def test_a_single_set_up_is_all_that_is_known(journal: Journal) -> None:
     assert (journal.mean_times().setup, journal.mean_times().stacks) == (40.0, {"raid10": 40.0})
 
 
-def test_how_trials_scatter_is_told_of_cells_that_have_several(journal: Journal) -> None:
+def test_scatter_comes_from_cells_with_several_trials(journal: Journal) -> None:
     assert journal.mean_times().scatter == ()
     for round_number, bw in enumerate((90e6, 100e6, 110e6)):
         trial = measured(round_number)
@@ -164,7 +164,7 @@ def test_how_trials_scatter_is_told_of_cells_that_have_several(journal: Journal)
     assert scatter == pytest.approx(0.1)
 
 
-def test_figures_can_be_asked_for_in_plain_sql(journal: Journal, tmp_path: Path) -> None:
+def test_figures_can_be_read_by_plain_sql(journal: Journal, tmp_path: Path) -> None:
     journal.record(measured())
     connection = sqlite3.connect(tmp_path / "journal.sqlite")
     try:
@@ -174,7 +174,7 @@ def test_figures_can_be_asked_for_in_plain_sql(journal: Journal, tmp_path: Path)
         connection.close()
 
 
-def test_what_is_written_survives_a_power_cut(journal: Journal) -> None:
+def test_the_journal_survives_a_power_cut(journal: Journal) -> None:
     settings_ = {name: journal._connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in PRAGMAS}
     assert settings_ == PRAGMAS
 
@@ -206,7 +206,7 @@ def test_opening_for_reading_leaves_an_empty_file_as_it_is(tmp_path: Path) -> No
         assert journal.recorded_identities() == set()
 
 
-def test_whether_it_is_synthetic_is_noted_in_an_older_one_too_and_nowhere_where_nobody_knows(tmp_path: Path) -> None:
+def test_older_journals_note_synthetic_results_if_known(tmp_path: Path) -> None:
     def noted() -> list[tuple[str]]:
         with closing(sqlite3.connect(path)) as connection:
             return connection.execute("select value from meta where key = 'synthetic'").fetchall()

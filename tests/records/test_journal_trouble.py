@@ -115,7 +115,7 @@ def test_a_journal_that_another_program_keeps_locked(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.skipif(not root, reason="needs a small file system of its own, hence root")
-def test_a_full_disk_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+def test_a_full_disk_loses_no_acknowledged_trial(tmp_path: Path) -> None:
     with small_disk(tmp_path / "small", "512k") as disk:
         path = disk / "journal.sqlite"
         kept: set[tuple[str, int]] = set()

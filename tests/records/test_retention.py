@@ -72,7 +72,9 @@ def killed_there(_: Path) -> None:
     raise KeyboardInterrupt
 
 
-def test_what_a_kill_leaves_is_removed_by_the_next_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leftovers_of_a_killed_removal_are_removed_by_the_next_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = past.recorded(tmp_path, past.TRIALS)
     kept = KeptRun(describe_run(folder), folder)
     with monkeypatch.context() as killed:

@@ -54,7 +54,7 @@ def test_a_manifest_is_updated_in_place(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"format": 3}', '{"format": 2}', '{"format": 1}'])
-def test_a_manifest_nobody_understands_is_named(tmp_path: Path, content: str) -> None:
+def test_an_unreadable_manifest_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / "manifest.json").write_text(content)
     with pytest.raises(BadInput, match="is not a manifest of this version") as caught:
         load(tmp_path)
@@ -62,7 +62,7 @@ def test_a_manifest_nobody_understands_is_named(tmp_path: Path, content: str) ->
     assert LAST_COMMIT in (caught.value.resolution or "")
 
 
-def test_a_manifest_that_is_too_large_or_not_ours_hides_no_other_run(tmp_path: Path) -> None:
+def test_a_foreign_manifest_hides_no_other_run(tmp_path: Path) -> None:
     run = create(tmp_path, manifest())
     for name in ("large", "link"):
         (tmp_path / name).mkdir()
@@ -86,7 +86,7 @@ def test_a_change_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
     assert load(run.path) == run
 
 
-def test_the_second_runner_is_told_who_is_first(tmp_path: Path) -> None:
+def test_a_second_runner_sees_the_process_of_the_first(tmp_path: Path) -> None:
     run = create(tmp_path, manifest())
     with run.locked(), pytest.raises(BadInput, match=f"in use by process {os.getpid()}") as caught, run.locked():
         pass
@@ -118,14 +118,14 @@ def test_a_killed_runner_lets_go(tmp_path: Path) -> None:
         assert (run.path / ".lock").read_text().startswith(f"{os.getpid()} on ")
 
 
-def test_whoever_holds_the_folder_clears_what_a_kill_left(tmp_path: Path) -> None:
+def test_locking_a_folder_removes_leftovers_of_a_kill(tmp_path: Path) -> None:
     run = create(tmp_path, manifest())
     (run.path / ".junit.xml.1234.new").write_text("<")
     with run.locked():
         assert not (run.path / ".junit.xml.1234.new").exists()
 
 
-def test_what_goes_wrong_inside_the_lock_is_not_taken_for_trouble_with_it(tmp_path: Path) -> None:
+def test_errors_inside_the_lock_are_passed_on(tmp_path: Path) -> None:
     run = create(tmp_path, manifest())
     with pytest.raises(PermissionError, match="of the caller"), run.locked():
         raise PermissionError(13, "of the caller")
@@ -140,7 +140,7 @@ def test_the_journal_lies_in_the_folder(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 @pytest.mark.parametrize("moment", range(1, 6))
-def test_a_run_that_is_killed_while_it_is_made_leaves_nothing_that_stays(tmp_path: Path, moment: int) -> None:
+def test_a_run_killed_at_its_creation_leaves_no_folder(tmp_path: Path, moment: int) -> None:
     child = os.fork()
     if child == 0:
         try:
@@ -168,7 +168,7 @@ def create_until(results: Path, moment: int) -> None:
     create(results, manifest())
 
 
-def test_a_run_that_another_is_making_is_none_yet_and_stays(tmp_path: Path) -> None:
+def test_a_run_under_creation_is_not_listed_and_stays(tmp_path: Path) -> None:
     half = tmp_path / ".0123.half"
     half.mkdir()
     (half / "manifest.json").write_text("{")
@@ -181,7 +181,7 @@ def test_a_run_that_another_is_making_is_none_yet_and_stays(tmp_path: Path) -> N
     assert not half.exists()
 
 
-def test_a_run_that_finds_no_room_leaves_nothing(tmp_path: Path) -> None:
+def test_a_run_without_room_leaves_no_folder(tmp_path: Path) -> None:
     before, most = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (50, most))
     try:

@@ -54,7 +54,7 @@ def catch_up(address: Address, results: Path) -> list[str]:
         return bring_up_to_date(store, results)
 
 
-def test_notes_that_are_numbers_can_be_asked_for_like_figures(address: Address, tmp_path: Path) -> None:
+def test_numeric_notes_can_be_read_like_figures(address: Address, tmp_path: Path) -> None:
     trial = dataclasses.replace(past.TRIALS[0], **noted({"iowait": "0.4213", "evenness": "1.000"}))
     past.recorded(tmp_path / "results", [trial, *past.TRIALS[1:]], 1)
     catch_up(address, tmp_path / "results")
@@ -170,7 +170,7 @@ def test_it_holds_what_the_journals_hold(address: Address, tmp_path: Path) -> No
         assert [(one.run, one.cell) for one in store.cells(ids=["c1"])] == [("run1", past.READ), ("run2", past.READ)]
 
 
-def test_a_database_in_which_nothing_is_yet(address: Address) -> None:
+def test_an_empty_database_has_no_runs(address: Address) -> None:
     if address.file:
         address.file.parent.mkdir()
         address.file.touch()
@@ -178,7 +178,7 @@ def test_a_database_in_which_nothing_is_yet(address: Address) -> None:
         assert store.runs() == []
 
 
-def test_feeding_again_changes_nothing(address: Address, tmp_path: Path) -> None:
+def test_storing_a_run_twice_changes_no_row(address: Address, tmp_path: Path) -> None:
     folder = past.recorded(tmp_path, past.TRIALS)
     catch_up(address, tmp_path)
     before = content(address)
@@ -190,7 +190,7 @@ def test_feeding_again_changes_nothing(address: Address, tmp_path: Path) -> None
     assert content(address) == before
 
 
-def test_of_the_journal_no_trial_is_read_over_and_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_trial_of_the_journal_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("matrix_runner.records.store._BATCH", 10)
     cells = [CellRow(f"c{number}", f"cell-{number}", {}) for number in range(20)]
     many = [past.measured(cell.id, round_number, 1e8) for round_number in range(10) for cell in cells]
@@ -214,7 +214,7 @@ def test_runs_that_are_not_finished_are_not_settled(address: Address, tmp_path: 
         assert store.complete_states() == set()
 
 
-def test_what_was_taken_back_and_tried_again_is_replaced(address: Address, tmp_path: Path) -> None:
+def test_repeated_trials_replace_the_withdrawn_ones(address: Address, tmp_path: Path) -> None:
     folder = past.recorded(tmp_path, past.TRIALS)
     catch_up(address, tmp_path)
     with Journal.open(folder.journal) as journal, SharedStore.open(address) as store:
@@ -239,7 +239,7 @@ def test_a_finished_run_is_looked_at_once_until_its_manifest_changes(address: Ad
     assert "not completely in the store: run-1: there is no journal" in note
 
 
-def test_a_run_that_somebody_is_at_is_left_to_him(address: Address, tmp_path: Path) -> None:
+def test_a_run_with_an_active_feed_is_left_out(address: Address, tmp_path: Path) -> None:
     folder = past.recorded(tmp_path, past.TRIALS, finished=False)
     with folder.feeding(wait=True):
         assert catch_up(address, tmp_path) == []
@@ -349,7 +349,7 @@ def test_no_password_is_ever_shown(tmp_path: Path) -> None:
         ("postgresql://me@/m?host=/run/x", "postgresql://me@/m?host=%2Frun%2Fx"),
     ],
 )
-def test_passwords_are_hidden_wherever_they_stand(told: str, shown: str, tmp_path: Path) -> None:
+def test_passwords_are_hidden_in_each_part_of_an_address(told: str, shown: str, tmp_path: Path) -> None:
     assert str(address_of(told, tmp_path)).partition("?")[0] == shown.partition("?")[0]
     assert "secret" not in str(address_of(told, tmp_path))
     if "?" in shown:
@@ -367,13 +367,13 @@ def test_passwords_are_hidden_wherever_they_stand(told: str, shown: str, tmp_pat
         "x://:ret@",
     ],
 )
-def test_what_is_refused_shows_no_password_either(told: str, tmp_path: Path) -> None:
+def test_a_refused_address_shows_no_password(told: str, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="is not valid") as caught:
         address_of(told, tmp_path)
     assert "ret" not in f"{caught.value} {caught.value.details}"
 
 
-def test_an_odd_run_folder_keeps_nobody_from_the_others(
+def test_an_odd_run_folder_does_not_hide_the_others(
     address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     odd = past.recorded(tmp_path, past.TRIALS, 1)
@@ -391,7 +391,7 @@ def test_an_odd_run_folder_keeps_nobody_from_the_others(
     assert {run_ for run_, *_ in identities(address)} == {"run2"}
 
 
-def test_a_host_that_says_more_than_it_should(address: Address, tmp_path: Path) -> None:
+def test_host_facts_may_have_unknown_keys(address: Address, tmp_path: Path) -> None:
     host = Host.model_validate(
         {"kernel": "6.1", "cpu": "", "cores": 1, "memory": 1, "disks": ["sda", "sdb"], "nothing": []}
     )

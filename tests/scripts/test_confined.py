@@ -79,7 +79,7 @@ def test_the_device_under_test_is_written(devices: tuple[str, str], tmp_path: Pa
         "{mount}/file",
     ],
 )
-def test_a_file_of_somebody_else_stays(devices: tuple[str, str], tmp_path: Path, way: str) -> None:
+def test_a_confined_fio_does_not_write_foreign_files(devices: tuple[str, str], tmp_path: Path, way: str) -> None:
     sentinel, trial, mount = tmp_path / "sentinel", tmp_path / "a trial", tmp_path / "a 0405 mount"
     trial.mkdir()
     mount.mkdir()
@@ -95,7 +95,7 @@ def test_a_file_of_somebody_else_stays(devices: tuple[str, str], tmp_path: Path,
         subprocess.run(["umount", mount], check=True)
 
 
-def test_a_device_of_somebody_else_stays(devices: tuple[str, str], tmp_path: Path) -> None:
+def test_a_confined_fio_does_not_write_foreign_devices(devices: tuple[str, str], tmp_path: Path) -> None:
     done = measured(tmp_path, devices[0], JOB + devices[1])
     assert done.returncode != 0
     assert (tmp_path / "other").read_bytes().startswith(TEXT.encode())

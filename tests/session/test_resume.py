@@ -41,14 +41,14 @@ def test_the_latest_unfinished_run_of_the_same_work_is_continued(tmp_path: Path)
     assert continued(tmp_path) == latest
 
 
-def test_other_work_starts_a_new_run_and_says_why(tmp_path: Path) -> None:
+def test_a_changed_matrix_starts_a_new_run_with_the_reason(tmp_path: Path) -> None:
     last = create(tmp_path, unfinished())
     found = chosen(tmp_path, fingerprint="other", text="name: sweep  # changed\n")
     assert found.new
     assert found.message(0) == f"not continuing {last.path}/, which is not finished: the matrix differs"
 
 
-def test_another_part_of_the_same_matrix_starts_a_new_run_and_says_why(tmp_path: Path) -> None:
+def test_another_selection_starts_a_new_run_with_the_reason(tmp_path: Path) -> None:
     last = create(tmp_path, unfinished())
     options = "--only, --shard, --race, --kernel, --templates or hosts.yaml differ"
     message = chosen(tmp_path, fingerprint="other").message(0)
@@ -66,7 +66,7 @@ def test_a_finished_run_is_not_continued(tmp_path: Path) -> None:
     assert chosen(tmp_path / "elsewhere").message(0) == ""
 
 
-def test_a_changed_repeat_after_until_decided_says_why_it_starts_a_new_run(tmp_path: Path) -> None:
+def test_a_changed_repeat_after_until_decided_gives_the_reason_for_a_new_run(tmp_path: Path) -> None:
     create(tmp_path, unfinished(finished=True, steered=True))
     assert "made with `--until-decided`" in chosen(tmp_path, least=5, most=5).message(0)
     assert "until-decided" not in chosen(tmp_path).message(0), "the same command finds a finished run"

@@ -132,7 +132,7 @@ def test_a_later_run_begins_with_the_factors_that_this_host_needed(tmp_path: Pat
 
 
 @pytest.mark.parametrize("text", ["", "no json", '{"a": "b"}', "[]", '{"a": 0.5}'])
-def test_damaged_memory_of_factors_is_as_good_as_none(text: str, tmp_path: Path) -> None:
+def test_damaged_files_of_factors_are_ignored(text: str, tmp_path: Path) -> None:
     folder = tmp_path / "state" / "slow-motion"
     folder.mkdir(parents=True)
     (folder / "dry.json").write_text(text)
@@ -181,7 +181,7 @@ def test_a_host_that_never_keeps_up_gets_a_mark_at_the_largest_factor(
     assert sum(one.facts.is_host_limited for one in end.content.trials) == 4
 
 
-def test_what_depends_on_the_pace_is_set_again_after_a_change(rigs: list[Rig], tmp_path: Path) -> None:
+def test_settings_that_depend_on_the_pace_are_set_again(rigs: list[Rig], tmp_path: Path) -> None:
     run(prepared(tmp_path, MATRIX.replace("repeat: 2", "repeat: 1")), lambda _order, _done: Watching(), ToTheEnd())
     for rig in rigs:
         tunes = [one.text for one in rig.steps if one.name == "tune"]

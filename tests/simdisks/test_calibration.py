@@ -65,7 +65,7 @@ def test_an_ssd_is_predicted(code: Library) -> None:
     assert physics_of(found.keys).kind == "ssd"
 
 
-def test_reads_of_a_hard_disk_say_nothing_about_its_writes(code: Library) -> None:
+def test_reads_of_a_hard_disk_do_not_identify_its_writes(code: Library) -> None:
     found = calibrate(code, measured(code, HDD, writes=False), TB, physics_of, {})
     values = {one.key.name: one.value for one in found.estimates}
     assert (found.keys["kind"], values["rpm"], values["in_order"]) == ("hdd", 7200, 5)
@@ -97,7 +97,7 @@ def test_a_disk_that_holds_only_the_writes_of_its_queue_is_found(code: Library) 
     assert max(abs(one.off) for one in found.held_out) < 0.1
 
 
-def test_what_is_known_is_not_fitted(code: Library) -> None:
+def test_given_keys_are_not_fitted(code: Library) -> None:
     jobs = [job for job in measured(code, HDD, writes=False) if job.pattern.random]
     found = calibrate(code, jobs, TB, physics_of, {"rpm": 7200})
     assert found.keys["rpm"] == 7200

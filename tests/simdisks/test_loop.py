@@ -70,7 +70,7 @@ def test_disks_share_requests_and_directions_their_number(code: Library) -> None
     assert mixed["read"].iops == pytest.approx(3 * mixed["write"].iops, rel=0.1)
 
 
-def test_what_a_queue_has_no_place_for_is_sorted(code: Library) -> None:
+def test_requests_beyond_the_queue_are_sorted_by_the_scheduler(code: Library) -> None:
     """One command at a time is under way, so only the scheduler can shorten seeks."""
     hdd, host = disk_model("samsung-f1-1tb").physics(1), Host(10**12, 1e-5, queue=1)
     one, many = (simulate(code, hdd, host, replace(ONE, depth=depth), 60, 20_000)["read"].iops for depth in (1, 64))

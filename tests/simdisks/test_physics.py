@@ -61,7 +61,7 @@ def test_geometry_scales_with_the_disk_and_rates_do_not(code: Library, size: int
 
 
 @given(turn=st.floats(0, 5e-3), depth=st.integers(1, 8))
-def test_who_asks_later_gets_less_and_only_by_that(code: Library, turn: float, depth: int) -> None:
+def test_the_turn_around_time_lowers_the_rate(code: Library, turn: float, depth: int) -> None:
     volume = Physics("volume", (("latency", 8e-4), ("iops", 1e6)))
     at_once = Job("read", 4 * KIB, depth, random=True)
     best, found = (
@@ -70,7 +70,7 @@ def test_who_asks_later_gets_less_and_only_by_that(code: Library, turn: float, d
     assert found == pytest.approx(depth / (depth / best + turn), rel=0.01)
 
 
-def test_what_the_disk_takes_too_long_is_not_put_down_to_who_asks() -> None:
+def test_late_answers_of_the_disk_are_not_turn_around_time() -> None:
     """A hundred requests in a second: half of that in the disk's hands, a fifth of it later than it should."""
     report = replace(Report(*[0] * len(fields(Report))), reads=60, writes=40, owed=0.4, late=0.1)
     assert turnaround(report, 100.0) == pytest.approx(0.005)
@@ -89,7 +89,7 @@ def test_what_the_disk_takes_too_long_is_not_put_down_to_who_asks() -> None:
         (104.0, 0.06, 0.06, False, False),  # no host makes a disk quicker
     ],
 )
-def test_a_figure_is_the_hosts_fault_only_by_what_the_host_had(
+def test_a_probe_is_host_limited_only_by_lost_time(
     measured: float, late: float, starved: float, true: bool, host_limited: bool
 ) -> None:
     found = ProbeResult(Probe("x", Job("read", 4096, 4, random=True)), 100.0, measured, Overload(late, starved))
@@ -108,7 +108,7 @@ def test_a_head_that_stopped_has_been_kept_waiting(code: Library, pause: float, 
     assert bool(disk._c.physics_held_up(disk._disk)) is held_up
 
 
-def test_what_is_written_again_before_it_left_the_cache_does_not_wait_for_the_platter(code: Library) -> None:
+def test_rewrites_of_cached_data_do_not_wait_for_the_platter(code: Library) -> None:
     """It is no more work for a head that is at work: who asks for it late has kept the disk waiting."""
     disk, told = SimulatedDisk(code, hdd(), SIZE), list[bool]()
     for tag, share in enumerate((0, 4, 8, 8, 6)):
@@ -121,16 +121,14 @@ def test_what_is_written_again_before_it_left_the_cache_does_not_wait_for_the_pl
 @pytest.mark.parametrize("name", ["archive-smr", "nas-7200"])
 @pytest.mark.parametrize("depth", [4, 8, 31])
 @pytest.mark.parametrize("turn", [0.0, 5e-5, 3e-4])
-def test_what_is_read_in_order_is_read_as_fast_with_any_queue(
-    code: Library, name: str, depth: int, turn: float
-) -> None:
+def test_sequential_reads_are_as_fast_at_each_depth(code: Library, name: str, depth: int, turn: float) -> None:
     """A small part over and over: where its end meets its beginning, none of what goes on is left behind."""
     job = Job("read", 256 * KIB, depth, random=False, first=0.94, turn=turn)
     alone = predict_rate(code, named(name), SIZE, replace(job, depth=1), seconds=4).bytes
     assert predict_rate(code, named(name), SIZE, job, seconds=4).bytes == pytest.approx(alone, rel=0.03)
 
 
-def test_what_continues_something_written_over_and_over_waits_no_longer_than_anything(code: Library) -> None:
+def test_writes_beside_rewritten_blocks_are_not_starved(code: Library) -> None:
     """The block before it is written again as soon as it is written, by two at a time."""
     disk, middle, tags, ended = SimulatedDisk(code, hdd(write_cache=0), SIZE), SIZE // 2, 2, 0.0
     disk.submit(0.0, "write", middle, 4 * KIB, 0)
@@ -219,7 +217,7 @@ def test_a_flush_ends_when_all_that_was_written_is_on_the_platter(code: Library)
     assert ended(disk, 0.0)[0] < 0.001
 
 
-def test_what_must_be_on_the_platter_does_not_end_in_the_cache(code: Library) -> None:
+def test_forced_writes_wait_for_the_platter(code: Library) -> None:
     disk = SimulatedDisk(code, hdd(), SIZE)
     disk.submit(0.0, "write", GIB, 4096, 0, fua=True)
     disk.submit(0.0, "write", GIB + MIB, 4096, 1)
@@ -384,9 +382,7 @@ commands = st.lists(
 
 
 @given(commands, st.sampled_from(models()))
-def test_whatever_is_asked_ends_once_not_before_it_came_and_each_time_alike(
-    asked: list[tuple[float, str, int, int, bool]], name: str
-) -> None:
+def test_each_request_ends_once_and_repeatably(asked: list[tuple[float, str, int, int, bool]], name: str) -> None:
     code = load_library(asyncio.run(build_library()))
     runs = []
     for _ in range(2):
@@ -406,7 +402,7 @@ def test_whatever_is_asked_ends_once_not_before_it_came_and_each_time_alike(
     assert runs[0] == runs[1]
 
 
-def test_what_the_cache_has_does_not_wait_for_the_platter(code: Library) -> None:
+def test_cached_writes_do_not_wait_for_the_platter(code: Library) -> None:
     disk = SimulatedDisk(code, hdd(), SIZE)
     disk.submit(0.0, "read", GIB, 65536, 0)
     disk.submit(0.001, "write", 0, 4096, 1)
@@ -415,7 +411,7 @@ def test_what_the_cache_has_does_not_wait_for_the_platter(code: Library) -> None
     assert found[1] < 0.0012
 
 
-def test_a_flush_does_not_starve_behind_somebody_who_reads_on(code: Library) -> None:
+def test_a_flush_is_not_starved_by_reads(code: Library) -> None:
     disk, now, tag, ends = SimulatedDisk(code, hdd(), SIZE), 0.0, 2, dict[int, float]()
     disk.submit(0.0, "write", GIB, 4096, 0)
     disk.submit(0.0, "read", 0, 262144, 1)
@@ -439,7 +435,7 @@ def test_writes_larger_than_the_cache_go_on_for_ever(code: Library) -> None:
     assert predict_rate(code, small, SIZE, job, seconds=120).iops > 10
 
 
-def test_an_ssd_slows_down_where_it_says(code: Library) -> None:
+def test_an_ssd_slows_down_at_its_cliff(code: Library) -> None:
     disk, now = SimulatedDisk(code, named("sata-ssd"), 8 * GIB), 0.0
     took = []
     for tag in range(1024):
@@ -499,7 +495,7 @@ def test_a_flush_waits_for_what_lands_and_not_for_a_band_to_be_put_in_order(code
         now = flushed
 
 
-def test_bands_are_put_in_order_while_nobody_wants_anything(code: Library) -> None:
+def test_shingled_bands_are_rewritten_when_idle(code: Library) -> None:
     """Whoever comes after half a minute finds it done; whoever comes in the middle of one waits for it."""
     disk = shingled(code)
     now = end_of(disk, end_of(disk, 0.0, "write", 3 * MIB + 4096, 4096), "flush")
@@ -531,7 +527,7 @@ def test_every_band_is_put_in_order_by_itself_however_many_there_are(code: Libra
     assert [put_in_order(bands) for bands in (1, 20)] == [1, 20]
 
 
-def test_what_is_overwritten_in_order_need_not_be_put_in_order(code: Library) -> None:
+def test_sequentially_overwritten_bands_need_no_rewrite(code: Library) -> None:
     disk, now = shingled(code), 0.0
     for number in range(50):
         now = end_of(disk, now, "write", (number * 7 % 64) * MIB + 4096, 4096)
@@ -561,7 +557,7 @@ def test_requests_that_come_in_the_wrong_order_cost_no_turn_of_the_platter(code:
 @pytest.mark.parametrize("name", models())
 @pytest.mark.parametrize("what", ["read", "write"])
 @pytest.mark.parametrize("block", [4 * KIB, 1024 * KIB])
-def test_no_shipped_model_takes_longer_than_it_says_at_most(code: Library, name: str, what: What, block: int) -> None:
+def test_shipped_models_keep_their_longest_latency(code: Library, name: str, what: What, block: int) -> None:
     physics = disk_model(name).physics(1)
     # An SSD answers so often that eight seconds empty its cache; credits of a volume last longer.
     ramp, seconds = (7, 1) if physics.kind == "ssd" else (5, 60)
@@ -583,7 +579,7 @@ def test_a_disk_is_awake_for_its_answer_unless_another_is_due_just_then(code: Li
     assert awake(1.01101, 1.01102)  # the last one is answered: whoever asks is alone again
 
 
-def test_what_lies_in_the_window_of_reading_ahead_is_reached_by_the_quicker_way(code: Library) -> None:
+def test_positions_ahead_are_reached_by_the_quicker_way(code: Library) -> None:
     """The next track passes in a turn of 8.3 ms; beyond it, a seek and less than a turn are quicker."""
     turn = 60 / 7200
     track = 77 * MIB * turn  # the bytes of a track in the first zone

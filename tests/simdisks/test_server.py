@@ -63,7 +63,7 @@ def asked(disk: Disk, *options: str, faults: tuple[Fault, ...] = ()) -> tuple[in
 
 
 @pytest.mark.parametrize("disk", [IDEAL, Disk(64 * 2**20, "sata", disk_model("st3320620as").physics(1))])
-def test_what_was_written_is_read_again(disk: Disk) -> None:
+def test_written_data_is_read_back(disk: Disk) -> None:
     status, said, done = asked(
         disk, "--rw=randwrite", "--bs=4k-64k", "--iodepth=16", "--verify=crc32c", "--verify_state_save=0", "--fsync=20"
     )
@@ -139,7 +139,7 @@ def test_a_container_has_no_more_memory_than_it_may_have(monkeypatch: pytest.Mon
     assert check.spare_memory() == 4096
 
 
-def test_what_is_checked_lies_in_memory_unless_that_is_scarce(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_of_checks_are_in_memory_if_there_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     for spare, in_memory in ((3 * 2**20, True), (2 * 2**20, False)):
         monkeypatch.setattr(check, "spare_memory", lambda spare=spare: spare)
         with check.blank_image(2**40, 2**20) as file:  # far larger than any memory, and hardly written
@@ -248,7 +248,7 @@ def test_a_socket_that_is_only_there_does_not_listen_yet(tmp_path: Path, monkeyp
         (1, ("the server of disk 2 ended with status 1", "")),
     ],
 )
-def test_the_end_of_a_server_is_told_in_words(status: int, said: tuple[str, str]) -> None:
+def test_the_exit_of_a_server_is_explained(status: int, said: tuple[str, str]) -> None:
     assert explain_exit(2, status) == said
 
 
@@ -259,7 +259,7 @@ def _resident(image: Path) -> int:
     return int(run(["fincore", "--bytes", "--noheadings", "--output", "RES", str(image)]).stdout)
 
 
-def test_what_was_never_written_is_zeros_and_not_fetched(tmp_path: Path) -> None:
+def test_unwritten_data_is_zeros_without_memory(tmp_path: Path) -> None:
     """Memory for zeros can take a host tens of milliseconds, in which requests pile up that a disk is fit to serve."""
     parts = [("0x00", 8 * 2**20, 32 * 2**20), ("0x07", 2**20 + 4096, 8192), ("0x00", 2**20, 4096)]
 
@@ -278,7 +278,7 @@ def test_what_was_never_written_is_zeros_and_not_fetched(tmp_path: Path) -> None
     assert _resident(tmp_path / "image") < 2**20
 
 
-def test_zeros_take_no_room_where_nothing_is_and_wipe_what_there_is(tmp_path: Path) -> None:
+def test_written_zeros_take_no_room_and_erase(tmp_path: Path) -> None:
     """As above; and dd of /dev/zero writes nothing else."""
 
     async def ask() -> tuple[int, int]:
@@ -472,7 +472,7 @@ def test_a_library_whose_name_would_be_cut_is_not_loaded() -> None:
     assert stdio_command(Path("/a:b/p.so"), [IDEAL], 0, 7, 8)[0] == "nbdkit"
 
 
-def test_disks_of_one_link_are_told_the_same_one() -> None:
+def test_disks_of_one_link_share_it() -> None:
     pci, usb = Link("pci", 133e6), Link("usb", 40e6)
     disks = [Disk(2**30, "sata", Physics("ideal"), link) for link in (usb, pci, None, pci)]
     lines = [" ".join(stdio_command(Path("/p.so"), disks, at, 7, 8)) for at in range(4)]
@@ -480,7 +480,7 @@ def test_disks_of_one_link_are_told_the_same_one() -> None:
     assert lines[3].endswith("image=7 board=8 disk=3 kind=0.0 size=1073741824.0 bus=1")
 
 
-def test_a_host_that_gives_a_server_no_time_is_told_by_it() -> None:
+def test_a_server_reports_time_lost_to_its_host() -> None:
     """Half of each tenth of a second the server may not run, whatever the host has to give."""
 
     async def ask() -> tuple[int, Report]:

@@ -149,7 +149,7 @@ def test_an_unusable_file_is_reported_at_its_name(tmp_path: Path, item: str, sai
     assert (Path(place.file).name, place.line) == ("m.yaml", 17)
 
 
-def test_of_a_whole_file_not_all_need_be_about_this_matrix_but_one_that_is_picked_must(tmp_path: Path) -> None:
+def test_guidelines_of_a_file_may_be_untested_and_picked_ones_not(tmp_path: Path) -> None:
     other = SOUND.replace("{layout: single}]", "{layout: volume}]")
     found = load(shared(tmp_path, "advice.yaml", other)).space
     assert "guideline sum is not tested: no cell has layout=volume" in "\n".join(found.notes)

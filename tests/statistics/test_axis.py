@@ -15,7 +15,7 @@ moods = st.lists(st.floats(0.5, 2), min_size=3, max_size=8)
 
 
 @given(st.lists(st.floats(0.1, 1000), min_size=2, max_size=6, unique=True), st.floats(-3, 3), moods)
-def test_a_power_is_found_whatever_rounds_do(places: list[float], power: float, mood: list[float]) -> None:
+def test_an_exponent_is_found_beside_effects_of_rounds(places: list[float], power: float, mood: list[float]) -> None:
     assume(min(abs(log(one / other)) for one in places for other in places if one != other) > 1e-3)
     found = scaling_exponent(places, [sample(*(by * place**power for by in mood)) for place in places])
     assert found is not None
@@ -42,7 +42,7 @@ def test_the_interval_of_a_power_is_students_over_rounds() -> None:
         ([1, 2], [{1: 1.0, 2: 1.0}, {3: 2.0, 4: 2.0}]),
     ],
 )
-def test_what_has_no_power(places: list[float], samples: list[dict[int, float]]) -> None:
+def test_samples_without_an_exponent(places: list[float], samples: list[dict[int, float]]) -> None:
     assert scaling_exponent(places, samples) is None
 
 

@@ -38,7 +38,7 @@ def spread(values: list[float]) -> float:
 
 
 @given(samples, samples)
-def test_unpaired_is_welchs_test_of_the_logarithms(a: list[float], b: list[float]) -> None:
+def test_unpaired_ratios_use_welchs_test_of_logarithms(a: list[float], b: list[float]) -> None:
     assume(spread(a) > 1e-3 and spread(b) > 1e-3)
     ours, theirs = unpaired_ratio(a, b, 0.9), scipy.stats.ttest_ind(np.log(b), np.log(a), equal_var=False)
     bounds = theirs.confidence_interval(0.9)
@@ -50,7 +50,7 @@ def test_unpaired_is_welchs_test_of_the_logarithms(a: list[float], b: list[float
 
 
 @given(st.lists(st.tuples(rates, rates), min_size=2, max_size=20))
-def test_paired_is_the_paired_test_of_the_logarithms(pairs: list[tuple[float, float]]) -> None:
+def test_paired_ratios_use_the_paired_test_of_logarithms(pairs: list[tuple[float, float]]) -> None:
     a, b = zip(*pairs, strict=True)
     assume(spread([two / one for one, two in pairs]) > 1e-3)
     ours = paired_ratio(dict(enumerate(a)), dict(enumerate(b)))
@@ -73,7 +73,7 @@ def test_samples_that_stopped_early_are_paired_in_order_with_some_reserve(pairs:
 
 
 @given(samples, samples)
-def test_of_samples_that_stopped_early_all_values_count(a: list[float], b: list[float]) -> None:
+def test_early_stopped_samples_count_all_values(a: list[float], b: list[float]) -> None:
     ours, plain = unpaired_ratio(a, b, early=True), unpaired_ratio(a, b)
     back = unpaired_ratio(b, a, early=True)
     assert ours is not None
@@ -133,7 +133,7 @@ def test_the_other_way_round_is_the_reciprocal(a: list[float], b: list[float]) -
 
 
 @given(rounds, st.floats(1e-3, 1e3), st.dictionaries(st.integers(1, 30), st.floats(0.5, 2), min_size=30))
-def test_what_a_round_does_to_both_cancels(a: dict[int, float], factor: float, mood: dict[int, float]) -> None:
+def test_effects_of_rounds_cancel_in_pairs(a: dict[int, float], factor: float, mood: dict[int, float]) -> None:
     b = {round_number: value * factor for round_number, value in a.items()}
     moody = paired_ratio(
         {round_number: value * mood[round_number] for round_number, value in a.items()},
@@ -145,13 +145,13 @@ def test_what_a_round_does_to_both_cancels(a: dict[int, float], factor: float, m
         assert [moody.low, moody.high] == pytest.approx([factor, factor])
 
 
-def test_one_value_says_nothing_of_its_doubt() -> None:
+def test_a_single_value_has_no_interval() -> None:
     assert unpaired_ratio([100.0], [200.0, 200.0]) == Ratio(pytest.approx(2.0), 0.0, inf, 1, 2, 0.95, 1.0)  # type: ignore[arg-type]
     assert paired_ratio({1: 100.0}, {1: 200.0, 2: 210.0}) == Ratio(2.0, 0.0, inf, 1, 1, 0.95, 1.0, paired=True)
 
 
 @pytest.mark.parametrize("bad", [[], [0.0, 1.0], [-1.0, 1.0], [inf, 1.0], [float("nan"), 1.0]])
-def test_what_has_no_ratio(bad: list[float]) -> None:
+def test_samples_without_a_ratio(bad: list[float]) -> None:
     assert unpaired_ratio(bad, [1.0, 2.0]) is None
     assert unpaired_ratio([1.0, 2.0], bad) is None
     assert paired_ratio(dict(enumerate(bad)), {0: 1.0, 1: 2.0}) is None
@@ -186,18 +186,18 @@ def test_bounds_beyond_what_a_float_holds() -> None:
         (None, Verdict.UNKNOWN),
     ],
 )
-def test_what_may_be_said(ratio: Ratio | None, said: Verdict) -> None:
+def test_verdicts_follow_the_interval(ratio: Ratio | None, said: Verdict) -> None:
     assert verdicts([ratio], 0.05) == [said]
 
 
-def test_of_many_comparisons_one_surprise_is_none() -> None:
+def test_one_low_p_among_many_is_not_significant() -> None:
     surprise, dull = of(1.01, 1.2, p=0.04), of(0.8, 1.2, p=0.5)
     assert verdicts([surprise], 0.05) == [Verdict.MORE]
     assert verdicts([surprise, *[dull] * 20], 0.05)[0] is Verdict.UNKNOWN
     assert verdicts([surprise] * 20, 0.05) == [Verdict.MORE] * 20
 
 
-def test_where_nothing_is_surprising_no_correction_is_loaded() -> None:
+def test_without_low_p_no_correction_is_imported() -> None:
     script = (
         "import sys; from matrix_runner.statistics.ratios import unpaired_ratio, verdicts;"
         "verdicts([unpaired_ratio([1., 2.], [1., 2.1])] * 3, .05); sys.exit('scipy.stats' in sys.modules)"
@@ -206,7 +206,7 @@ def test_where_nothing_is_surprising_no_correction_is_loaded() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0.3, 3), st.floats(0, 1)), min_size=1, max_size=30))
-def test_correction_never_says_more_than_each_alone(found: list[tuple[float, float]]) -> None:
+def test_a_corrected_verdict_is_never_stronger(found: list[tuple[float, float]]) -> None:
     ratios = [of(ratio / 1.2, ratio * 1.2, p) for ratio, p in found]
     for together, alone in zip(verdicts(ratios, 0.05), (verdicts([one], 0.05)[0] for one in ratios), strict=True):
         assert together in {alone, Verdict.UNKNOWN}
@@ -250,7 +250,7 @@ def test_a_single_run_is_held_against_a_prediction_interval(means: list[float], 
     assert found.p == pytest.approx(other.p)
 
 
-def test_what_runs_have_in_common_raises_no_more_alarms_than_declared() -> None:
+def test_effects_of_runs_raise_alarms_at_the_stated_rate() -> None:
     """One run against six, of which each has a mood of its own; the single one is of fewer trials."""
     chance = np.random.default_rng(14)
     alarmed = 0
@@ -263,7 +263,7 @@ def test_what_runs_have_in_common_raises_no_more_alarms_than_declared() -> None:
     assert alarmed <= 65
 
 
-def test_nothing_can_be_predicted_from_one_run_or_nothing() -> None:
+def test_predictions_need_two_runs() -> None:
     assert predicted_ratio([[1.0, 1.1]], [[2.0, 2.2]]) == Ratio(pytest.approx(2.0), 0.0, inf, 1, 1, 0.95, 1.0)  # type: ignore[arg-type]
     assert predicted_ratio([[1.0]], []) is None
     assert predicted_ratio([[1.0], [0.0]], [[1.0]]) is None
@@ -324,7 +324,7 @@ def test_a_run_of_fewer_trials_than_the_earlier_ones_is_known_less_well() -> Non
         ([[[1.0], [1.1]], [[2.0], [2.2]]], True),
     ],
 )
-def test_so_many_earlier_runs_it_takes(history: list[list[list[float]]], enough: bool) -> None:
+def test_a_comparison_by_history_needs_enough_runs(history: list[list[list[float]]], enough: bool) -> None:
     assert (ratio_by_history([1.0], [1.1], history) is not None) is enough
     assert ratio_by_history([], [1.1], history) is None
 

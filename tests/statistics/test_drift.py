@@ -57,7 +57,7 @@ def test_a_steady_drift_is_found_also_where_cells_stop_at_different_times(
     assert found.high >= found.change * (1 - 1e-9)
 
 
-def test_of_one_cell_it_is_the_regression_line() -> None:
+def test_the_drift_of_one_cell_is_its_regression_line() -> None:
     values = [100.0, 104.0, 103.0, 109.0]
     found, line = drift([dict(enumerate(values))], 0.9), scipy.stats.linregress(range(4), np.log(values))
     assert found is not None
@@ -77,11 +77,11 @@ def test_of_one_cell_it_is_the_regression_line() -> None:
         [{1: 0.0, 2: 1.0, 3: 1.0}],
     ],
 )
-def test_where_no_drift_can_be_seen(samples: list[dict[int, float]]) -> None:
+def test_samples_without_a_visible_drift(samples: list[dict[int, float]]) -> None:
     assert drift(samples) is None
 
 
-def test_what_moves_a_round_is_one_accident_however_many_cells_there_are() -> None:
+def test_an_effect_of_one_round_counts_once_for_all_cells() -> None:
     chance = np.random.default_rng(1)
     alarms = [(found := drift(table(chance, 50, 6))) is not None and found.p <= 0.05 for _ in range(400)]
     assert 0.02 <= np.mean(alarms) <= 0.08
@@ -110,7 +110,7 @@ def test_a_step_is_found_where_it_is() -> None:
     assert found.p <= 0.01
 
 
-def test_several_steps_are_told_each_against_the_level_before() -> None:
+def test_each_step_is_compared_with_the_level_before() -> None:
     found = find_changes(history(np.random.default_rng(2), 60, (20, 0.8), (45, 1.25)))
     assert [one.at for one in found] == [20, 45]
     assert [one.ratio.ratio for one in found] == pytest.approx([0.8, 1.25], rel=0.03)
@@ -137,11 +137,11 @@ def test_a_short_history_has_no_changes(nights: list[float]) -> None:
 
 
 @given(st.floats(1e-3, 1e9), st.integers(0, 40))
-def test_where_nothing_ever_differs_nothing_changed(value: float, nights: int) -> None:
+def test_equal_nights_have_no_change(value: float, nights: int) -> None:
     assert find_changes([value] * nights) == []
 
 
-def test_the_same_history_is_told_the_same_way() -> None:
+def test_changes_do_not_depend_on_the_unit() -> None:
     nights = history(np.random.default_rng(5), 30, (15, 0.95))
     (found,), (scaled,) = find_changes(nights), find_changes([night * 7 for night in nights])
     assert [found] == find_changes(tuple(nights))
@@ -149,13 +149,13 @@ def test_the_same_history_is_told_the_same_way() -> None:
     assert scaled.ratio.ratio == pytest.approx(found.ratio.ratio)
 
 
-def test_where_no_round_differs_there_is_no_drift() -> None:
+def test_equal_rounds_have_no_drift() -> None:
     found = drift([{1: 5.0, 2: 5.0, 3: 5.0}, {1: 7.1, 2: 7.1}])
     assert found is not None
     assert (found.change, found.low, found.high, found.p) == (1, 1, 1, 1)
 
 
-def test_rounds_that_have_nothing_to_do_with_each_other_have_bounds_beyond_what_a_float_holds() -> None:
+def test_unrelated_rounds_have_infinite_bounds() -> None:
     found = drift([{1: 1e-300, 2: 1e300, 3: 1e-300, 4: 1e250}])
     assert found is not None
     assert found.high == math.inf

@@ -38,7 +38,7 @@ def test_the_highest_is_among_the_candidates(values: list[list[float]]) -> None:
 
 
 @given(st.lists(rates, min_size=2, max_size=6))
-def test_of_single_values_nothing_is_ruled_out(values: list[float]) -> None:
+def test_single_values_exclude_no_candidate(values: list[float]) -> None:
     found = find_extreme([sample(value) for value in values])
     assert found is not None
     assert values[found.at] == pytest.approx(max(values))
@@ -69,7 +69,7 @@ def test_a_place_that_was_measured_once_does_not_decide_between_the_others() -> 
     st.lists(st.dictionaries(st.integers(1, 8), st.floats(50, 200), min_size=2, max_size=8), min_size=2, max_size=4),
     st.booleans(),
 )
-def test_what_is_best_is_not_beaten_unless_by_what_it_leads_to(samples: list[dict[int, float]], lowest: bool) -> None:
+def test_the_best_is_beaten_only_in_a_cycle(samples: list[dict[int, float]], lowest: bool) -> None:
     """Among three places, each may beat the next: then one of these is told."""
     found = find_extreme(samples, lowest=lowest)
     assert found is not None
@@ -82,7 +82,7 @@ def test_what_is_best_is_not_beaten_unless_by_what_it_leads_to(samples: list[dic
 @given(
     st.lists(rates, min_size=2, max_size=5), st.lists(st.sets(st.integers(1, 6), min_size=1), min_size=5, max_size=5)
 )
-def test_what_rounds_do_makes_no_level(means: list[float], measured: list[set[int]]) -> None:
+def test_effects_of_rounds_do_not_change_the_order(means: list[float], measured: list[set[int]]) -> None:
     """Whatever was measured when, as long as all have round 1."""
     moods = {round_number: 1 + round_number / 3 for round_number in range(1, 7)}
     samples = [
@@ -140,7 +140,7 @@ def ruled_out(means: list[float], rounds: int, noise: list[float] | float) -> li
 
 
 @pytest.mark.parametrize(("places", "rounds"), [(5, 3), (20, 3), (20, 5)])
-def test_of_equal_places_hardly_any_is_ruled_out(places: int, rounds: int) -> None:
+def test_equal_places_are_excluded_at_the_stated_rate(places: int, rounds: int) -> None:
     """By single tests, it is 13 to 25 %. Three standard errors above 5 % are 8.8 %."""
     assert np.mean([bool(one) for one in ruled_out([1.0] * places, rounds, 0.02)]) < 0.07
 

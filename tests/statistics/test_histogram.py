@@ -51,7 +51,7 @@ def test_percentiles_rise(counts: dict[int, int], several: list[float]) -> None:
 
 
 @given(st.lists(latencies, min_size=1, max_size=200), st.randoms(use_true_random=False), st.integers(1, 5))
-def test_what_is_merged_of_parts_is_the_whole(values: list[int], chance: object, parts: int) -> None:
+def test_merged_parts_equal_the_whole(values: list[int], chance: object, parts: int) -> None:
     apart = [Counter[int]() for _ in range(parts)]
     for at, value in enumerate(values):
         apart[at % parts][bin_of(value)[0]] += 1
@@ -81,7 +81,7 @@ def test_bins_are_those_of_fio(latency: int, printed: int) -> None:
     assert bin_of(latency)[0] == printed
 
 
-def test_nothing_at_all() -> None:
+def test_empty_histograms_merge() -> None:
     assert unpacked({}).total == merge([]).total == 0
 
 

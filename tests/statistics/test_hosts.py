@@ -26,7 +26,7 @@ def test_hosts_that_never_met_have_no_ratio() -> None:
     assert (found.host, found.ratio, found.cells) == ("two", None, 0)
 
 
-def test_one_host_is_compared_with_nothing() -> None:
+def test_one_host_has_no_comparison() -> None:
     assert host_ratios([{"one": [1.0]}, {}]) == []
     assert host_ratios([]) == []
 

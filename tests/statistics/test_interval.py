@@ -58,7 +58,7 @@ def test_equal_values_leave_no_doubt() -> None:
     assert (interval.low, interval.high, interval.relative) == (5.0, 5.0, 0.0)
 
 
-def test_around_zero_a_relative_width_means_nothing() -> None:
+def test_around_zero_there_is_no_relative_width() -> None:
     interval = student_interval([-1.0, 1.0])
     assert interval is not None
     assert interval.relative is None

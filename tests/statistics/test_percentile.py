@@ -22,12 +22,12 @@ trials = st.lists(
 )
 
 
-def test_so_many_requests_it_takes() -> None:
+def test_a_percentile_needs_enough_requests() -> None:
     assert [needs(percent) for percent in (50, 90, 95, 99, 99.9, 99.99)] == [1, 1, 1, 1, 10_000, 100_000]
 
 
 @pytest.mark.parametrize(("count", "told"), [(99_999, None), (100_000, 7)])
-def test_a_tail_is_told_once_enough_of_it_was_met(count: int, told: int | None) -> None:
+def test_a_tail_is_stated_from_enough_requests(count: int, told: int | None) -> None:
     assert percentiles(Histogram.of({7: count}).unpack(), [99.99]) == [told]
 
 
@@ -93,7 +93,7 @@ def test_trials_that_are_all_alike_leave_no_doubt(bins: dict[int, int], count: i
     assert ordered.index(int(found.interval.high)) - ordered.index(int(found.interval.low)) <= 1
 
 
-def test_where_trials_hardly_agree_nobody_knows_how_long_it_may_take() -> None:
+def test_disagreeing_trials_have_no_upper_bound() -> None:
     one, other = Histogram.of({10: 990, 99: 10}), Histogram.of({10: 900, 99: 100})
     (found,) = estimated_percentiles([one, other], [99], RULE, StopReason.FIXED)
     assert found is not None
@@ -102,14 +102,14 @@ def test_where_trials_hardly_agree_nobody_knows_how_long_it_may_take() -> None:
     assert (found.relative, found.bounds) == (None, (10.0, None))
 
 
-def test_of_a_cell_that_stopped_early_no_more_is_said_than_was_asked_for() -> None:
+def test_an_early_stopped_cell_keeps_the_requested_width() -> None:
     rule = Rule(3, 20, until=0.05)
     (found,) = estimated_percentiles([Histogram.of({1000: 500})] * 4, [50], rule, StopReason.PRECISE)
     assert found is not None
     assert list(found.bounds) == pytest.approx([950, 1050])
 
 
-def test_trials_without_requests_say_nothing() -> None:
+def test_trials_without_requests_have_no_percentile() -> None:
     empty, one = Histogram.of({}), Histogram.of({5: 3})
     assert estimated_percentiles([empty], [50], RULE, StopReason.FIXED) == [None]
     (found,) = estimated_percentiles([empty, one], [50], RULE, StopReason.FIXED)

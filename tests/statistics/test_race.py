@@ -22,7 +22,7 @@ def test_the_interval_excludes_what_the_likelihood_ratio_excludes(rounds: int, e
     assert ratio == pytest.approx(1 / error)
 
 
-def test_few_rounds_exclude_nothing() -> None:
+def test_few_rounds_exclude_no_stack() -> None:
     assert reach(1, 0.05) == reach(2, 0.01) == inf
     assert reach(4, 0.01) < inf
 

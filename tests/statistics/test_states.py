@@ -10,7 +10,7 @@ from matrix_runner.statistics.changes import LEAST_VALUES, States, find_two_stat
 values = st.lists(st.floats(1, 1e9), max_size=20)
 
 
-def test_two_groups_with_nothing_between() -> None:
+def test_two_separate_groups_are_two_states() -> None:
     assert find_two_states([100, 200, 101, 201, 99, 100, 199, 100]) == States(5, 100, 3, 200)
 
 
@@ -24,12 +24,12 @@ def test_one_value_that_is_off_is_no_state() -> None:
 
 
 @given(values)
-def test_of_few_values_nothing_is_said(few: list[float]) -> None:
+def test_few_values_have_no_states(few: list[float]) -> None:
     assert find_two_states(few[: LEAST_VALUES - 1]) is None
 
 
 @given(values)
-def test_the_groups_are_all_there_is_in_whatever_order(found: list[float]) -> None:
+def test_two_states_do_not_depend_on_the_order(found: list[float]) -> None:
     states, turned = find_two_states(found), find_two_states(found[::-1])
     assert states == turned
     if states:

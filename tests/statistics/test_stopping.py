@@ -29,12 +29,12 @@ rules = st.builds(
 
 
 @given(rates, rules)
-def test_nothing_is_known_before_the_first_look(found: list[float], rule: Rule) -> None:
+def test_precision_is_unknown_before_the_first_look(found: list[float], rule: Rule) -> None:
     assert not is_precise(found[: rule.first_look - 1], rule)
 
 
 @given(st.floats(1, 1e12), rules, st.integers(0, 5))
-def test_what_never_differs_is_known_at_every_look(value: float, rule: Rule, more: int) -> None:
+def test_equal_values_are_precise_at_each_look(value: float, rule: Rule, more: int) -> None:
     assert is_precise([value] * (rule.first_look + more), rule)
 
 
@@ -61,7 +61,7 @@ def test_the_first_look_is_enough_where_noise_is_low() -> None:
     assert not is_precise([100, 110, 120], RULE)
 
 
-def test_the_first_look_must_show_a_quarter_less_than_was_asked_for() -> None:
+def test_the_first_look_needs_three_quarters_of_the_width() -> None:
     nearly, quiet = [100, 101.5, 103], [100, 101, 102]
     assert FIRST_LOOK_SHARE * 0.05 < relative_error(nearly, RULE) < 0.05
     assert relative_error(quiet, RULE) < FIRST_LOOK_SHARE * 0.05
@@ -83,7 +83,7 @@ def test_one_value_is_never_enough(least: int) -> None:
     assert is_precise([100, 100], rule)
 
 
-def test_where_nothing_was_measured_nothing_is_known() -> None:
+def test_without_figures_there_is_no_precision() -> None:
     assert not is_precise([], RULE)
     assert not is_precise([0.0] * 5, RULE)
 
@@ -119,7 +119,7 @@ def test_the_unit_does_not_matter(found: list[float], rule: Rule, factor: float)
         ([100, 100, 100, 100], 4, replace(RULE, over=True, steered=True), StopReason.DECIDED),  # nobody asked
     ],
 )
-def test_how_a_cell_stopped(found: list[float], trials: int, rule: Rule, how: StopReason) -> None:
+def test_the_reason_to_stop_a_cell(found: list[float], trials: int, rule: Rule, how: StopReason) -> None:
     assert stop_reason(found, trials, rule) is how
 
 
@@ -127,12 +127,12 @@ values = st.lists(st.floats(1, 1e6), min_size=2, max_size=20)
 
 
 @given(values)
-def test_of_a_fixed_count_it_is_students_interval(sample: list[float]) -> None:
+def test_a_fixed_count_has_students_interval(sample: list[float]) -> None:
     assert interval_of(sample, FIXED, StopReason.FIXED) == student_interval(sample)
 
 
 @given(values, rules, st.sampled_from(StopReason))
-def test_where_looking_was_allowed_it_is_wider(sample: list[float], rule: Rule, how: StopReason) -> None:
+def test_intervals_after_looks_are_wider(sample: list[float], rule: Rule, how: StopReason) -> None:
     plain, ours = student_interval(sample, rule.confidence), interval_of(sample, rule, how)
     assert plain is not None
     assert ours is not None
@@ -141,7 +141,7 @@ def test_where_looking_was_allowed_it_is_wider(sample: list[float], rule: Rule, 
 
 
 @given(values, rules)
-def test_a_cell_that_was_precise_is_known_as_well_as_was_asked_for(sample: list[float], rule: Rule) -> None:
+def test_a_precise_cell_has_the_requested_width(sample: list[float], rule: Rule) -> None:
     ours, watched = interval_of(sample, rule, StopReason.PRECISE), student_interval(sample, rule.checked_confidence)
     assert ours is not None
     assert watched is not None
@@ -165,7 +165,7 @@ def measured(chance: np.random.Generator, noise: float, rule: Rule) -> bool:
 
 
 @pytest.mark.parametrize("noise", [0.005, 0.05, 0.08, 0.1])
-def test_it_covers_what_it_says(noise: float) -> None:
+def test_stopped_intervals_cover_at_the_stated_rate(noise: float) -> None:
     chance = np.random.default_rng(5)
     covered = fmean(measured(chance, noise, RULE) for _ in range(4000))
     assert 0.93 <= covered <= 0.97  # stopping at the first narrow interval of 95 % covers 0.90 at 0.08

@@ -29,7 +29,7 @@ def test_a_factor_is_exceeded_with_the_chance_that_is_left(confidence: float, fr
     assert two_sided_p(t_factor(freedom, confidence), freedom) == pytest.approx(1 - confidence, rel=1e-8)
 
 
-def test_where_everybody_can_check_it() -> None:
+def test_students_t_has_known_values() -> None:
     assert t_factor(2, 0.95) == pytest.approx(4.302653, abs=1e-6)
     assert t_factor(1, 0.5) == pytest.approx(1)  # Cauchy's
     assert two_sided_p(sqrt(2), 2) == pytest.approx(1 - sqrt(0.5))

@@ -108,7 +108,7 @@ def test_a_disk_whose_writes_are_to_be_counted_stays_where_they_are(lab: Lab) ->
     assert drivers(lab) == ["nvme", "nvme"]
 
 
-def test_killed_on_the_way_up_others_are_told_and_clean_brings_it_back(lab: Lab, tmp_path: Path) -> None:
+def test_a_controller_of_a_killed_run_is_reported_and_cleaned(lab: Lab, tmp_path: Path) -> None:
     killed(lab, tmp_path / "log", "")
     other = whole(lab, *run(lab, "other.yaml"))
     assert other.returncode == 2, other.stdout + other.stderr

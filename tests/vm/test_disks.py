@@ -99,7 +99,7 @@ async def _full(scratch: Path, *, mirrored: bool) -> None:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="mounting a small disk needs root")
 @pytest.mark.parametrize("mirrored", [False, True])
-def test_a_full_host_is_told_through_a_model_too_and_is_no_dying_disk(tmp_path: Path, *, mirrored: bool) -> None:
+def test_a_full_host_behind_a_model_is_no_dying_disk(tmp_path: Path, *, mirrored: bool) -> None:
     assert run(["mount", "-t", "tmpfs", "-o", "size=8M", "tmpfs", str(tmp_path)]).returncode == 0
     try:
         asyncio.run(_full(tmp_path, mirrored=mirrored))
@@ -117,7 +117,7 @@ async def _hung(scratch: Path) -> None:
     assert all(server.returncode is not None for server in servers.values())
 
 
-def test_a_server_that_hangs_hangs_nobody_else(tmp_path: Path) -> None:
+def test_a_hanging_server_blocks_only_its_disk(tmp_path: Path) -> None:
     asyncio.run(_hung(tmp_path))
 
 

@@ -101,7 +101,7 @@ def test_every_kind_is_built_verified_written_through_and_taken_apart(text: str,
 
 
 @pytest.mark.exhaustive
-def test_preconditioning_writes_all_of_it_and_says_so(tmp_path: Path) -> None:
+def test_preconditioning_writes_the_whole_disk_with_a_note(tmp_path: Path) -> None:
     found = space(PRECONDITIONS)
     notes: dict[str, str] = {}
 
@@ -233,7 +233,7 @@ SABOTAGES = {
 }
 
 
-def test_a_mapping_changed_behind_our_back_is_noticed(shared_rig: SharedRig) -> None:
+def test_a_changed_mapping_is_noticed(shared_rig: SharedRig) -> None:
     found = space(SABOTAGED)
 
     async def batch(rig: Rig, machine: Qemu) -> None:
@@ -267,7 +267,7 @@ SAYS = {
 }
 
 
-def test_what_is_not_ours_is_refused_by_name_and_never_touched(shared_rig: SharedRig) -> None:
+def test_foreign_content_is_refused_by_name_and_stays(shared_rig: SharedRig) -> None:
     found = space(SABOTAGED)
 
     async def batch(rig: Rig, machine: Qemu) -> None:
@@ -296,7 +296,7 @@ repeat: 1
 """
 
 
-def test_our_own_leftovers_are_cleared_even_where_nothing_was_assembled(shared_rig: SharedRig) -> None:
+def test_own_leftovers_are_cleared_without_an_assembled_stack(shared_rig: SharedRig) -> None:
     """Metadata at the end of a disk leaves what stands on the array at its beginning, for anybody to see."""
     found = space(LEFT)
 

@@ -229,7 +229,7 @@ NOTICED = {
 }
 
 
-def test_what_is_changed_behind_our_back_is_noticed(met: Met) -> None:
+def test_changed_settings_are_noticed(met: Met) -> None:
     noticed = NOTICED[met.kind]
     assert met.reasons.keys() == noticed.keys()
     assert all(reason.startswith("not as declared: ") for reason in met.reasons.values())
@@ -321,7 +321,7 @@ repeat: 1
 """
 
 
-def test_files_that_were_made_by_writing_are_nobody_elses(shared_rig: SharedRig) -> None:
+def test_files_of_a_writing_trial_are_known(shared_rig: SharedRig) -> None:
     seen = shared_rig.run(_in_turn(space(MADE), shared_rig, "write", "read", "write", "read"))
     assert [(rw, noted) for rw, _, noted in seen] == [
         ("write", False),

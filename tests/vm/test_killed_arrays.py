@@ -206,9 +206,7 @@ def left(lab: Lab) -> str:
 
 
 @pytest.mark.parametrize("name", PLACES)
-def test_killed_in_every_step_it_goes_on_and_leaves_nothing_of_ours_and_everything_of_others(
-    name: str, bench: Lab, tmp_path: Path
-) -> None:
+def test_a_run_killed_in_each_step_resumes_and_leaves_foreign_data(name: str, bench: Lab, tmp_path: Path) -> None:
     theirs = f"sha256sum <{bench.disks[2]}"
     before = bench.said(theirs)
     place = PLACES[name](bench, tmp_path, name)

@@ -150,7 +150,7 @@ async def _foreign(found: Space, scratch: Path) -> dict[str, StepResult]:
     return results
 
 
-def test_somebody_elses_group_is_refused_by_name_and_never_touched(tmp_path: Path) -> None:
+def test_a_foreign_volume_group_is_refused_by_name_and_stays(tmp_path: Path) -> None:
     results = asyncio.run(_foreign(space(SMALL), tmp_path))
     status = {name: result.status for name, result in results.items()}
     assert status == {

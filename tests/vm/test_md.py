@@ -154,7 +154,7 @@ async def stopped(bench: Bench) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("kernel", ["debian-12", "debian-13"])
-def test_what_was_stopped_is_started_again_even_where_an_empty_device_stays(kernel: str, tmp_path: Path) -> None:
+def test_a_stopped_array_starts_again_beside_an_empty_device(kernel: str, tmp_path: Path) -> None:
     bench("  mirrored: [md: {level: 1, devices: 2}]\n", tmp_path, stopped, kernel=kernel)
 
 
@@ -187,7 +187,7 @@ UNDER_WAY = """\
 
 
 @pytest.mark.exhaustive
-def test_what_is_under_way_is_so_for_the_whole_of_every_trial(tmp_path: Path) -> None:
+def test_a_sync_lasts_for_the_whole_trial(tmp_path: Path) -> None:
     """These disks are rebuilt in no time, so arrays are slowed down; without that, it is noticed."""
 
     async def go(bench: Bench) -> None:
@@ -208,7 +208,7 @@ def test_what_is_under_way_is_so_for_the_whole_of_every_trial(tmp_path: Path) ->
     bench(UNDER_WAY, tmp_path, go)
 
 
-def test_what_was_over_before_the_end_is_no_measurement(shared_rig: SharedRig) -> None:
+def test_a_sync_that_ends_early_is_no_measurement(shared_rig: SharedRig) -> None:
     async def go(bench: Bench) -> None:
         built = await bench.build("small")
         work = replace(bench.cell("small"))
@@ -248,7 +248,7 @@ SABOTAGE = """\
 """
 
 
-def test_what_is_changed_behind_our_back_is_noticed(shared_rig: SharedRig) -> None:
+def test_changed_settings_are_noticed(shared_rig: SharedRig) -> None:
     last = "$(ls -d /sys/block/md127/md/dev-* | tail -1)"
     changes = {
         "five": ("mdadm --fail /dev/md127 %s", "md.degraded wanted 0, kernel says 1"),
@@ -282,7 +282,7 @@ def test_what_is_changed_behind_our_back_is_noticed(shared_rig: SharedRig) -> No
 CHECK = "for end in min max; do echo 1 >/sys/block/md127/md/sync_speed_$end; done; echo check >/sys/block/md127/md/sync_action"
 
 
-def test_what_happens_to_an_array_while_it_is_measured_is_no_figure(shared_rig: SharedRig) -> None:
+def test_an_array_changed_during_a_trial_gives_no_figure(shared_rig: SharedRig) -> None:
     meanwhile = {
         "five": (CHECK, "md.sync_action wanted idle until the end of the measurement, kernel says check"),
         "mirror": (
@@ -304,7 +304,7 @@ def test_what_happens_to_an_array_while_it_is_measured_is_no_figure(shared_rig: 
     bench("  five: [md: {level: 5}]\n  mirror: [md: {level: 1, devices: 3}]\n", shared_rig, go)
 
 
-def test_what_is_not_ours_is_named_and_stays_untouched(shared_rig: SharedRig) -> None:
+def test_foreign_arrays_are_named_and_stay(shared_rig: SharedRig) -> None:
     async def go(bench: Bench) -> None:
         one, two = bench.rig.disks[:2]
         await bench.shell(f"mdadm --create /dev/md5 --run --level=1 --raid-devices=2 --assume-clean {one} {two}")
@@ -321,7 +321,7 @@ def test_what_is_not_ours_is_named_and_stays_untouched(shared_rig: SharedRig) ->
     bench(SABOTAGE, shared_rig, go)
 
 
-def test_ours_is_known_under_any_name_and_in_any_state(shared_rig: SharedRig) -> None:
+def test_own_arrays_are_known_in_each_state(shared_rig: SharedRig) -> None:
     meddling = {
         "another name": "mdadm --stop /dev/md127; rm -f /dev/md/*; mdadm --assemble /dev/md77 --run {disks}",
         "half assembled": "mdadm --stop /dev/md127; mdadm -I {one}; grep inactive /proc/mdstat",

@@ -99,7 +99,7 @@ async def _refused(found_array: Stack, rig: Rig) -> dict[str, StepResult]:
     return results
 
 
-def test_somebody_elses_mappings_and_tables_are_left_alone(shared_rig: SharedRig) -> None:
+def test_foreign_mappings_and_partition_tables_stay(shared_rig: SharedRig) -> None:
     found = space(SMALL)
     (array,) = found.stacks
     results: dict[str, StepResult] = {}
@@ -198,7 +198,7 @@ def test_each_of_several_volumes_is_read_back(shared_rig: SharedRig) -> None:
 
 
 #: The last one of the file: what it leaves behind costs the shared rig.
-def test_a_set_up_that_cannot_be_says_why(shared_rig: SharedRig) -> None:
+def test_a_failed_set_up_gives_its_reason(shared_rig: SharedRig) -> None:
     """What stands in the way of a table is told as any other trouble of a set-up."""
     found = space(SMALL)
     (array,) = found.stacks

@@ -79,7 +79,7 @@ LATER = pytest.mark.exhaustive
 
 
 @pytest.mark.parametrize("bus", ["scsi", *(pytest.param(bus, marks=LATER) for bus in ("virtio", "sata", "nvme"))])
-async def test_what_a_guest_writes_is_on_the_disk_that_was_judged(disks: Bay, tmp_path: Path, bus: Bus) -> None:
+async def test_a_guest_writes_on_the_checked_disk(disks: Bay, tmp_path: Path, bus: Bus) -> None:
     lease = Lease("r", "m", tmp_path, tmp_path / "state", frozenset({"disk-a", "disk-b"}), operations=disks.operations)
     scratch = tmp_path / "scratch"
     scratch.mkdir()
@@ -179,7 +179,7 @@ def test_killed_in_the_middle_the_host_gives_the_disks_back(disks: Bay, place: P
 
 
 @LATER
-def test_what_somebody_else_wrote_since_is_left_as_it_is(disks: Bay, place: Place) -> None:
+def test_data_written_by_others_since_stays(disks: Bay, place: Place) -> None:
     killed_while_something_stands(place)
     gone(disks)
     subprocess.run(["wipefs", "--all", "--force", "--quiet", disks.disk], check=True)

@@ -113,7 +113,7 @@ async def _watched(place: SharedRig) -> Measured:
         return measured
 
 
-def test_what_happens_beside_a_trial_is_seen(shared_rig: SharedRig) -> None:
+def test_activity_beside_a_trial_is_recorded(shared_rig: SharedRig) -> None:
     measured = shared_rig.run(_watched(shared_rig))
     figures = measured.finding.result.figures
     assert figures
@@ -197,7 +197,7 @@ async def _steady(scratch: Path) -> dict[str, Measured]:
 
 
 @pytest.mark.exhaustive
-def test_work_ends_once_it_is_steady_and_says_so_if_it_never_is(tmp_path: Path) -> None:
+def test_work_ends_when_steady_and_is_marked_otherwise(tmp_path: Path) -> None:
     found = asyncio.run(_steady(tmp_path))
     figures = {name: one.finding.result.figures for name, one in found.items()}
     assert json.loads(found["any"].outputs["fio.json"])["jobs"][0]["steadystate"]["attained"] == 1
@@ -240,7 +240,7 @@ async def _sabotaged(place: SharedRig, found: Space, sabotage: dict[str, str]) -
     return reasons
 
 
-def test_a_setting_changed_behind_our_back_is_noticed(shared_rig: SharedRig) -> None:
+def test_a_changed_setting_is_noticed(shared_rig: SharedRig) -> None:
     reasons = shared_rig.run(
         _sabotaged(
             shared_rig,
@@ -282,14 +282,14 @@ async def _foreign(place: SharedRig) -> StepResult:
         return set_up
 
 
-def test_somebody_elses_array_is_never_touched(shared_rig: SharedRig) -> None:
+def test_a_foreign_array_stays(shared_rig: SharedRig) -> None:
     set_up = shared_rig.run(_foreign(shared_rig))
     assert set_up.status == 1
     assert "a disk is not empty: " in set_up.output
     assert "linux_raid_member" in set_up.output
 
 
-def test_default_means_what_it_was_before_anybody_set_it(shared_rig: SharedRig) -> None:
+def test_default_restores_the_first_value(shared_rig: SharedRig) -> None:
     found = space(SABOTAGE.replace("1024", "[default, 1024, 512]"))
     default, tuned, less = found.cells()
 
@@ -393,7 +393,7 @@ def _kill_after(process: subprocess.Popen[str], events: int, seconds: float) -> 
     process.communicate()
 
 
-def test_an_interrupted_run_writes_its_outputs_and_says_so(tmp_path: Path) -> None:
+def test_an_interrupted_run_writes_its_outputs_with_a_note(tmp_path: Path) -> None:
     (tmp_path / "killed.yaml").write_text(KILLED.replace("{rounds}", str(ROUNDS)))
     environment = _marked(tmp_path)
     with Forked(

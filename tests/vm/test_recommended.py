@@ -145,9 +145,7 @@ async def _once_more(rig: Rig, one: Advice, layout: str) -> None:
 
 
 @pytest.mark.parametrize("layout", WANTED)
-def test_what_is_recommended_is_so_when_it_was_pasted_and_after_a_restart(
-    night: Path, layout: str, tmp_path: Path
-) -> None:
+def test_a_pasted_recommendation_holds_after_a_restart(night: Path, layout: str, tmp_path: Path) -> None:
     one = advice(night, layout)
     figure, overload = asyncio.run(_pasted(one, layout, tmp_path))
     sys.stdout.write(f"{layout}, pasted: {figure / 1e6:.1f} MB/s, {overload}; recommended:\n{one.table}")

@@ -153,14 +153,14 @@ def _all_refused(traps: list[Trap], scratch: Path) -> None:
 
 
 @pytest.mark.exhaustive
-def test_what_loop_devices_cannot_show_is_refused_for_its_own_reason_and_stays_as_it_is(tmp_path: Path) -> None:
+def test_traps_of_virtual_machines_are_refused_and_stay(tmp_path: Path) -> None:
     traps = [trap for trap in TRAPS if trap.on == VM]
     assert len(traps) >= 20
     _all_refused(traps, tmp_path)
 
 
 @pytest.mark.exhaustive
-def test_what_a_host_may_lack_the_tools_for_is_refused_as_well(tmp_path: Path) -> None:
+def test_traps_of_optional_tools_are_refused(tmp_path: Path) -> None:
     _all_refused([trap for trap in TRAPS if set(trap.tools) & OF_THE_APPLIANCE and trap.on != VM], tmp_path)
 
 

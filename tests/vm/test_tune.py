@@ -170,7 +170,7 @@ EXHAUSTIVE = pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "bus", [pytest.param("virtio", marks=EXHAUSTIVE), pytest.param("scsi", marks=EXHAUSTIVE), "sata"]
 )
-def test_every_knob_is_set_read_back_and_put_back(bus: str, shared_rig: SharedRig) -> None:
+def test_each_tunable_is_set_read_back_and_restored(bus: str, shared_rig: SharedRig) -> None:
     shared_rig.run(_turned(bus, shared_rig))
 
 
@@ -250,7 +250,7 @@ async def _sabotaged(place: SharedRig) -> dict[str, str]:
 MEANWHILE = "of the whole machine, while it is measured"
 
 
-def test_a_knob_turned_behind_our_back_and_one_the_kernel_will_not_turn_are_told(shared_rig: SharedRig) -> None:
+def test_changed_and_refused_tunables_are_reported(shared_rig: SharedRig) -> None:
     reasons = shared_rig.run(_sabotaged(shared_rig))
     for text, (_, said) in SABOTAGE.items():
         assert reasons[text] == f"not as declared: {said}", text
@@ -288,7 +288,7 @@ async def _on_partitions(scratch: Path) -> list[tuple[str, str]]:
 
 
 @pytest.mark.exhaustive
-def test_what_is_set_on_a_partition_is_set_on_its_disk_and_bytes_give_way_to_their_ratio(tmp_path: Path) -> None:
+def test_tunables_of_partitions_and_bytes_against_ratios(tmp_path: Path) -> None:
     ratio, size = "0/20", f"{1 << 20}/0"
     assert asyncio.run(_on_partitions(tmp_path)) == [
         ("128", ratio),

@@ -178,9 +178,7 @@ def theirs(tmp_path: Path) -> Iterator[Theirs]:
     made.gone()
 
 
-def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing_of_ours_and_everything_of_others(
-    place: Place, theirs: Theirs
-) -> None:
+def test_a_killed_run_resumes_and_leaves_foreign_data(place: Place, theirs: Theirs) -> None:
     coming_up = place.run()
     waited(coming_up, lambda: any(libvirt.carries_mark(one.domain, one.mark) for one in place.records()))
     killed(coming_up)
@@ -217,7 +215,7 @@ def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing_of_ours_and_everyth
     assert theirs.untouched()
 
 
-def test_modelled_disks_on_every_bus_keep_their_pace_and_tell_of_it(place: Place) -> None:
+def test_simulated_disks_keep_their_pace_on_each_bus(place: Place) -> None:
     output = place.said("run", "--on", "vagrant", "--json", "m.yaml")
     assert all(json.loads(line) for line in output.splitlines() if line.startswith("{"))
     assert [outcome for _, _, outcome in place.trials()] == [Outcome.MEASURED] * 2

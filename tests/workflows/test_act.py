@@ -138,7 +138,7 @@ def test_a_night_of_another_repository_or_branch_starts_no_job(act: Act) -> None
         assert (night.status, night.jobs, night.artifacts) == (0, [], {})
 
 
-def test_a_night_without_a_matrix_says_what_to_set(act: Act) -> None:
+def test_a_night_without_a_matrix_names_the_variable(act: Act) -> None:
     night = act("workflow_dispatch", "nightly.yml", {"machine": "local", "host": "shelf"})
     assert night.status == 1
     ((title, text),) = night.annotations
@@ -236,7 +236,9 @@ def write_user_workflow(checkout: Path) -> list[str]:
         ("kernel", "debian-99", "2", ""),
     ],
 )
-def test_a_job_that_fails_says_why(act: Act, checkout: Path, name: str, value: str, status: str, title: str) -> None:
+def test_a_failed_job_gives_the_reason(
+    act: Act, checkout: Path, name: str, value: str, status: str, title: str
+) -> None:
     write_user_workflow(checkout)
     (checkout / "small.yaml").write_text(SMALL.replace("repeat: 2", "repeat: 10000"))
     job = act("workflow_dispatch", "user.yml", {"inputs": json.dumps([name]), "given": json.dumps([value])})

@@ -14,7 +14,7 @@ def tracked(*patterns: str) -> list[str]:
     return done.stdout.rstrip("\0").split("\0")
 
 
-def test_hooks_fetch_nothing() -> None:
+def test_hooks_need_no_network() -> None:
     (local,) = loaded(TOP / ".pre-commit-config.yaml")["repos"]
     assert local["repo"] == "local"
     assert {hook["id"] for hook in local["hooks"]} == {"ruff-check", "ruff-format", "mypy", "yamllint"}

@@ -115,7 +115,7 @@ def at_work(temp: Path) -> bool:
     return subprocess.run(["flock", "--nonblock", temp / "matrix-running", "true"]).returncode != 0
 
 
-def test_who_may_start_a_night() -> None:
+def test_permitted_starts_of_a_night() -> None:
     def may(**changes: Any) -> bool:
         known = contexts()
         return bool(evaluated(NIGHTLY["if"], {**known, **{k: {**known[k], **v} for k, v in changes.items()}}))
@@ -176,7 +176,7 @@ def selected_cells(matrix: str, place: str) -> tuple[SelectedMatrix, tuple[RigSp
     return selected, tuple(specs_of(selected.space.matrix, selected.stacks(), None))
 
 
-def test_where_a_night_runs() -> None:
+def test_the_place_of_a_night() -> None:
     def place(host: str = "", **variables: str) -> Any:
         return [expanded(one, contexts(inputs={"host": host}, vars=variables)) for one in NIGHTLY["runs-on"]]
 

@@ -58,7 +58,7 @@ def test_the_workflows_are_found() -> None:
     assert [name for name, _, _ in jobs_on_hardware()] == ["nightly.yml"]
 
 
-def test_no_stranger_reaches_our_machines() -> None:
+def test_strangers_cannot_reach_hardware_runners() -> None:
     for name, workflow, job in jobs_on_hardware():
         assert not triggers(workflow) & STRANGERS, name
         assert triggers(workflow) <= {"schedule", "workflow_dispatch"}, name

@@ -247,7 +247,7 @@ note("ended")
 """
 
 
-def test_what_a_cancelled_job_left_is_cleaned_up_once_its_run_has_ended(recorder: Recorder) -> None:
+def test_leftovers_of_a_cancelled_job_are_cleaned_after_its_run(recorder: Recorder) -> None:
     """GitHub sends SIGINT, after seconds SIGTERM and SIGKILL, and then starts the step that cleans up."""
     checkout, temp = recorder.checkout, recorder.temp
     (checkout / "bootstrap").write_text(SLOW.format(python=sys.executable))

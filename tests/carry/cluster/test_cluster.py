@@ -206,7 +206,7 @@ def test_two_coordinators_share_the_slot_of_a_worker(monkeypatch: pytest.MonkeyP
     assert most == 1
 
 
-async def test_a_worker_that_takes_a_batch_and_says_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_worker_with_a_batch_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relayed, "_LOOK", 0.01)
     monkeypatch.setattr(Seats, "begin", lambda *_, **__: None)
     async with members("one") as address:
@@ -217,7 +217,7 @@ async def test_a_worker_that_takes_a_batch_and_says_nothing_is_lost(monkeypatch:
                 await cluster.carry_out(place, request("one"), lambda _: None)
 
 
-async def test_a_worker_whose_batch_says_nothing_or_waits_for_a_slot_shows_that_it_is_there(
+async def test_a_worker_with_a_silent_batch_sends_signs_of_life(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     heard, both = Counter[str](), asyncio.Event()
@@ -255,7 +255,7 @@ def test_a_request_to_a_worker_that_left_is_lost_at_once() -> None:
     asyncio.run(run())
 
 
-async def test_what_is_no_scheduler_is_refused() -> None:
+async def test_an_address_without_a_dask_scheduler_is_refused() -> None:
     """Such as a server of HTTP, or a scheduler of another version."""
 
     async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -399,7 +399,7 @@ def test_the_estimate_of_a_run_asks_the_scheduler_for_slots(monkeypatch: pytest.
     assert slots_of_hosts(cluster, ("nvme",)) == [3]
 
 
-async def test_a_worker_that_reaches_no_scheduler_says_so_and_joins_later() -> None:
+async def test_a_worker_reports_a_missing_scheduler_and_joins_later() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
     said = asyncio.Queue[str]()
@@ -479,7 +479,7 @@ async def test_batches_of_a_lost_scheduler_wait_for_it(monkeypatch: pytest.Monke
         (["run", "--on", "dry", "--quiet", "small.yaml"], 0),
     ],
 )
-def test_a_command_that_waits_for_a_scheduler_says_so(
+def test_a_command_reports_that_it_waits_for_a_scheduler(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], shown: int
 ) -> None:
     begun: list[str] = []

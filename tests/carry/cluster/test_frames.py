@@ -166,7 +166,7 @@ def test_a_head_with_other_fields_is_refused(facts: str) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"x", b"x" * 1_000_000, bytes(range(256)) * 9999, os.urandom(99_999)])
-def test_what_is_packed_is_unpacked(content: bytes) -> None:
+def test_packed_content_is_unpacked_unchanged(content: bytes) -> None:
     assert unpacked(packed(content)) == content
     assert b"\n".join(map(unpacked, in_messages([content, content]))) == b"\n".join((content, content))
 
@@ -210,7 +210,7 @@ def test_a_small_message_takes_little_memory() -> None:
         tracemalloc.stop()
 
 
-async def test_a_peer_that_takes_nothing_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_peer_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("matrix_runner.carry.cluster.connection._BACKLOG", 1 << 20)
     near, far = [Connection(*await asyncio.open_connection(sock=one)) for one in socket.socketpair()]
     for _ in range(5):

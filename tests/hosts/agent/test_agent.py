@@ -59,7 +59,7 @@ def test_it_runs_a_script(line: Connection, shelf: Shelf) -> None:
     assert shelf.there("ls /run/matrix/far") == ""
 
 
-def test_a_script_hears_of_a_pipe_that_nobody_reads_as_one_of_this_host_does(line: Connection) -> None:
+def test_a_closed_pipe_ends_a_remote_script_like_a_local_one(line: Connection) -> None:
     with AgentClient(line, "r1", guard(), lambda _: None) as holder:
         done = holder.run_script("a", b"grep SigIgn /proc/self/status; yes | true; echo ${PIPESTATUS[0]}", 60)
     _, ignored, status = done.output.split()
@@ -119,7 +119,7 @@ class Working(Thread):
 
 
 @pytest.mark.parametrize("what", ["the server", "our ssh", "the session", "nobody, but it is silent"])
-def test_a_script_goes_on_while_the_line_is_down_and_is_heard_to_its_end(
+def test_a_script_survives_a_lost_connection_with_its_output(
     line: Connection, shelf: Shelf, tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
@@ -161,7 +161,7 @@ def drop(what: str, line: Connection, holder: AgentClient, shelf: Shelf) -> None
         holder._session._child.kill()
 
 
-def test_a_line_that_stays_down_is_given_up_and_nothing_is_left(line: Connection, shelf: Shelf, tmp_path: Path) -> None:
+def test_a_connection_that_stays_down_leaves_no_process(line: Connection, shelf: Shelf, tmp_path: Path) -> None:
     script, there, on = waiting(tmp_path)
     with AgentClient(line, "r1", guard(), lambda _: None, lease=1) as holder:
         work = Working(holder, script)
@@ -203,7 +203,7 @@ with AgentClient(Connection("shelf"), "r1", guard(), print) as agent:
 """
 
 
-def test_nothing_outlives_a_runner_that_is_killed(shelf: Shelf, tmp_path: Path) -> None:
+def test_remote_scripts_end_with_a_killed_runner(shelf: Shelf, tmp_path: Path) -> None:
     there = tmp_path / "there"
     os.mkfifo(there)
     script = f"exec 9>{there}; setsid sleep 1000 9>&9 & sleep 1000"
@@ -216,9 +216,7 @@ def test_nothing_outlives_a_runner_that_is_killed(shelf: Shelf, tmp_path: Path) 
     assert shelf.there("flock -n /run/matrix-locks/disk-disk echo free") == "free\n"
 
 
-def test_what_works_for_a_run_whose_runner_is_gone_ends_when_that_run_goes_on(
-    line: Connection, shelf: Shelf, tmp_path: Path
-) -> None:
+def test_scripts_of_a_dead_runner_end_when_its_run_resumes(line: Connection, shelf: Shelf, tmp_path: Path) -> None:
     """A runner that is killed while the line is down cannot say so."""
     script, there, on = waiting(tmp_path)
     runner = subprocess.Popen([sys.executable, "-c", RUNNER, script.decode()], cwd=ROOT)
@@ -257,7 +255,7 @@ def test_a_script_that_is_stopped_before_it_was_started_is_not(line: Connection,
     assert not (tmp_path / "it").exists()
 
 
-def test_a_host_that_was_started_anew_has_nothing_of_ours(line: Connection, shelf: Shelf) -> None:
+def test_a_restarted_host_has_lost_the_agent(line: Connection, shelf: Shelf) -> None:
     with AgentClient(line, "r1", guard(), lambda _: None) as holder:
         holder.ask("lock", "disk", "me")
         os.kill(int(shelf.there("cat /run/matrix-locks/disk-disk").split()[-1]), signal.SIGKILL)
@@ -323,7 +321,7 @@ def test_a_host_that_is_slow_is_waited_for_and_its_line_is_left_alone(
     assert len(shelf.connections) == 1
 
 
-def test_a_host_that_stays_silent_on_a_line_that_is_up_is_given_up_and_told_from_one_that_dropped(
+def test_a_silent_host_is_distinguished_from_a_lost_connection(
     line: Connection, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
@@ -344,9 +342,7 @@ def test_a_host_that_stays_silent_on_a_line_that_is_up_is_given_up_and_told_from
     gone_by_itself(shelf)
 
 
-def test_what_is_busy_for_longer_than_its_lease_keeps_what_it_holds(
-    line: Connection, shelf: Shelf, tmp_path: Path
-) -> None:
+def test_an_agent_that_is_busy_beyond_its_lease_keeps_its_disks(line: Connection, shelf: Shelf, tmp_path: Path) -> None:
     """As with a disk that takes minutes to answer: nobody was silent, it was not listening."""
     said: list[str] = []
     pipe = tmp_path / "pipe"
@@ -382,7 +378,7 @@ def test_a_disk_that_the_kernel_over_there_exports_is_known_to_be_open(
 
 
 @needs_loops
-def test_while_nobody_can_look_no_disk_is_written_more_than_was_said(
+def test_the_agent_enforces_the_write_limit_without_a_connection(
     line: Connection, shelf: Shelf, tmp_path: Path
 ) -> None:
     """Scripts are ended over there, not when the line is up again; with it up, that is for others to do."""
@@ -435,7 +431,7 @@ def test_a_script_that_does_not_even_die_is_not_waited_for_forever(
     gone_by_itself(shelf)
 
 
-def test_a_session_that_never_says_anything_is_ended(line: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_session_is_ended(line: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(holders, "SLOW_AFTER", 0.1)
     monkeypatch.setattr(holders, "agent_command", lambda *_: ["sleep", "1000"])
     with pytest.raises(HarnessBroken, match=r"shelf cannot start the disk agent: no answer within 0\.2 s"):

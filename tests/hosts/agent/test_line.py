@@ -41,7 +41,7 @@ def test_a_command_arrives_as_it_was_given(argv: list[str]) -> None:
     assert (first, rest) == ("exec", argv)
 
 
-def test_a_session_makes_no_connection_of_its_own_and_asks_nothing() -> None:
+def test_a_session_uses_the_shared_connection_without_questions() -> None:
     for argv in (master_command("shelf", Path("/c")), session_command("shelf", Path("/c"), ["true"])):
         assert "BatchMode=yes" in argv
         assert "ControlPath=/c" in argv
@@ -51,7 +51,7 @@ def test_a_session_makes_no_connection_of_its_own_and_asks_nothing() -> None:
     assert "ProxyCommand=false" not in master_command("shelf", Path("/c"))
 
 
-def test_what_runs_over_there_fits_into_one_argument() -> None:
+def test_the_remote_program_fits_into_one_argument() -> None:
     """The kernel takes 128 KiB."""
     assert (
         len(remote_command(agent_command("begin", "/run/matrix/far/x.y", "300", "/run/matrix-locks", "guard")))
@@ -59,7 +59,7 @@ def test_what_runs_over_there_fits_into_one_argument() -> None:
     )
 
 
-def test_sockets_are_in_a_folder_of_ours_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sockets_are_in_a_private_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     (tmp_path / "matrix").mkdir(mode=0o755)
     with pytest.raises(HarnessBroken, match="is not private to this user"):
@@ -104,7 +104,7 @@ def test_one_connection_serves_all_and_comes_back(shelf: Far) -> None:
 
 
 @for_real
-def test_a_host_that_does_not_answer_is_told_from_one_that_is_gone(shelf: Far) -> None:
+def test_a_slow_host_is_distinguished_from_an_unreachable_one(shelf: Far) -> None:
     line = Connection(NAME)
     try:
         with pytest.raises(HarnessBroken) as caught:
@@ -118,7 +118,7 @@ def test_a_host_that_does_not_answer_is_told_from_one_that_is_gone(shelf: Far) -
 
 
 @for_real
-def test_what_ssh_says_is_told(shelf: Far) -> None:
+def test_the_message_of_ssh_is_shown(shelf: Far) -> None:
     (shelf.folder / "known_hosts").write_text("")
     with pytest.raises(HarnessBroken, match="shelf cannot be reached by ssh") as caught:
         Connection(NAME).connect()
@@ -126,7 +126,7 @@ def test_what_ssh_says_is_told(shelf: Far) -> None:
 
 
 @for_real
-def test_it_ends_with_whoever_made_it(shelf: Far) -> None:
+def test_a_connection_ends_with_its_process(shelf: Far) -> None:
     script = "from matrix_runner.hosts.agent.connection import Connection; Connection('shelf').connect(); print('up', flush=True); input()"
     root = Path(__file__).parents[3]
     with subprocess.Popen(
@@ -153,7 +153,7 @@ exec({text!r})
 """
 
 
-def test_what_holds_disks_has_a_name_over_there_only_once_it_listens(tmp_path: Path) -> None:
+def test_an_agent_is_named_only_when_it_listens(tmp_path: Path) -> None:
     """Whoever begins beside it sweeps those at whose name nobody listens."""
     *python, text, begin, folder, lease, locks, guard = agent_command(
         "begin", str(tmp_path / "far" / "r.x"), "300", str(tmp_path / "locks"), "true"

@@ -201,7 +201,7 @@ def test_a_disk_stays_locked_as_long_as_a_script_of_a_killed_agent_works(tmp_pat
     os.close(again)
 
 
-def test_what_begins_ends_agents_of_its_own_run_only(tmp_path: Path) -> None:
+def test_a_new_agent_ends_agents_of_its_own_run_only(tmp_path: Path) -> None:
     """The name of another run may begin with its name and a dot."""
     with started(tmp_path / "far/r.b.x", tmp_path / "locks") as other:
         first = begin(tmp_path / "far/r.x", tmp_path / "locks")
@@ -216,7 +216,7 @@ def test_what_begins_ends_agents_of_its_own_run_only(tmp_path: Path) -> None:
             assert {path.name for path in (tmp_path / "far").iterdir()} == {"r.b.x", "r.y"}
 
 
-def test_where_it_cannot_begin_it_says_why(tmp_path: Path) -> None:
+def test_an_agent_that_cannot_start_gives_the_reason(tmp_path: Path) -> None:
     (tmp_path / "far").touch()
     command = agent_command("begin", f"{tmp_path}/far/r.x", "300", f"{tmp_path}/locks", "bash")
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)

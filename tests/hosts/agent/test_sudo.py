@@ -52,7 +52,7 @@ def why(program: Path) -> HarnessBroken:
 
 
 @needs_root
-def test_one_of_roots_that_is_ours_will_do(installed: Path) -> None:
+def test_an_installed_program_of_root_is_accepted(installed: Path) -> None:
     check_program(installed, TEXT)
 
 
@@ -103,14 +103,14 @@ def test_one_that_others_may_write_or_replace_is_refused(installed: Path, tmp_pa
 
 
 @needs_root
-def test_a_link_of_somebody_else_is_refused_wherever_it_leads(installed: Path, tmp_path: Path) -> None:
+def test_a_link_of_another_user_is_refused(installed: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(installed)
     os.chown(tmp_path / "link", 65534, -1, follow_symlinks=False)
     assert why(tmp_path / "link").brief.startswith(f"{tmp_path}/link can be written by others")
 
 
 @needs_root
-def test_where_a_link_leads_is_looked_at_as_well(installed: Path, tmp_path: Path) -> None:
+def test_the_target_of_a_link_is_checked(installed: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(installed)
     installed.parent.chmod(0o757)
     assert why(tmp_path / "link").brief.startswith(f"{installed.parent} can be written by others")
@@ -150,7 +150,7 @@ def test_a_sudo_that_wants_a_password_is_refused(
     assert "continuing without root: sudo does not let" in capsys.readouterr().err
 
 
-def test_without_sudo_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_sudo_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(HarnessBroken, match="sudo is not installed, so"):
         sudo_connection()
@@ -176,7 +176,7 @@ def test_a_host_whose_python_cannot_run_the_agent_is_refused(
 
 @needs_root
 @pytest.mark.usefixtures("_there")
-def test_sudo_is_told_one_command_and_scripts_come_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sudo_runs_one_command_that_reads_scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(tmp_path / "bin", f'echo "$*" >>{tmp_path}/calls; shift 3; exec "$@"', monkeypatch)
     monkeypatch.setattr(os, "geteuid", lambda: 65534)
     line = open_connection("local")
@@ -186,7 +186,7 @@ def test_sudo_is_told_one_command_and_scripts_come_after_it(tmp_path: Path, monk
     assert (tmp_path / "calls").read_text() == f"-n -k -- {sudo.INSTALLED} ask\n" * 2
 
 
-def test_root_needs_none_of_it_nor_does_a_host_without_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_root_and_hosts_without_the_program_do_not_use_sudo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sudo, "sudo_connection", lambda: pytest.fail("nobody has to be asked"))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert open_connection("local") is None
@@ -208,7 +208,7 @@ def test_disks_that_are_handed_on_are_not_roots(monkeypatch: pytest.MonkeyPatch)
     ]
 
 
-def test_where_nobody_may_look_it_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_program_counts_as_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     def denied(_: object) -> bool:
         raise PermissionError
 
@@ -222,7 +222,7 @@ FAR = 'echo "$$"; cat >/dev/null; trap "" PIPE; while echo still; do :; done 2>/
 
 
 @pytest.mark.parametrize("who", ["it", "whoever started it"])
-def test_what_may_not_be_killed_hears_of_both_ends(tmp_path: Path, who: str) -> None:
+def test_a_relayed_program_notices_the_end_of_either_side(tmp_path: Path, who: str) -> None:
     """The pipe is opened by nobody else, so reading it waits for the end."""
     end = tmp_path / "end"
     os.mkfifo(end)

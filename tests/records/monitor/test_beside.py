@@ -49,7 +49,7 @@ def test_files_are_tables_of_the_time_in_which_fio_was_at_work() -> None:
     assert busy == {"when": "after", "available": "1433600000", "dirty": "83886080", "writeback": "1048576"}
 
 
-def test_what_does_not_tell_of_memory_has_no_file_of_it() -> None:
+def test_counters_without_memory_write_no_memory_file() -> None:
     told = "".join(line for line in (BEFORE + AFTER).splitlines(keepends=True) if not line.endswith("kB\n"))
     _, early, late = split_counters(told)
     found = observe_use(early, late, READINGS, FIGURES, WORK)
@@ -63,7 +63,7 @@ def test_a_trial_without_figures_was_at_work_all_the_time() -> None:
     assert found.seconds == 3.5
 
 
-def test_without_counters_nothing_was_seen() -> None:
+def test_without_counters_there_is_no_use() -> None:
     assert observe_use(None, LATE, READINGS, FIGURES, WORK) is None
     assert observe_use(EARLY, None, READINGS, FIGURES, WORK) is None
 
@@ -169,7 +169,7 @@ def test_the_cache_decides_what_is_under_way_of_buffered_work() -> None:
     assert WORK.model_copy(update={"direct": False}).in_flight is None
 
 
-def test_what_moves_over_a_link_is_what_its_disks_move() -> None:
+def test_the_traffic_of_a_link_is_that_of_its_disks() -> None:
     pci, sas = Link("pci", 133e6), Link("sas", 1e9)
     disks = [Disk(1, link=pci), Disk(1), Disk(1, link=sas), Disk(1, link=pci)]
     done = [replace(NOTHING, read_bytes=10**6 * (at + 1), written_bytes=10**6) for at in range(4)]

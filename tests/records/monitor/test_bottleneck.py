@@ -66,7 +66,7 @@ BUFFERED = WORK.model_copy(update={"direct": False})
         (replace(EASY, disks=(use(0, 10.6), use(1, 11.0))), "disks: each busy all the time"),
     ],
 )  # fmt: skip
-def test_the_first_that_surely_limits_is_told(found: Evidence, said: str) -> None:
+def test_the_first_certain_bottleneck_is_named(found: Evidence, said: str) -> None:
     assert found.bottleneck() == said
 
 

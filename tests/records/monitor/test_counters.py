@@ -14,7 +14,7 @@ def counted(text: str) -> tuple[CounterSnapshot, CounterSnapshot]:
     return before, after
 
 
-def test_what_fio_said_is_what_is_left() -> None:
+def test_counters_are_removed_from_the_output_of_fio() -> None:
     rest, before, after = split_counters(f'a note\n{BEFORE}{AFTER}{{\n  "jobs": []\n}}')
     assert rest == 'a note\n{\n  "jobs": []\n}'
     assert before
@@ -73,7 +73,7 @@ def test_a_counter_of_processors_that_falls_counts_as_0() -> None:
     assert sum(found.shares.values()) == 1
 
 
-def test_memory_is_told_in_bytes_and_only_where_all_of_it_is_there() -> None:
+def test_memory_counters_are_bytes_and_complete() -> None:
     before, after = counted(BEFORE + AFTER)
     assert before.memory == Memory(1500000 * 1024, 0, 0)
     assert after.memory == Memory(1400000 * 1024, 80 << 20, 1 << 20)
@@ -81,7 +81,7 @@ def test_memory_is_told_in_bytes_and_only_where_all_of_it_is_there() -> None:
     assert without.memory is None
 
 
-def test_counters_cut_short_count_for_nothing_and_stay_what_was_said() -> None:
+def test_incomplete_counters_stay_output() -> None:
     assert split_counters(BEFORE)[1:] == (split_counters(BEFORE + AFTER)[1], None)
     for text in (
         "",

@@ -133,7 +133,7 @@ def test_dd_without_a_count_goes_over_everything() -> None:
     assert options(only("preset: dd-read", FS))["size"] == str(2**30)
 
 
-def test_somebody_may_stop_it_earlier() -> None:
+def test_a_preset_can_be_shortened() -> None:
     found = options(only("preset: dd-read, runtime: 3s, ramp: 500ms"))
     assert (found["time_based"], found["runtime"], found["ramp_time"]) == ("1", "3000ms", "500ms")
 
@@ -195,7 +195,7 @@ def test_files_that_are_counted_need_no_size() -> None:
     assert (found.files.count, found.files.each) == (4, 10**8)
 
 
-def test_so_few_requests_are_not_taken_for_the_whole_file() -> None:
+def test_few_requests_do_not_count_as_the_whole_file() -> None:
     cell = only("preset: bonnie, phase: seeks", FS)
     assert bytes_of(cell, Pace()) < 10 << 20
 
@@ -327,7 +327,7 @@ def test_files_are_there_before_unless_writing_is_to_make_them() -> None:
     assert [one.axes.get("workload.new") for one in both.values()] == ["true", None]
 
 
-def test_of_a_program_that_makes_its_files_what_comes_later_finds_them() -> None:
+def test_later_phases_find_the_files_of_a_program() -> None:
     bonnie, iozone = (cells(f"preset: {name}, new: true", FS) for name in ("bonnie", "iozone"))
     for found in (bonnie, iozone):
         made = {name.rpartition("=")[2]: one.axes.get("workload.new") for name, one in found.items()}

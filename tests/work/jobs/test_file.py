@@ -218,7 +218,7 @@ def test_files_of_a_name_count_once() -> None:
     assert whole(text, in_files=True).fileset(1 << 30).total == (1 + 3 + 4) << 20
 
 
-def test_what_has_no_bound_says_what_to_write() -> None:
+def test_options_without_a_bound_get_a_hint() -> None:
     _, (numjobs, offset, waits) = bounds_of(read("[a]\nnumjobs=$ncpus\noffset=524z\n[b]\nwait_for=c\n")[0].sections)
     assert "how much numjobs=$ncpus is, only fio knows" in numjobs
     assert "offset=524z counts the zones of a zoned disk, which no layer has; write a size" in offset

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from matrix_runner.carry.trial import StackOnRig
 from matrix_runner.machines.base import Rig
+from matrix_runner.machines.qemu import Qemu
 from matrix_runner.scripts.cell import cell_scripts, stack_scripts
 from matrix_runner.space.space import Cell, Space, Stack
 from tests.support.matrices import space
@@ -68,6 +70,29 @@ async def _one(stack: Stack, cell: Cell, rig: Rig) -> dict[str, tuple[str, ...]]
 async def _every(found: Space, scratch: Path) -> dict[str, dict[str, tuple[str, ...]]]:
     async with rig_of(spec_of(found), scratch) as rig:
         return {stack.label: await _one(stack, cell, rig) for stack, cell in cells_of(found)}
+
+
+MEASURED = """\
+  files: {on: hdd, layers: [md: {level: 5}, writecache: {cache: ssd}, fs: {type: ext4}]}
+  raw: {on: hdd, layers: [md: {level: 0}, writecache: {cache: ssd}]}
+"""
+
+
+async def _measured(found: Space, scratch: Path) -> list[tuple[str, dict[str, str]]]:
+    machine, seen = Qemu(), []
+    async with rig_of(spec_of(found), scratch) as rig:
+        for cell in found.cells():
+            built = await StackOnRig.build(found.matrix, cell.stack, rig, machine, None)
+            measured = await built.measure(cell, 1)
+            seen.append((measured.finding.reason, {one.setting: one.got for one in measured.finding.readings}))
+            await built.tear_down()
+    return seen
+
+
+def test_a_writecache_is_measured_and_its_state_read_back(tmp_path: Path) -> None:
+    for reason, readings in asyncio.run(_measured(space(HEAD + MEASURED), tmp_path)):
+        assert reason == ""
+        assert readings["writecache.error"] == "0"
 
 
 def test_every_use_of_a_part_is_built_read_back_written_and_taken_apart(tmp_path: Path) -> None:

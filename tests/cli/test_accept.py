@@ -52,6 +52,16 @@ def nights(call: Call) -> Call:
     return call
 
 
+def test_a_run_at_work_and_a_limit_in_the_past_are_refused(nights: Call) -> None:
+    night(6, 0.8, finished=False)
+    said = nights("accept", "latest", "--baseline", "--reason", "x")
+    assert (said.status, "is not finished" in said.err) == (2, True)
+    night(7, 0.8)
+    said = nights("accept", "latest", "--reason", "x", "--until", "2020-01-01")
+    assert (said.status, "--until 2020-01-01 is before" in said.err) == (2, True)
+    assert not Path("known-changes.yaml").exists()
+
+
 def test_a_slower_night_is_one_alarm_and_stays_until_it_is_accepted(nights: Call) -> None:
     for number in (6, 7, 8):
         night(number, 0.8)

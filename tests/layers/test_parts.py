@@ -60,8 +60,10 @@ def test_a_short_list_is_on_the_disks_of_all_groups() -> None:
 
 
 def test_a_lost_cache_loses_data_and_a_lost_member_of_the_array_does_not() -> None:
-    found = stacks(f"cached: {CACHED}, plain: {{on: hdd, layers: [md: {{level: 5}}]}}")
-    assert (found["cached"].losses, found["plain"].losses) == (0, 1)
+    late = CACHED.replace("fast: ssd", "fast: ssd, cache_mode: writeback")
+    found = stacks(f"once: {CACHED}, late: {late}, plain: {{on: hdd, layers: [md: {{level: 5}}]}}")
+    losses = {name: stack.losses for name, stack in found.items()}
+    assert losses == {"once": 1, "late": 0, "plain": 1}, "a cache that writes through has no data of its own"
 
 
 def test_only_layers_below_decide_whether_disks_read_as_zeros() -> None:

@@ -66,10 +66,14 @@ def command(
     if len(runs) > 1:
         raise BadInput(f"{run} is {len(runs)} runs", resolution="name one of them; `matrix runs` lists them")
     (night,) = runs
+    if not night.finished:
+        raise BadInput(f"{night.name} is not finished", resolution="continue it, or name another run")
     if baseline:
         kind, texts = "baselines", [_entry({**_of_run(night), "run": night.name, "reason": reason})]
     else:
         since = since or date.fromisoformat(night.started[:10])
+        if until and until < since:
+            raise BadInput(f"--until {until} is before {since}, the first day of the change")
         given = {"since": since, "until": until, "reason": reason, "link": link}
         about = {key: value for key, value in given.items() if value}
         alarms = _alarms(night, only, accepted, source)

@@ -358,8 +358,13 @@ class Lvm(Array):
             stripes,
             sector=max(device.sector for device in devices),
             # Several volumes of one group fail together, so the next layer cannot count them.
-            losses=losses_of(devices, self.tolerated_losses) if self.volumes == 1 else None,
+            losses=losses_of(self._needed(devices, below), self.tolerated_losses) if self.volumes == 1 else None,
         )
+
+    def _needed(self, devices: tuple[Shape, ...], below: Below) -> tuple[Shape, ...]:
+        """Return the devices that have the only copy of some data. A cache without delayed writes has none."""
+        is_copy = self.segment == "cache" and self.cache_mode != "writeback"
+        return devices[: len(devices) - self.cache_devices(below)] if is_copy else devices
 
     def group_view(self, context: BuildContext, name: str) -> View:
         group = _Group(self, context, name)

@@ -225,8 +225,9 @@ def _accepted_word(asked: ComparisonRequest, shared: SharedStore, among: Sequenc
     if not level:
         raise BadInput(
             f"there is no accepted level for {asked.b}",
-            details="no earlier run of the same part, machine and host ended well, and no baseline names one",
-            resolution="compare with a run that you name; `matrix runs` lists them",
+            details="no earlier run of the same part, machine and host ended with 0, as imports do not, and no baseline "
+            "names another run",
+            resolution="`matrix accept EARLIER --baseline --reason …` makes a run the level; `matrix runs` lists them",
         )
     return run_words(level)
 

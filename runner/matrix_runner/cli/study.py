@@ -128,7 +128,7 @@ def _check_pages(declared: Sequence[tuple[Path, Space]], output: Output, *, page
     if oldest:
         first = min(outdated, key=lambda one: one[1].age, default=None)
         if first:
-            click.echo(first[0])
+            echo(first[0])
     else:
         write_grid(check_table(outdated, len(found)), output)
     if outdated:

@@ -30,6 +30,8 @@ _ABOUT = (
 def answer_lines(search: BisectSteering) -> list[str]:
     """Return the answer: what was found, the evidence, and what to do."""
     rounds, trials = len(search.standing.rounds), search.trials
+    if not rounds:
+        return ["cannot tell: there is no trial yet"]
     plural = "s" * (trials > 1), "s" * (rounds > 1)
     return [*_answer(search), f"{trials:,} trial{plural[0]} in {rounds:,} round{plural[1]}"]
 

@@ -68,7 +68,7 @@ def describe_alarms(done: Comparison) -> list[str]:
     alarms = find_alarms(done.lines)
     if all(len(alarm.lines) == 1 for alarm in alarms):
         return []
-    return [f"alarm: {alarm.name}: {describe_alarm(alarm)}" for alarm in alarms]
+    return [f"slower together: {alarm.name}: {describe_alarm(alarm)}" for alarm in alarms]
 
 
 def describe_alarm(alarm: Alarm) -> str:

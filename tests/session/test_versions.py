@@ -11,7 +11,7 @@ from matrix_runner.base.errors import BadInput
 from matrix_runner.machines.base import NoRig
 from matrix_runner.session import versions
 from matrix_runner.session.versions import Versions, WantedVersions, find_versions, version_key
-from tests.support.commits import repository
+from tests.support.commits import commit, repository
 
 BUILD = "cat state && [ $(cat state) != fails ] && install -D state $OUT/usr/sbin/mdadm"
 
@@ -71,6 +71,37 @@ def test_a_build_is_cached_by_its_commit_and_its_command(repo: Path, tmp_path: P
     assert found.cost(found.names[1]) == 0
     assert found.cost(found.names[3]) > 0
     assert built(commits(repo), found.names[1]) != built(found, found.names[1])
+
+
+@pytest.mark.parametrize("left", ["index.lock", "HEAD.lock"])
+def test_a_killed_checkout_does_not_stop_later_ones(repo: Path, left: str) -> None:
+    found = commits(repo)
+    built(found, found.names[0])
+    (work,) = (one for one in versions._home().glob("work-*") if one.is_dir())
+    (work / ".git" / left).touch()
+    assert (built(found, found.names[1]) / "usr/sbin/mdadm").read_text().strip() == "two"
+
+
+def test_a_killed_clone_is_made_again(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = commits(repo)
+
+    def killed(_: object, *words: object) -> str:
+        Path(str(words[-1]), ".git").mkdir(parents=True)
+        raise NoRig("killed")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(versions, "_git", killed)
+        with pytest.raises(NoRig, match="killed"):
+            built(found, found.names[0])
+    assert (built(found, found.names[0]) / "usr/sbin/mdadm").read_text().strip() == "one"
+
+
+def test_titles_may_be_empty_or_have_odd_characters(repo: Path) -> None:
+    titles = ["", "a\tb", "c\x0cd\u2028e", ""]
+    for title in titles:
+        commit(repo, title)
+    assert [*commits(repo, good="HEAD~4").titles.values()][1:] == titles
+    assert [*commits(repo, good="HEAD~1").titles.values()] == titles[-2:]
 
 
 def test_a_build_that_fails_says_where_and_why(repo: Path) -> None:

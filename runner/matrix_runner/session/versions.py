@@ -6,6 +6,7 @@ import asyncio
 import fcntl
 import os
 import re
+import shutil
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -88,7 +89,7 @@ class Builder:
             while not try_lock(lock, fcntl.LOCK_EX):  # noqa: ASYNC110 - no event reports its release
                 await asyncio.sleep(0.2)
             begun = time.monotonic()
-            await self._check_out(name, work)
+            await asyncio.to_thread(self._check_out, name, work)
             status = await self._run(work, out, lock)
             if status:  # remains of the version before may be the reason
                 _git(work, "clean", "-fdxq")
@@ -97,10 +98,15 @@ class Builder:
             self.seconds[name] = time.monotonic() - begun
             (out / _SECONDS).write_text(f"{self.seconds[name]:.1f}")
 
-    async def _check_out(self, name: str, work: Path) -> None:
-        if not (work / ".git").is_dir():
-            await asyncio.to_thread(_git, None, "clone", "-q", "--shared", "--no-checkout", self.repository, work)
-        await asyncio.to_thread(_git, work, "checkout", "-q", "--force", "--detach", self.commits[name])
+    def _check_out(self, name: str, work: Path) -> None:
+        if not work.is_dir():
+            new = work.with_suffix(".new")
+            shutil.rmtree(new, ignore_errors=True)  # of a killed clone
+            _git(None, "clone", "-q", "--shared", "--no-checkout", self.repository, new)
+            new.rename(work)
+        for left in (work / ".git").glob("*.lock"):  # of a killed git: we hold the lock of this folder
+            left.unlink()
+        _git(work, "checkout", "-q", "--force", "--detach", self.commits[name])
 
     async def _run(self, work: Path, out: Path, lock: int) -> int:
         with (out / _LOG).open("wb") as log:
@@ -184,9 +190,10 @@ def _commits(repository: Path, command: str, paths: tuple[str, ...], good: str, 
             resolution=f"`git merge-base {good} {bad}` names a commit that both have; measure it first",
         )
     span = ("log", "--first-parent", "--reverse", "--abbrev=12")
-    lines = [_git(at, "log", "-1", "--abbrev=12", "--format=%h%x09%H%x09%s", first)]
-    lines += _git(at, *span, "--format=%h%x09%H%x09%s", f"{first}..{last}").splitlines()
-    rows = [line.strip().split("\t", 2) for line in lines]
+    fields = "--format=%h%x09%H%x09%s"
+    lines = _git(at, "log", "-1", "--abbrev=12", fields, first) + _git(at, *span, fields, f"{first}..{last}")
+    # Titles may be empty, and may have any character except a line feed.
+    rows = [line.split("\t", 2) for line in lines.removesuffix("\n").split("\n")]
     touched = _git(at, *span, "--format=%h", f"{first}..{last}", "--", *paths).split() if paths else ()
     if paths and not touched:
         raise BadInput(

@@ -24,9 +24,12 @@ LOG_FILE = "matrix.log"
 _MOST_BYTES, _OLDER_FILES = 4 << 20, 2
 _RECENT = 50  # lines
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING}
-#: The value of an option or variable whose name looks like that of a secret.
+#: The value of an option, variable or key whose name looks like that of a secret. A match begins with a word: else the
+#: time grows with the square of its length, and journals have long ones.
 _SECRET = re.compile(
-    r"([\w-]*(?:passw|passphrase|secret|token|api-?_?key|credential)[\w-]*(?:=|:\s*|\s+))\S+", re.IGNORECASE
+    r"((?<![\w-])[\w-]*(?:passw|passphrase|secret|token|api-?_?key|credential)[\w-]*[\"']?(?:=|:\s*|,?\s+))"
+    r"(?:\"[^\"]*\"|'[^']*'|\S+)",
+    re.IGNORECASE,
 )
 
 

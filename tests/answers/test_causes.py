@@ -47,6 +47,10 @@ def test_two_causes_stay_apart_and_the_strongest_is_first() -> None:
     assert named(moved) == ["all raid5 with workload.rw=randread: 6", "all raid10: 12"]
 
 
+def test_a_strong_cause_is_not_named_after_the_cells_of_a_weak_one() -> None:
+    assert named({**those(-0.08), **those(-0.7, layout="raid5")}) == ["all raid5: 12", "all raid10|raid6: 24"]
+
+
 def test_cells_that_moved_in_opposite_directions_have_two_causes() -> None:
     moved = {**those(-0.1, rw="randread"), **those(0.1, rw="randwrite")}
     assert named(moved) == ["all workload.rw=randread: 18", "all workload.rw=randwrite: 18"]
@@ -74,7 +78,12 @@ def test_cells_with_different_axes() -> None:
 @given(st.dictionaries(st.integers(0, len(EVERY) - 1), st.sampled_from([-0.3, -0.1, 0.2])))
 def test_each_moved_cell_has_one_cause_and_no_other_cell_has_its_values(moved: dict[int, float]) -> None:
     still = [axes for at, axes in enumerate(EVERY) if at not in moved]
+    moved_axes = [EVERY[at] for at in moved]
     causes = find_causes([(EVERY[at], size) for at, size in moved.items()], still)
     assert sorted(at for cause in causes for at in cause.members) == list(range(len(moved)))
     for cause in causes:
         assert not any(all(axes.get(name) in some for name, some in cause.shared.items()) for axes in still)
+        having = [
+            at for at, axes in enumerate(moved_axes) if all(axes[name] in some for name, some in cause.shared.items())
+        ]
+        assert having == sorted(cause.members)

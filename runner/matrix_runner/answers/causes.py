@@ -47,10 +47,12 @@ def find_causes(moved: Sequence[tuple[Axes, float]], unmoved: Collection[Axes]) 
     while left:
         first, direction = moved[left[0]][0], moved[left[0]][1] > 0
         alike = [at for at in left if (moved[at][1] > 0) == direction]
-        others = [*unmoved, *(axes for axes, size in moved if (size > 0) != direction)]
+        # Also the cells of other causes: an accepted change is found again by these values alone.
+        others = [*unmoved, *(axes for at, (axes, _) in enumerate(moved) if at not in set(alike))]
         far = [at for at in alike if abs(moved[at][1]) >= _ALIKE * abs(moved[left[0]][1])]
-        shared = _grown(first, [moved[at][0] for at in far], others)
-        shared = _shortened(shared, [*others, *(moved[at][0] for at in alike if at not in set(far))], len(far))
+        near = [moved[at][0] for at in alike if at not in set(far)]
+        shared = _grown(first, [moved[at][0] for at in far], others, near)
+        shared = _shortened(shared, [*others, *near], len(far))
         members = [at for at in alike if _has(moved[at][0], shared)]
         found.append(Cause(tuple(members), shared))
         left = [at for at in left if at not in set(members)]
@@ -61,9 +63,9 @@ def _has(axes: Axes, shared: Shared) -> bool:
     return all(axes.get(axis) in values for axis, values in shared.items())
 
 
-def _grown(first: Axes, moved: Sequence[Axes], unmoved: Sequence[Axes]) -> Shared:
+def _grown(first: Axes, moved: Sequence[Axes], unmoved: Sequence[Axes], near: Sequence[Axes]) -> Shared:
     """Widen the values of the first cell as long as only moved cells have them; the step with most cells first."""
-    every = [first, *moved, *unmoved]
+    every = [first, *moved, *unmoved, *near]
     varying = {axis for axes in every for axis in {*axes, *first} if axes.get(axis) != first.get(axis)}
     shared: Shared = {axis: (first[axis],) for axis in sorted(varying.intersection(first), key=_importance)}
     ties = {axis: _determined(axis, shared, every) for axis in shared}

@@ -82,3 +82,16 @@ def test_axes_that_name_the_same_values_are_one() -> None:
 def test_one_constant_figure_has_no_effects() -> None:
     found = screen(LEVELS[:40], np.zeros(40), 0.95)
     assert not any(one.is_active for one in found.axes)
+
+
+def test_a_screen_has_all_its_cells_if_stacks_have_few_each() -> None:
+    alone = range(len(LEVELS))
+    assert len(choose(LEVELS, 40, alone, 10, seed=1)) == 40
+    pairs = [at // 2 for at in alone]
+    rows = choose(LEVELS, 40, pairs, 10, seed=1)
+    assert len(rows) == 40
+    assert len({pairs[row] for row in rows}) == 20
+
+
+def test_cells_that_do_not_differ_are_one_row() -> None:
+    assert cover_pairs(Factors.of([{"a": "1"}]).levels) == [0]

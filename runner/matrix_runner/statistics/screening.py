@@ -56,9 +56,11 @@ class Factors:
 
 
 def cover_pairs(levels: Levels) -> list[int]:
-    """Return few rows that have each pair of values of two axes that any row has."""
+    """Return few rows that have each pair of values of two axes that any row has; one, if they do not differ."""
     import numpy as np
 
+    if not levels.shape[1]:
+        return [0]
     pairs, first = [], 0
     for one, other in combinations(range(levels.shape[1]), 2):
         both = levels[:, one] * (levels[:, other].max() + 1) + levels[:, other]
@@ -74,7 +76,7 @@ def cover_pairs(levels: Levels) -> list[int]:
 
 
 def choose(levels: Levels, count: int, plots: Sequence[int], most_plots: int, seed: int) -> list[int]:
-    """Return the rows of so many cells. `plots`: by cell, the number of its stack, of which few may be used."""
+    """Return the rows of so many cells. `plots`: by cell, the number of its stack. No more are used than needed."""
     import numpy as np
 
     chance, groups = np.random.default_rng(seed), np.asarray(plots)
@@ -88,8 +90,8 @@ def choose(levels: Levels, count: int, plots: Sequence[int], most_plots: int, se
         found.append(int(rows[at]))
         used.add(int(groups[rows[at]]))
         free[at] = False
-        if len(used) == most_plots:
-            free &= np.isin(groups[rows], list(used))
+        if len(used) >= most_plots and (of_used := np.isin(groups[rows], list(used))).sum() >= count:
+            free &= of_used
         known = inverse @ columns[at]
         shared = columns @ known
         inverse -= np.outer(known, known) / (1 + gain[at])

@@ -133,7 +133,8 @@ def put_aside(file: Path, inode: int) -> Path:
     folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
-        if file.stat().st_ino == inode:
+        # Between the rename and the new store of another process, there is no file.
+        if file.exists() and file.stat().st_ino == inode:
             names = chain([aside], (Path(f"{aside}-{number}") for number in count(2)))
             aside = next(name for name in names if not name.exists())
             for suffix in ("-wal", "-shm", ""):

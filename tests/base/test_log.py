@@ -126,6 +126,7 @@ def test_an_unknown_level_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         '{"password": "one two", "x": 1}', "'api_key': 'one two'", 'password: "one two"', '["--token", "one"]',
         """VALUES('{"passphrase":"one"}')""", "--password 'one two'",
+        r'"{\"token\": \"one\"}"',
     ],
 )  # fmt: skip
 def test_secrets_in_quotes_are_not_written(text: str) -> None:

@@ -9,6 +9,13 @@ from hypothesis import strategies as st
 from matrix_runner.base.pseudonyms import Pseudonyms
 
 
+def test_the_summary_counts_names() -> None:
+    names = Pseudonyms({})
+    assert names.summary == "no name was found"
+    names.replace("from 10.0.0.1 to 10.0.0.2, 10.0.0.1 and mail anna@corp.example")
+    assert names.summary == "2 addresses, 1 host"
+
+
 @pytest.mark.parametrize(
     ("text", "replaced"),
     [

@@ -49,10 +49,19 @@ class Pseudonyms:
         """Return the number of different names of each kind."""
         return Counter(kind for kind, _ in self._names)
 
+    @property
+    def summary(self) -> str:
+        """Return how many names were replaced."""
+        found = sorted(self.counts.items())
+        texts = (f"{n} {kind}{'' if n == 1 else 'es' if kind.endswith('s') else 's'}" for kind, n in found)
+        return ", ".join(texts) or "no name was found"
+
     def _name(self, found: re.Match[str]) -> str:
         kind = str(found.lastgroup).partition("_")[0]
         key = kind, found[0].lower()
-        return self._names.setdefault(key, f"{kind}-{self.counts[kind] + 1}")
+        if key not in self._names:
+            self._names[key] = f"{kind}-{self.counts[kind] + 1}"
+        return self._names[key]
 
 
 def _known_patterns(known: Mapping[str, Iterable[str]]) -> Iterator[tuple[str, str]]:

@@ -47,6 +47,5 @@ def command(run: Path, no_figures: bool, to: Path, results: Path) -> None:
         size = archive.tell()
         archive.seek(0)
         write_output(to, iter(lambda: archive.read(1 << 20), b""))
-    replaced = ", ".join(f"{count} {kind}{'s' * (count > 1)}" for kind, count in sorted(found.counts.items()))
-    echo(f"{to}: {size / 1e3:,.0f} kB; replaced: {replaced or 'no name was found'}")
+    echo(f"{to}: {size / 1e3:,.0f} kB; replaced: {found.summary}")
     echo(f"→ read it before you publish it: tar -xzOf {to} | less")

@@ -68,10 +68,9 @@ def write_bug_report(run: RunFolder, to: IO[bytes], *, figures: bool, progress: 
 
 
 def _about(top: str, pseudonyms: Pseudonyms, left_out: Iterable[str], *, figures: bool) -> str:
-    replaced = ", ".join(f"{count} {kind}{'s' * (count > 1)}" for kind, count in sorted(pseudonyms.counts.items()))
     return _ABOUT.format(
         name=top,
-        replaced=replaced or "no name was found",
+        replaced=pseudonyms.summary,
         left_out=pseudonyms.replace("\n".join(left_out)),
         figures="" if figures else "The journal has no figures (--no-figures).\n",
     )

@@ -149,3 +149,12 @@ def test_a_latency_that_rises_is_an_alarm(month: list[Samples]) -> None:
     found = find_history_alarms(timelines(rising, (metric,)))
     assert [one.name for one in found] == ["all raid5 with workload.rw=randwrite", "all raid10", "all stripe"]
     assert all(one.speed < 1 for one in found)
+
+
+def test_a_figure_that_stays_does_not_part_the_cells_whose_other_figure_moved(month: list[Samples]) -> None:
+    steady = [
+        samples_of(one.run, one.cell, ("read_iops",), "read_iops", {1: 1e4, 2: 1.01e4, 3: 0.99e4}, host_limited=False)
+        for one in month
+    ]
+    found = find_history_alarms([*timelines(month, (METRIC,)), *timelines(steady, ("read_iops",))])
+    assert [one.name for one in found] == ["all raid5 with workload.rw=randwrite", "all raid10", "all stripe"]

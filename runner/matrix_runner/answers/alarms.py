@@ -53,9 +53,11 @@ def find_alarms(lines: Sequence[Line], chosen: CellSelection | None = None) -> l
         if line.speed is Speed.SLOWER and (chosen is None or chosen.takes(line.pair.right[0].cell))
     ]
     least = min((-line.log_speed for line in slower), default=0.0) / 2
-    taken = {id(line) for line in slower}
+    taken = {line.cells for line in slower}  # another figure of such a cell may be as before
     unmoved = [
-        line for line in lines if id(line) not in taken and (line.speed is not Speed.UNKNOWN or -line.log_speed < least)
+        line
+        for line in lines
+        if line.cells not in taken and (line.speed is not Speed.UNKNOWN or -line.log_speed < least)
     ]
     moved = [(line.pair.right[0].cell.axes, line.log_speed) for line in slower]
     causes = find_causes(moved, [line.pair.right[0].cell.axes for line in unmoved])

@@ -189,6 +189,7 @@ def _alarms(
     moved: Sequence[Series], moves: Sequence[float], others: Sequence[Series], *, is_step: bool
 ) -> list[HistoryAlarm]:
     places = [(one.cell.axes, move) for one, move in zip(moved, moves, strict=True)]
+    there = {one.cell.id for one in moved}  # another figure of such a cell may be as before
     return [
         HistoryAlarm(
             [moved[at] for at in cause.members],
@@ -196,5 +197,5 @@ def _alarms(
             exp(fmean(moves[at] for at in cause.members)),
             _first(moved[cause.members[0]]) if is_step else None,
         )
-        for cause in find_causes(places, [one.cell.axes for one in others])
+        for cause in find_causes(places, [one.cell.axes for one in others if one.cell.id not in there])
     ]

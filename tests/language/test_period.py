@@ -71,6 +71,26 @@ def test_settings_of_parts_that_are_not_there_are_left_out() -> None:
     assert tuned(OLD.replace("[md: {level: 0}]", "[lvm: {stripes: 2}]"))["lvm.max_sectors_kb"] == 128
 
 
+def test_groups_of_disks_and_parts_of_a_layout_have_a_period_too() -> None:
+    grouped = OLD.replace(
+        "{count: 2, size: 1GiB, model: nas-7200}", "{hdd: {count: 2, size: 1GiB}, ssd: {count: 1, size: 1GiB}}"
+    )
+    text = grouped.replace(
+        "[md: {level: 0}]", "{on: array, layers: [lvm], parts: {array: {on: hdd, layers: [md: {level: 0}]}}}"
+    )
+    assert {(disk.group, disk.bus) for disk in space(text).matrix.every_disk()} == {("hdd", "sata"), ("ssd", "sata")}
+    assert (tuned(text)["lvm.max_sectors_kb"], tuned(text)["ncq_depth"]) == (128, 1)
+    below = text.replace("layers: [lvm]", "layers: [crypt]").replace("[md: {level: 0}]", "[lvm]")
+    assert tuned(below)["lvm.max_sectors_kb"] == 128
+    assert "ncq_depth" not in tuned(text.replace("count: 1,", "count: 1, bus: scsi,"))
+
+
+def test_missing_disks_are_missed_as_without_a_period() -> None:
+    with pytest.raises(BadInput) as error:
+        parse("old", "".join(line for line in OLD.splitlines(keepends=True) if not line.startswith("disks:")))
+    assert "'disks' is missing" in str(error.value.details)
+
+
 @pytest.mark.parametrize(
     ("period", "settings"),
     [

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 _VERSION = re.compile(r"linux-(\d{1,2})\.(\d{1,3})(?:\.(\d{1,3}))?")
 _FIRST, _LAST = (2, 2), (6, 12)
@@ -30,13 +30,29 @@ class Rule(NamedTuple):
 
 
 def _buses(data: Raw) -> set[object]:
-    return {one.get("bus") for one in _each(data.get("disks")) if isinstance(one, dict)}
+    disks = data.get("disks")
+    several = disks.values() if _is_grouped(disks) else _each(disks)
+    return {one.get("bus") for one in several if isinstance(one, dict)}
+
+
+def _is_grouped(disks: object) -> TypeGuard[Raw]:
+    return isinstance(disks, dict) and bool(disks) and all(isinstance(one, dict) for one in disks.values())
 
 
 def _has_lvm(data: Raw) -> bool:
     layouts = data.get("layouts")
     stacks = layouts.values() if isinstance(layouts, dict) else ()
-    return any(layer == "lvm" or (isinstance(layer, dict) and "lvm" in layer) for one in stacks for layer in _each(one))
+    lists = [layers for one in stacks for layers in _lists_of_layers(one)]
+    return any(layer == "lvm" or (isinstance(layer, dict) and "lvm" in layer) for one in lists for layer in _each(one))
+
+
+def _lists_of_layers(layout: object) -> Iterator[object]:
+    if not isinstance(layout, dict):
+        yield layout
+        return
+    parts = layout.get("parts")
+    for column in (layout, *(parts.values() if isinstance(parts, dict) else ())):
+        yield column.get("layers") if isinstance(column, dict) else column
 
 
 def _each(value: object) -> list[object]:
@@ -124,7 +140,8 @@ def expanded(data: Any) -> Any:
         version = version_of(period)
     except ValueError:  # the field reports it
         return data
-    found = {**data, "disks": _with_bus(data.get("disks")), "tune": dict(tune)}
+    disks = {"disks": _with_bus(data["disks"])} if "disks" in data else {}
+    found = {**data, **disks, "tune": dict(tune)}
     own = {_target(name) for name in _own(data)}
     for rule in rules_of(version):
         if not own & {_target(rule.name), *rule.also} and rule.applies(found):
@@ -133,6 +150,8 @@ def expanded(data: Any) -> Any:
 
 
 def _with_bus(disks: object) -> object:
+    if _is_grouped(disks):
+        return {name: {"bus": BUS, **one} for name, one in disks.items()}
     several = [{"bus": BUS, **one} if isinstance(one, dict) else one for one in _each(disks)]
     return several if isinstance(disks, list) else several[0]
 

@@ -13,7 +13,7 @@ import pytest
 
 from matrix_runner.base.errors import BadInput, HarnessBroken
 from matrix_runner.hosts.checks import check_disk
-from matrix_runner.hosts.disk_ledger import LeaseRecord, lease_records, read_ledger, write_record
+from matrix_runner.hosts.disk_ledger import LeaseRecord, lease_records, own_marks, read_ledger, write_record
 from matrix_runner.hosts.exclusive import DisksRefused, LeasedDisk
 from matrix_runner.hosts.lease import Lease, NotConfirmed, WearExceeded, lease_disks
 from matrix_runner.hosts.reasons import Reason
@@ -146,6 +146,7 @@ def test_a_kill_while_a_disk_is_only_read_leaves_a_record_that_stops_no_run(empt
         (record,) = lease_records(desk.lease.state)
     before = empty.digest()
     write_record(desk.lease.state, record)
+    assert own_marks(desk.lease.state, record.run).recorded == frozenset(), "unknown data is not of this run"
     with desk.lend([claim], run="night-2", destroy=frozenset()):
         pass
     write_record(desk.lease.state, record)

@@ -135,7 +135,7 @@ def own_marks(state: Path, run: str = "", reach: str = "local") -> OwnMarks:
     return OwnMarks(
         run=run,
         marks=frozenset(mark for one in found if one.run == run for mark in one.marks),
-        recorded=frozenset(one.identity for one in found if one.run == run),
+        recorded=frozenset(one.identity for one in found if one.run == run and not one.only_read),
         others=frozenset((one.identity, one.run) for one in found if one.run != run and not one.only_read),
         detached=frozenset((one.disk, one.run) for one in found if one.controller),
     )

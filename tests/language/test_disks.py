@@ -164,3 +164,5 @@ def test_only_simulated_disks_stand_for_others() -> None:
     )
     with pytest.raises(BadMatrix, match="`stands_for` is of simulated disks"):
         space(SMALL.replace(BARE, f"{BARE}, stands_for: 4TB"))
+    with pytest.raises(BadMatrix, match="`stands_for` is smaller than `size`"):
+        space(SMALL.replace(BARE, f"{BARE}, stands_for: 1MiB, model: nas-7200"))

@@ -474,6 +474,8 @@ class Disks(Model):
     def _simulated(self) -> Self:
         if self.stands_for and self.model is None:
             raise ValueError("`stands_for` is of simulated disks; add a `model`, or remove it")
+        if self.stands_for and self.stands_for < self.size:
+            raise ValueError("`stands_for` is smaller than `size`; write the size of the large disk")
         if self.slow != 1 and "slow" in self.model_fields_set and self.model is None:
             raise ValueError("`slow` slows simulated disks down; add a `model`, or remove `slow`")
         ageing = self.model.ageing if isinstance(self.model, Ssd) else None

@@ -9,6 +9,7 @@ import pytest
 from matrix_runner.base.errors import BadInput
 from matrix_runner.scripts.cell import stack_scripts
 from matrix_runner.scripts.recommended_commands import recommended_script
+from matrix_runner.space.variants import disks_at_work, levels
 from tests.support.matrices import space
 from tests.support.parted import PARTED
 
@@ -23,6 +24,10 @@ def stacks(layouts: str) -> dict[str, Stack]:
 
 def view(stack: Stack) -> StackView:
     return stack_scripts(stack, [f"/dev/disk/by-id/matrix-{number}" for number in range(5)], zeroed=True).stack
+
+
+def view_script(stack: Stack) -> str:
+    return stack_scripts(stack, [f"/dev/disk/by-id/matrix-{number}" for number in range(5)], zeroed=True).set_up
 
 
 def refused(layouts: str) -> str:
@@ -117,6 +122,30 @@ def test_a_journal_on_a_part_is_no_device_of_the_file_system(kind: str, option: 
     text = stack_scripts(beside, fs.members[:1] * 4 + fs.members[1:], zeroed=True).set_up
     assert f"{option}/dev/disk/by-id/matrix-4 /dev/md/" in text
     assert "journal_dev" in text or kind == "xfs"
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "written", "option"),
+    [
+        ("ext4", "512MiB", 512 << 20, ""),
+        ("ext4", "8GiB", 8 << 30, ""),
+        ("xfs", "512MiB", 512 << 20, ""),
+        ("xfs", "8GiB", 2038 << 20, ",size=2136997888"),
+        ("xfs, block_size: 1KiB", "8GiB", 1 << 30, ",size=1073741824"),
+    ],
+)
+def test_a_journal_on_a_part_is_written_once_and_no_longer_than_possible(
+    kind: str, size: str, written: int, option: str
+) -> None:
+    text = (
+        PARTED.replace("512MiB", size)
+        % f"one: {{on: hdd, layers: [md: {{level: 5}}, fs: {{type: {kind}, journal: ssd}}]}}"
+    )
+    (cell,) = space(text).cells()
+    *_, (fs, below) = levels(cell.stack.layers.value, cell.stack.disks)
+    assert fs.bytes_written(below) == written
+    assert f"/dev/disk/by-id/matrix-4{option} /dev/md/" in view_script(cell.stack)
+    assert disks_at_work(cell.stack.layers.value, cell.stack.disks) == 3, "the data disks of the array"
 
 
 def test_the_recommended_script_has_journals_and_caches_on_their_disks() -> None:

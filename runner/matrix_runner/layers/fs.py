@@ -15,6 +15,7 @@ from matrix_runner.layers.geometry import Below, Shape, losses_of
 MIB, GIB = 2**20, 2**30
 PAGE = 4096  # the largest block size that every kernel accepts: one page of memory
 _XFS_LOG = 64 << 20  # bytes that mkfs writes
+_XFS_MOST_LOG = 2038 << 20  # mkfs refuses a longer log, and one of more than 2^20 blocks
 EXT = frozenset({"ext2", "ext3", "ext4"})
 #: They write to a new place each time, so a workload changes the layout of a file on the disk.
 COPY_ON_WRITE = frozenset({"btrfs", "f2fs"})
@@ -131,10 +132,18 @@ class Fs(Layer):
         # The driver of ext4 also mounts ext2 and ext3.
         return ("ext4",) if self.type in EXT else (self.type,)
 
+    def bytes_written(self, below: Below) -> int:
+        journal = sum(device.size for device in below.devices[below.own.count :])  # mkfs fills it with zeros
+        return min(journal, self._most_log) if self.type == "xfs" else journal
+
     def metadata_bytes(self, below: Below) -> int:
         if self.type in EXT:
             return below.own.smallest - self.devices_above(below)[0].size
-        return _XFS_LOG if self.type == "xfs" else 0
+        return _XFS_LOG if self.type == "xfs" and not self.parts else 0
+
+    @property
+    def _most_log(self) -> int:
+        return min(_XFS_MOST_LOG, (self.block_size or PAGE) << 20)
 
     @property
     def in_place(self) -> bool:
@@ -246,7 +255,7 @@ class Fs(Layer):
             type=self.type,
             directory=directory,
             mark=label if self.type == "f2fs" else uuid,
-            mkfs=(f"mkfs.{self.type}", *self._mkfs_options(context.below, uuid, label), *self._log(journal), *own),
+            mkfs=(f"mkfs.{self.type}", *self._mkfs_options(context.below, uuid, label), *self._log(context), *own),
             journal_mkfs=self._journal_mkfs(uuid, journal),
             mount=("-t", self.type, *(("-o", ",".join(mount)) if mount else ()), context.devices[0], directory),
             options=tuple(map(_option, options)),
@@ -285,9 +294,13 @@ class Fs(Layer):
         named = ("-U", uuid, "-L", label[:16])
         return ("-q", "-F", *named, "-b", str(self.block_size or PAGE), "-E", extended, *journal)
 
-    def _log(self, journal: tuple[str, ...]) -> tuple[str, ...]:
-        option = "-llogdev=" if self.type == "xfs" else "-Jdevice="
-        return tuple(f"{option}{device}" for device in journal)
+    def _log(self, context: BuildContext) -> tuple[str, ...]:
+        count = context.below.own.count
+        found = zip(context.devices[count:], context.below.devices[count:], strict=True)
+        if self.type != "xfs":
+            return tuple(f"-Jdevice={device}" for device, _ in found)
+        most = self._most_log
+        return tuple(f"-llogdev={device}" + f",size={most}" * (shape.size > most) for device, shape in found)
 
     def _journal_mkfs(self, uuid: str, journal: tuple[str, ...]) -> tuple[str, ...]:
         """Return the command that prepares the device of a journal; empty if mkfs does it."""

@@ -187,7 +187,7 @@ def levels(stack: Layers, disks: Below) -> Iterator[tuple[Layer, Below]]:
 def disks_at_work(stack: Layers, disks: Below) -> int:
     """Return the number of disks that one large request keeps busy."""
     *_, (layer, below) = levels(stack, disks)
-    devices = below.devices if isinstance(layer, Fs) else layer.devices_above(below)
+    devices = below.own.devices if isinstance(layer, Fs) else layer.devices_above(below)
     return max(1, sum(device.stripes for device in devices))
 
 

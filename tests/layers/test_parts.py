@@ -176,6 +176,7 @@ def test_a_write_cache_has_its_mark_before_its_superblock() -> None:
         ("{on: hdd, layers: [md: {level: 5}, lvm: {type: cache, fast: hdd}]}", "hdd is used already"),
         ("[lvm: {type: cache, fast: ssd}]", "a layout with parts is a map with `on`, `parts` and `layers`"),
         ("{on: hdd, layers: [disk], parts: {log: {on: ssd}}}", "no layer uses the part log"),
+        ("{on: hdd, layers: [crypt], parts: {ssd: {on: hdd}}}", "ssd is a group of disks; give the part another name"),
         ("{on: a, layers: [md: {level: 0}], parts: {a: {on: hdd, layers: [disk, fs: {type: ext4}]}}}", "a is a file system"),
         ("{on: hdd, layers: [lvm: {type: cache, fast: ssd, groups: 2}]}", "several groups cannot share ssd"),
         ("{on: hdd, layers: [lvm: {type: cache, fast: ssd, stripes: 2}]}", "it uses all devices of `on:`"),
@@ -195,6 +196,11 @@ def test_a_write_cache_has_its_mark_before_its_superblock() -> None:
 )  # fmt: skip
 def test_impossible_parts_are_refused_with_the_reason(layout: str, why: str) -> None:
     assert why in refused(f"one: {layout}")
+
+
+def test_a_part_without_use_has_its_place() -> None:
+    parts = "{idle: {on: ssd}, array: {on: hdd, layers: [md: {level: 5}]}}"
+    assert "3:53: no layer uses the part idle" in refused(f"one: {{on: array, layers: [crypt], parts: {parts}}}")
 
 
 def test_a_mistake_in_a_group_of_disks_has_its_place() -> None:

@@ -118,7 +118,10 @@ def _stacks(matrix: Matrix, layout: str, findings: Findings) -> Iterator[Variant
     disks = disks_of(matrix)
     # A layout without parts is on all disks, so no group is left.
     groups = [[part.name, part.top.count] for part in disks.parts] if any(step.on for step in steps) else []
-    idle, stacks = {step.keep: step for step in steps if step.keep}, 0
+    idle, stacks = dict.fromkeys(step.keep for step in steps if step.keep), 0
+    for name in idle.keys() & {part.name for part in disks.parts}:
+        findings.flaw(("layouts", layout, "parts", name), f"{name} is a group of disks; give the part another name")
+        return
     for step in _built_up(declared, _Step((), disks if groups else replace(disks, parts=())), findings):
         for part in step.top.parts:
             if part.uses:
@@ -130,8 +133,11 @@ def _stacks(matrix: Matrix, layout: str, findings: Findings) -> Iterator[Variant
         content = [*groups, *(part.digest.hex() for part in built)]
         stacks += 1
         yield Variant(tuple(part.value for part in built), coords, label, digest(content))
-    for name, on in idle.items() if stacks else ():
-        findings.flaw(on.path[:-1], f"no layer uses the part {name}; name it in `on:` or in a layer, or remove it")
+    for name in idle if stacks else ():
+        findings.flaw(
+            ("layouts", layout, "parts", name),
+            f"no layer uses the part {name}; name it in `on:` or in a layer, or remove it",
+        )
     for layer in declared:
         if not layer.seen:
             findings.flaws += _wrong_anywhere(layer)

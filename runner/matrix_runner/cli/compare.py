@@ -225,7 +225,7 @@ def _accepted_word(asked: ComparisonRequest, shared: SharedStore, among: Sequenc
     if not level:
         raise BadInput(
             f"there is no accepted level for {asked.b}",
-            details="no earlier run of the same part, machine and host ended with 0, as imports do not, and no baseline "
+            details="no earlier run of the same part, machine and host ended with 0 (imports do not), and no baseline "
             "names another run",
             resolution="`matrix accept EARLIER --baseline --reason …` makes a run the level; `matrix runs` lists them",
         )

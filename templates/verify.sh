@@ -66,10 +66,10 @@ told {{ ('cmdline.' ~ loop.index) }} {{ word }} "$REPLY"
 {% endfor %}
 {% for module, parameter, value in module_parameters %}
 {% if loop.first %}
-# module parameter wanted: some parameters have no file; a switch is Y or N, however it was written
+# module parameter wanted: some words with a dot are of no module; a switch is Y or N, however it was written
 parameter() {
   local REPLY file=/sys/module/$1/parameters/$2
-  if [[ -e /sys/module/$1 && ! -e $file ]]; then return 0; fi
+  if [[ ! -e $file ]]; then return 0; fi
   hear "$3" "$file"
   case $REPLY:$3 in Y:[1Yy]* | Y:on | N:[0Nn]* | N:off) REPLY=$3 ;; esac
   told "$1.$2" "$3" "${REPLY:-absent}"

@@ -280,6 +280,7 @@ MISTAKES = [
     ("repeat: 2", "repeat: 2\nmachine: {kernel: [debian-12, ' ']}", "neither the name of a kernel nor a path"),
     ("repeat: 2", "repeat: 2\nmachine: {cmdline: console=ttyS1}", "'console=ttyS1': the virtual machine sets console itself"),
     ("repeat: 2", "repeat: 2\nmachine: {cmdline: matrix.disks=1}", "'matrix.disks=1': the virtual machine sets matrix.disks itself"),
+    ("repeat: 2", "repeat: 2\nmachine: {cmdline: default nosmt}", "write parameters of the kernel, separated by one space"),
     ("repeat: 2", "repeat: 2\nmachine: {cmdline: [default, '$(id)']}", "write parameters of the kernel, separated by one space"),
     ("repeat: 2", "repeat: 2\nmachine: {kernel: debian-99}", "'debian-99': no such kernel; did you mean debian-12 or debian-13? The path of a bzImage has a slash"),
     ("repeat: 2", "repeat: 2\nmachine: {kernel: [debian-12, bzImage]}", "'bzImage': no such kernel; known are debian-12, debian-13. The path of a bzImage has a slash, like ./bzImage"),

@@ -95,15 +95,16 @@ def _kernel(name: str) -> str:
 
 
 #: Parameters of the kernel that the virtual machine sets, because it would not come up without them.
-OF_THE_MACHINE = ("console", "init", "rdinit", "root", "panic", "oops", "acpi", "pmtmr", "tsc", "lpj", "matrix.")
+OF_THE_MACHINE = ("console", "init", "rdinit", "root", "panic", "oops", "acpi", "pmtmr", "tsc", "lpj")
 
 
 def _cmdline(text: str) -> str:
-    words = text.split()
-    if not words or not re.fullmatch(r"[A-Za-z0-9_.,:=+/-]+( [A-Za-z0-9_.,:=+/-]+)*", text, re.ASCII):
+    names = [word.partition("=")[0] for word in text.split()]
+    one = r"[A-Za-z0-9_][A-Za-z0-9_.,:=+/-]*"
+    if not re.fullmatch(rf"{one}( {one})*", text, re.ASCII) or ("default" in names and len(names) > 1):
         raise ValueError("write parameters of the kernel, separated by one space, like mitigations=off, or default")
-    if word := next((word for word in words if re.match(rf"({'|'.join(OF_THE_MACHINE)})(=|$|(?<=\.))", word)), None):
-        raise ValueError(f"the virtual machine sets {word.partition('=')[0]} itself")
+    if own := next((name for name in names if name in OF_THE_MACHINE or name.startswith("matrix.")), None):
+        raise ValueError(f"the virtual machine sets {own} itself")
     return text
 
 

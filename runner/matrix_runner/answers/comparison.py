@@ -1,11 +1,13 @@
 """Comparison of two sides, cell by cell, with uncertainty and verdict. The statistical test: statistics/ratios.py."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import exp, inf, log, sqrt
 from statistics import fmean
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from matrix_runner.answers.accepted import accepted_factor, changes_of
 from matrix_runner.answers.axes import grouped
@@ -22,7 +24,6 @@ from matrix_runner.answers.stored_samples import (
 from matrix_runner.base.errors import BadInput, Exit
 from matrix_runner.base.findings import few
 from matrix_runner.base.text import of_planned
-from matrix_runner.language.accepted import KnownChange
 from matrix_runner.records.record import WORST, Outcome
 from matrix_runner.statistics.mixing import Sides, mixture_shares
 from matrix_runner.statistics.ratios import (
@@ -35,6 +36,11 @@ from matrix_runner.statistics.ratios import (
     verdicts,
 )
 from matrix_runner.work.metrics import is_paced
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from matrix_runner.language.accepted import KnownChange
 
 
 class Speed(StrEnum):

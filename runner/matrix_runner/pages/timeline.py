@@ -9,7 +9,7 @@ from matrix_runner.answers.stored_samples import is_compared, more_is_faster, un
 from matrix_runner.pages.compare_table import describe_change
 from matrix_runner.pages.table import HINT, Grid, Value, estimate_values, ratio_values
 from matrix_runner.pages.terminal_text import doubt, figure, legend, times, times_within
-from matrix_runner.statistics.changes import Change, History
+from matrix_runner.statistics.changes import ENOUGH_NIGHTS, Change, History
 
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 60  # the longest line of bars. Later runs take precedence.
@@ -66,12 +66,12 @@ def _points_table(one: Series, most: int) -> Grid:
         )
     values = [point.estimate.mean for point in one.points]
     count = sum(change.certain for change in one.changes)
-    possible = len(one.changes) - count
+    possible, is_enough = len(one.changes) - count, len(one.points) >= ENOUGH_NIGHTS
     notes = [
         f"{one.cell.name}: {one.metric} on {one.host or 'an unknown host'} ({one.machine})",
         f"{_bars(one)}  lowest {figure(min(values), unit)}, highest {figure(max(values), unit)}",
         f"{len(one.points)} run{'s' if len(one.points) > 1 else ''}, "
-        f"{count or 'no'} change{'s' if count > 1 else ''} of level"
+        + (f"{count or 'no'} change{'s' if count > 1 else ''} of level" if is_enough or count else _TOO_FEW)
         + (f", {possible} possible" if possible else "")
         + (f"; the first {begin} are not shown" if begin else ""),
     ]
@@ -109,6 +109,7 @@ def _series_table(series: Sequence[Series], most: int) -> Grid:
 
 
 #: A step in correlated runs leaves too little correlation beside it to be seen. From `bench.changes`.
+_TOO_FEW = f"too few to find a change of level, which takes {ENOUGH_NIGHTS}"
 _FALSE_STEPS = "1 % of histories without a change show a step by chance; 2 to 4 % if runs are correlated"
 
 

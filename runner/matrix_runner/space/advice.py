@@ -78,6 +78,8 @@ class DiskWish:
         count = int(found[1])
         if not 2 <= count <= _MOST_DISKS:
             raise ValueError(f"advice is on 2 to {_MOST_DISKS} disks, not on {count}")
+        if found[2].isdecimal():
+            raise ValueError(f"the size of the disks has no unit; did you mean {text}TB?")
         parse_size(found[2])
         return cls(count, found[2])
 

@@ -67,6 +67,7 @@ def cell_levels(samples: Sequence[Mapping[int, float]]) -> list[float]:
 
 #: The least nights of a level: one or two outliers are no change.
 LEAST_NIGHTS = 3
+ENOUGH_NIGHTS = 9  # fewer have too few orders for any change
 #: So many of the newest nights may be a level already: a reader can still act on them.
 LEAST_NEWEST = 2
 #: So much clearer must they be: they are one search in three, for the rarest change.

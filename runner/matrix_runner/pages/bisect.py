@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matrix_runner.records.run_folder import RunFolder
 
 FILES = "bisect.html", "bisect.md"
+_CONTINUES = "the same command continues the search"
 _MORE = "the same command with a larger --budget continues the search"
 _ABOUT = (
     "A row for each measured version, from good to bad: a dot for its figure as a multiple of that of the good one, "
@@ -31,7 +32,7 @@ def answer_lines(search: BisectSteering) -> list[str]:
     """Return the answer: what was found, the evidence, and what to do."""
     rounds, trials = len(search.standing.rounds), search.trials
     if not rounds:
-        return ["cannot tell: there is no trial yet"]
+        return ["cannot tell: no round is complete yet", f"{_CONTINUES}, with a larger --budget if that is used up"]
     plural = "s" * (trials > 1), "s" * (rounds > 1)
     return [*_answer(search), f"{trials:,} trial{plural[0]} in {rounds:,} round{plural[1]}"]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +35,24 @@ def test_only_kinds_of_work_ask_for_a_kind_of_work() -> None:
     others = (path for path in rooms.rglob("*.py") if "work" not in path.relative_to(rooms).parts)
     wrong = [str(path.relative_to(rooms)) for path in others if kind.search(path.read_text())]
     assert wrong == [], "ask the workload: its answers are properties and methods of each kind"
+
+
+def test_each_imported_package_is_installed_with_the_program() -> None:
+    """Packages for tests are there in each checkout, so an import of one fails only for users."""
+    project = tomllib.loads((TESTS.parent / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
+    known = {re.split(r"[^a-z0-9]", one)[0] for one in wanted} | {"markupsafe", "pydantic_core", "pytest", "matrix_runner"}
+    rooms = TESTS.parent / "runner" / "matrix_runner"
+    found = {(name, str(path.relative_to(rooms))) for path in rooms.rglob("*.py") for name in _packages(path)}
+    assert {(name, path) for name, path in found if name not in known | sys.stdlib_module_names} == set()
+
+
+def _packages(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (one.name.partition(".")[0] for one in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module.partition(".")[0]
 
 
 def _test_files(path: Path) -> Iterator[str]:

@@ -7,9 +7,9 @@ from math import inf, sqrt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.special import stdtr, stdtrit
+from scipy.special import fdtrc, stdtr, stdtrit
 
-from matrix_runner.statistics.ratios import t_factor, two_sided_p
+from matrix_runner.statistics.ratios import t_factor, two_sided_p, variance_ratio_p
 
 freedoms = st.floats(1, 1e5)
 
@@ -17,6 +17,11 @@ freedoms = st.floats(1, 1e5)
 @given(st.floats(-1000, 1000), freedoms)
 def test_a_chance_is_the_one_that_scipy_has(distance: float, freedom: float) -> None:
     assert two_sided_p(distance, freedom) == pytest.approx(2 * stdtr(freedom, -abs(distance)), rel=1e-8)
+
+
+@given(st.floats(0, 1000), st.integers(1, 60), st.integers(1, 2000))
+def test_the_chance_of_a_variance_ratio_is_the_one_that_scipy_has(value: float, above: int, below: int) -> None:
+    assert variance_ratio_p(value, above, below) == pytest.approx(fdtrc(above, below, value), rel=1e-7, abs=1e-300)
 
 
 @given(st.floats(0.001, 0.999_999), freedoms)

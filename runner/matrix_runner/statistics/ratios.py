@@ -20,10 +20,20 @@ def two_sided_p(distance: float, freedom: float) -> float:
     ratio = distance * distance / freedom
     if not ratio or ratio == inf:
         return 0.0 if ratio else 1.0
-    below, beyond = 1 / (1 + 1 / ratio), 1 / (1 + ratio)
     if freedom == 2:  # that of three pairs, the default: there, the integral has a short form
-        return beyond / (1 + sqrt(below))
-    a, b = freedom / 2, 0.5
+        return 1 / (1 + ratio) / (1 + sqrt(1 / (1 + 1 / ratio)))
+    return _beyond(ratio, freedom / 2, 0.5)
+
+
+def variance_ratio_p(value: float, above: int, below: int) -> float:
+    """Return the probability of a quotient of two variances (F) of this value or more, by their degrees of freedom."""
+    ratio = value * above / below
+    return (0.0 if ratio > 0 else 1.0) if ratio in {0, inf} else _beyond(ratio, below / 2, above / 2)
+
+
+def _beyond(ratio: float, a: float, b: float) -> float:
+    """Return the incomplete beta function of a and b at 1 / (1 + ratio)."""
+    below, beyond = 1 / (1 + 1 / ratio), 1 / (1 + ratio)
     front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) - a * log1p(ratio) - b * log1p(1 / ratio))
     # The fraction converges fast on one side of the middle; on the other, that of the complement does.
     if beyond < (a + 1) / (a + b + 2):

@@ -14,7 +14,7 @@ from itertools import combinations
 from math import exp, inf, sqrt
 from typing import TYPE_CHECKING
 
-from matrix_runner.statistics.ratios import bounded_exp, t_factor
+from matrix_runner.statistics.ratios import bounded_exp, t_factor, variance_ratio_p
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -205,8 +205,6 @@ def _beyond(basis: Table, columns: Table) -> Table:
 
 
 def _p_value(levels: Levels, term: Term, basis: Table, freedom: int, residual: Table) -> float:
-    from scipy.special import fdtrc
-
     added = _beyond(basis, _columns(levels, term))
     rank, left = added.shape[1], freedom - added.shape[1]
     if not rank or left < 1:
@@ -214,7 +212,7 @@ def _p_value(levels: Levels, term: Term, basis: Table, freedom: int, residual: T
     explained, total = float(((added.T @ residual) ** 2).sum()), float(residual @ residual)
     if total - explained <= 0:
         return 1.0 if explained <= 0 else 0.0
-    return float(fdtrc(rank, left, explained / rank / ((total - explained) / left)))
+    return variance_ratio_p(explained / rank / ((total - explained) / left), rank, left)
 
 
 def _effect(levels: Levels, logs: Table, term: Term, active: Sequence[Term], confidence: float) -> Effect:

@@ -21,9 +21,11 @@ from matrix_runner.hosts.exclusive import LeasedDisk, acquire_disks
 from matrix_runner.hosts.operations import Descriptor, LocalOperations
 from matrix_runner.layers import LAYERS
 from matrix_runner.machines.base import RigLost
+from matrix_runner.scripts.cell import stack_scripts
 from matrix_runner.scripts.stack import StackView, view_stack
 from tests.hosts.loops import Bay, bay, why_not
 from tests.support.matrices import space
+from tests.support.parted import PARTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,7 +74,10 @@ def test_bare_disks_of_a_stack(layers: str, bare: str) -> None:
 def test_each_layer_declares_whether_its_kernel_parts_are_held() -> None:
     """Whether the kernel holds what it is built of, as those below are known to."""
     told = {view.kind: view.holds for text in EVERY for view in stack(text).layers}
-    assert {kind for kind, holds in told.items() if holds} == {"md", "lvm", "crypt", "integrity", "fs"}
+    (cached,) = space(PARTED % "c: {on: hdd, layers: [md: {level: 5}, writecache: {cache: ssd}]}").stacks
+    disks = [f"/dev/{letter}" for letter in "abcde"]
+    told |= {view.kind: view.holds for view in stack_scripts(cached, disks, zeroed=False).stack.layers}
+    assert {kind for kind, holds in told.items() if holds} == {"md", "lvm", "crypt", "integrity", "fs", "writecache"}
     assert {*told, "disks"} == set(LAYERS)
 
 

@@ -216,7 +216,7 @@ async def test_the_last_output_of_an_ended_qemu_is_shown(
         async with guest.run_guest(NO_DISKS, tmp_path):
             pytest.fail("it never answered")
     assert "no such board" in caught.value.tail
-    assert not caplog.records
+    assert {one.name for one in caplog.records} <= {"matrix"}, "asyncio reports a task that was left alone"
 
 
 async def test_a_channel_that_breaks_at_once_gives_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -376,8 +376,8 @@ def test_killed_at_random_moments_it_ends_with_exactly_the_planned_trials(tmp_pa
     assert {row["outcome"] for row in trials} == {"measured"}
     assert sorted(path.name for path in folders[0].iterdir() if path.name not in {".lock", ".feeding"}) == [
         "answer.txt",
-        "cells", "explore.html", "journal.sqlite", "junit.xml", "manifest.json", "matrix.yaml", "report.html", "summary.csv",
-        "trials.csv",
+        "cells", "explore.html", "journal.sqlite", "junit.xml", "manifest.json", "matrix.log", "matrix.yaml", "report.html",
+        "summary.csv", "trials.csv",
     ]  # fmt: skip
     assert json.loads((folders[0] / "manifest.json").read_text())["finished"] is True
 

@@ -14,8 +14,9 @@ from matrix_runner.cli.screen import echo_whole
     "what",
     type=click.Choice(["matrix", "model", "guidelines", "hosts", "published", "baselines", "known-changes"]),
     default="matrix",
-    help="The kind of file: a matrix, a disk model, guidelines, hosts.yaml, the published figures of a study, "
-    "baselines.yaml or known-changes.yaml.",
+    metavar="KIND",
+    help="The kind of file: matrix, model (of a disk), guidelines, hosts, published (figures of a study), baselines or "
+    "known-changes.",
 )
 def command(what: str) -> None:
     """Print the JSON Schema of the matrix language, for completion and checks in editors."""

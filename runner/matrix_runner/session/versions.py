@@ -19,7 +19,7 @@ from matrix_runner.base.digests import is_complete
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.files import cache_dir, make_once, open_lock_file, remove_partial, remove_unused, try_lock
 from matrix_runner.base.findings import few
-from matrix_runner.base.process import kill_group, run, spawn
+from matrix_runner.base.process import kill_group, run, run_to_end, spawn
 from matrix_runner.base.variants import digest
 from matrix_runner.machines.base import NoRig, Progress
 from matrix_runner.machines.qemu import explain_unusable_kernel
@@ -111,11 +111,21 @@ class Builder:
     async def _run(self, work: Path, out: Path, lock: int) -> int:
         with (out / _LOG).open("wb") as log:
             words = ["bash", "-ec", _BUILD, "build", str(work), str(out), self.command]
-            child = await spawn(words, pass_fds=(lock,), output=log.fileno())
+            children: list[asyncio.subprocess.Process] = []
+
+            async def start() -> None:
+                children.append(await spawn(words, pass_fds=(lock,), output=log.fileno()))
+
+            async def stop() -> None:
+                for child in children:
+                    kill_group(child)
+                    await child.wait()
+
             try:
-                return await child.wait()
+                await run_to_end(start())  # a build that is cancelled while it starts has to be killed as well
+                return await children[0].wait()
             finally:
-                kill_group(child)
+                await run_to_end(stop())
 
     def _check(self, name: str, work: Path, out: Path, status: int) -> None:
         why = f"the command ended with status {status}" if status else explain_unusable_kernel(str(out))

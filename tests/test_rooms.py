@@ -41,7 +41,12 @@ def test_each_imported_package_is_installed_with_the_program() -> None:
     """Packages for tests are there in each checkout, so an import of one fails only for users."""
     project = tomllib.loads((TESTS.parent / "pyproject.toml").read_text())["project"]
     wanted = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
-    known = {re.split(r"[^a-z0-9]", one)[0] for one in wanted} | {"markupsafe", "pydantic_core", "pytest", "matrix_runner"}
+    known = {re.split(r"[^a-z0-9]", one)[0] for one in wanted} | {
+        "markupsafe",
+        "pydantic_core",
+        "pytest",
+        "matrix_runner",
+    }
     rooms = TESTS.parent / "runner" / "matrix_runner"
     found = {(name, str(path.relative_to(rooms))) for path in rooms.rglob("*.py") for name in _packages(path)}
     assert {(name, path) for name, path in found if name not in known | sys.stdlib_module_names} == set()

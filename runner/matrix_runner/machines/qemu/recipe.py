@@ -91,7 +91,8 @@ def recipe_for(kernel: str | None) -> Recipe | None:
     name = kernel or DEFAULT_KERNEL
     if name in SUITES:
         return Recipe(SUITES[name])
-    return own_recipe(name) if Path(name).expanduser().exists() else None
+    path = Path(name).expanduser()
+    return own_recipe(name) if path.exists() and path.resolve() != Path("/") else None  # the system is no version of it
 
 
 def own_recipe(name: str, key: str = "") -> Recipe:
@@ -115,7 +116,9 @@ def programs_in(source: Path) -> dict[str, Path]:
     if not source.is_dir():
         return {}
     skipped = (*(source / name for name in (*_MODULES, "boot")), *filter(None, [image_in(source)]))
-    files = (path for path in sorted(source.rglob("*")) if path.is_symlink() or path.is_file())
+    tops = [source / name for name in ("bin", "etc", "lib", "lib32", "lib64", "libx32", "opt", "sbin", "usr")]
+    each = (path for top in tops if top.is_dir() for path in sorted(top.rglob("*")))
+    files = (path for path in each if path.is_symlink() or path.is_file())
     found = {merge_usr(str(path.relative_to(source))): path for path in files}
     return {
         name: path

@@ -49,7 +49,7 @@ def _file_systems(text: str) -> tuple[str, ...]:
     "weights",
     metavar="WORK[:WEIGHT],…",
     type=options.Parsed("work", parse_purposes),
-    help="What the disks are for, e.g. photos:2,vms. A weight says how much it counts.",
+    help="Work for the disks, e.g. photos:2,vms. Work with a larger weight counts more.",
 )
 @click.option(
     "--fs",

@@ -87,7 +87,7 @@ class Ahead:
 
 @dataclass(frozen=True)
 class Standing:
-    """What the rounds so far say."""
+    """The result of the rounds so far."""
 
     last: int
     rounds: Rounds

@@ -12,6 +12,9 @@ if [[ -z ${RAN_FOLDER-} ]]; then
   echo "Nothing was run: the log of the step before says why." >>"$page"
   exit 0
 fi
+# The artifact has only this folder, without the chart library that all pages of the results share.
+"$top/bootstrap" explore --single --no-open --results="${RAN_RESULTS:?}" -- "$RAN_FOLDER" >/dev/null 2>&1 ||
+  echo "explore.html has no charts yet: matrix explore --single with the path of the folder writes them."
 args=("--accepted=$(dirname -- "${ASKED_MATRIX:?}")") # baselines.yaml and known-changes.yaml are beside the matrix
 [[ -z ${ASKED_AGAINST-} ]] || args+=("--against=$ASKED_AGAINST")
 written=$(mktemp -d -- "${RUNNER_TEMP:?}/matrix-summary.XXXXXX")

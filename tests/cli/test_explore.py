@@ -61,6 +61,10 @@ def test_the_page_of_one_run_and_of_several(call: Call, tmp_path: Path, opened: 
     assert call("explore", first.name, "-o", "own.html").err == "written to own.html\n"
     assert data_of(tmp_path / "own.html")["runs"][0]["folder"] == f"results/{first.name}/"
     assert not opened, "there is no terminal"
+    assert b"../echarts-" in by_run
+    assert call("explore", "--single").status == 0
+    assert b"../echarts-" not in (second / "explore.html").read_bytes()
+    assert (tmp_path / "own.html").stat().st_size > 1_000_000, "outside the folder of runs"
 
 
 @pytest.mark.usefixtures("matrix")

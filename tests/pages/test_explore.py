@@ -13,12 +13,14 @@ import pytest
 from hypothesis import given
 from lxml import html
 
-from matrix_runner.pages.explore import Explored, explored, page
+from matrix_runner.pages.explore import Explored, explored, page, shared_library
 from tests.pages import samples
 from tests.records.strategies import texts
 from tests.support.explored import COUNT, run_data
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from matrix_runner.pages.run_data import RunData
 
 
@@ -123,3 +125,22 @@ def test_any_run_is_a_page(content: RunData, name: str) -> None:
     assert data["count"] == len(content.trials)
     assert b"<" not in re.findall(rb'id="data">(.*?)</script>', made)[0]
     assert [one.get("id") for one in html.fromstring(made).iter("script")] == ["data", None, None]
+
+
+def test_pages_of_a_folder_of_runs_share_the_chart_library(tmp_path: Path) -> None:
+    run = tmp_path / "results" / "sweep 1"
+    run.mkdir(parents=True)
+    library = shared_library(run / "explore.html", run.parent)
+    (file,) = run.parent.glob("echarts-*.min.js")
+    assert library == f"../{file.name}"
+    assert shared_library(run.parent / "explore.html", run.parent) == file.name
+    content = page([explored(run_data(), "")], "", library=library)
+    assert len(content) < 200_000 < file.stat().st_size
+    file.write_bytes(b"cut by a full disk")
+    assert shared_library(run / "explore.html", run.parent) == library
+    assert file.stat().st_size > 200_000
+
+
+def test_a_page_elsewhere_has_its_own_library(tmp_path: Path) -> None:
+    assert not shared_library(tmp_path / "explore.html", tmp_path / "results")
+    assert not shared_library(tmp_path / "gone" / "explore.html", tmp_path / "gone"), "a folder that cannot be written"

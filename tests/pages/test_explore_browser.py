@@ -11,7 +11,7 @@ import pytest
 from lxml import etree
 
 from matrix_runner.base.text import without_formula
-from matrix_runner.pages.explore import explored, page
+from matrix_runner.pages.explore import explored, page, shared_library
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.records.record import CellRow
 from tests.support.explored import COUNT, KEEP, Explorer, run_data
@@ -256,3 +256,19 @@ def test_a_text_that_a_spreadsheet_would_compute_is_quoted(chromium: Browser, tm
     rows = list(csv.DictReader(io.StringIO(Explorer(chromium).save("#csv"))))
     assert {row["name"] for row in rows} == {without_formula(name) for name in names}
     assert {row["layout"] for row in rows} == {without_formula(name) for name in names}
+
+
+def test_without_the_shared_library_the_page_says_what_to_do(chromium: Browser, tmp_path: Path) -> None:
+    run = tmp_path / "sweep-1"
+    run.mkdir()
+    library = shared_library(run / "explore.html", tmp_path)
+    (run / "explore.html").write_bytes(page([explored(run_data(), "sweep-1")], "sweep on qemu", library=library))
+    shown = "getComputedStyle(document.getElementById('missing')).display"
+    chromium.open((run / "explore.html").as_uri())
+    assert Explorer(chromium).count() == COUNT
+    assert (chromium.run(shown), chromium.problems) == ("none", [])
+    (tmp_path / library.removeprefix("../")).unlink()
+    chromium.open((run / "explore.html").as_uri())
+    assert chromium.run(shown) == "block"
+    assert "matrix explore --single" in chromium.run("document.getElementById('missing').textContent")
+    assert len(chromium.problems) == 1, "only the missing file"

@@ -30,7 +30,8 @@ def test_from_the_journal_to_the_files(tmp_path: Path) -> None:
         content = load_run_data(run, journal, over=False)
     written = write_reports(run, content)
     assert [path.name for path in written] == ["trials.csv", "summary.csv", "junit.xml", "report.html", "explore.html"]
-    explored = explore.page([explore.explored(RUN, run.path.name)], "sweep on qemu", report=True)
+    library = explore.shared_library(run.path / "explore.html", tmp_path)
+    explored = explore.page([explore.explored(RUN, run.path.name)], "sweep on qemu", report=True, library=library)
     people = {"report.html": page(RUN, run.manifest, run.path.name), "explore.html": explored}
     assert {path.name: path.read_bytes() for path in written} == render_reports(RUN) | people
 

@@ -22,6 +22,8 @@ import orjson
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from matrix_runner.answers.stored_samples import declared_order
+from matrix_runner.base.errors import MatrixError
+from matrix_runner.base.files import write_atomically
 from matrix_runner.base.text import printable
 from matrix_runner.pages.axis_charts import colour_axis, in_size_order, independent
 from matrix_runner.pages.run_data import RunData, without_gc
@@ -91,15 +93,37 @@ def _row(trial: Trial) -> Row:
     return tuple(map((row_of(trial) | dict(zip(_TOTALS, totals, strict=True))).get, COLUMNS))
 
 
-def page(runs: Sequence[Explored], title: str, *, report: bool = False) -> bytes:
+def page(runs: Sequence[Explored], title: str, *, report: bool = False, library: str = "") -> bytes:
     """Return the page of the trials of some runs. `report`: report.html is beside it."""
-    return b"".join(parts_of_page(runs, title, report=report))
+    return b"".join(parts_of_page(runs, title, report=report, library=library))
+
+
+def shared_library(page: Path, results: Path) -> str:
+    """Put the chart library into the folder of all runs, and return its address for a page below that folder.
+
+    It is empty for other pages, and if the folder cannot be written: these contain the library.
+    """
+    if not page.parent.resolve().is_relative_to(results.resolve()):
+        return ""
+    path = results / f"echarts-{_version()}.min.js"
+    content = (_FOLDER / "echarts" / "echarts.min.js").read_bytes()
+    try:
+        if not path.is_file() or path.stat().st_size != len(content):
+            write_atomically(path, content)
+    except (MatrixError, OSError):
+        return ""
+    return quote(os.path.relpath(path.resolve(), page.parent.resolve()), errors="replace")
 
 
 @without_gc()
-def parts_of_page(runs: Sequence[Explored], title: str, *, report: bool) -> tuple[bytes, bytes, bytes]:
-    """Return the page in parts: the data of 100,000 trials have 50 MB, and a copy is not needed."""
-    library, program = _scripts()
+def parts_of_page(
+    runs: Sequence[Explored], title: str, *, report: bool, library: str = ""
+) -> tuple[bytes, bytes, bytes]:
+    """Return the page in parts: the data of 100,000 trials have 50 MB, and a copy is not needed.
+
+    `library`: the address of the chart library; if empty, the page contains it.
+    """
+    own, program = _scripts()
     synthetic = sorted({run.run for run in runs if run.synthetic})
     which = "Every figure on this page is" if len(synthetic) == len(runs) else f"Figures of {', '.join(synthetic)} are"
     same, content = _content(runs)
@@ -113,10 +137,11 @@ def parts_of_page(runs: Sequence[Explored], title: str, *, report: bool) -> tupl
             report=report,
             part="; ".join(run.part for run in runs if run.part),
             same=", ".join(f"{name}={value}" for name, value in same.items()),
-            hashes=" ".join(map(script_hash, (library, program))),
+            scripts=" ".join(("'self' file:" if library else script_hash(own), script_hash(program))),
             library=library,
+            own="" if library else own,
             program=program,
-            version=json.loads((_FOLDER / "echarts" / "lock.json").read_bytes())["version"],
+            version=_version(),
         )
     )
     before, _, after = text.encode().partition(b"<!--data-->")
@@ -135,6 +160,11 @@ def _scripts() -> tuple[str, str]:
     library = (_FOLDER / "echarts" / "echarts.min.js").read_text(encoding="utf-8")
     parts = "\n".join((_FOLDER / "page" / name).read_text(encoding="utf-8") for name in _SCRIPTS)
     return library, f'"use strict";\n(() => {{\n{parts}}})();\n'
+
+
+@cache
+def _version() -> str:
+    return str(json.loads((_FOLDER / "echarts" / "lock.json").read_bytes())["version"])
 
 
 def script_hash(script: str) -> str:

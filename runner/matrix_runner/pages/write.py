@@ -171,8 +171,10 @@ def write_reports(run: RunFolder, content: RunData) -> list[Path]:
     # The pages are last, so that an error in them does not prevent the files for programs.
     paths.append(_put(run.path / "report.html", [html.page(content, run.manifest, run.path.name)]))
     title = f"{content.matrix} on {content.machine}"
-    parts = explore.parts_of_page([explore.explored(content, run.path.name)], title, report=True)
-    return [*paths, _put(run.path / "explore.html", parts)]
+    path = run.path / "explore.html"
+    library = explore.shared_library(path, run.path.parent)
+    parts = explore.parts_of_page([explore.explored(content, run.path.name)], title, report=True, library=library)
+    return [*paths, _put(path, parts)]
 
 
 def _put(path: Path, parts: Iterable[bytes]) -> Path:

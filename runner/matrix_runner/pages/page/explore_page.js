@@ -341,7 +341,9 @@ function readAddress() {
   update();
 }
 
-if (COUNT && FIGURES.length) {
+if (typeof echarts === "undefined") {
+  element("missing").hidden = false; // the page was copied without the library of its folder
+} else if (COUNT && FIGURES.length) {
   prepareControls();
   readAddress();
   addEventListener("hashchange", () => {

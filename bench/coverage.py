@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from matrix_runner.statistics.changes import drift, find_changes
-from matrix_runner.statistics.extremes import find_extreme
+from matrix_runner.statistics.race import find_extreme
 from matrix_runner.statistics.ratios import Verdict, paired_ratio, ratio_by_history, unpaired_ratio, verdicts
 from matrix_runner.statistics.stopping import FIRST_LOOK_SHARE, Rule
 

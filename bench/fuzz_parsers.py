@@ -19,7 +19,7 @@ from matrix_runner.carry.trial_result import mismatch, readings_of, split_other_
 from matrix_runner.hosts.inventory import parse_census
 from matrix_runner.language.hosts import Needs
 from matrix_runner.language.yaml_source import Source
-from matrix_runner.records import disk_health, run_folder
+from matrix_runner.records import environment, run_folder
 from matrix_runner.records.counters import observe_use, split_counters
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import Attempt, CellRow, Outcome, Reading, Trial
@@ -117,7 +117,7 @@ def _guest(text: str) -> None:
 
 
 def _smart(text: str) -> None:
-    disk_health.parse(text)
+    environment.parse(text)
 
 
 def _guidelines(text: str) -> None:

@@ -21,12 +21,12 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from matrix_runner.records.address import address_of
-from matrix_runner.records.checksums import sealed
 from matrix_runner.records.environment import Host
 from matrix_runner.records.record import CellRow, Outcome, Reading, Trial
 from matrix_runner.records.run_folder import Manifest, create, state_of
 from matrix_runner.records.store import SharedStore, run_row
 from matrix_runner.records.tables import runs as runs_table
+from matrix_runner.records.tables import sealed
 from matrix_runner.statistics.percentile import Histogram
 from matrix_runner.work.fio.output import Direction, Figures
 

@@ -22,7 +22,7 @@ from matrix_runner.layers import LAYERS
 from matrix_runner.machines.qemu.kernel_config import OPTIONS, Option
 from matrix_runner.pages import csv_columns
 from matrix_runner.work.fio.keys import Steady, WorkloadKeys
-from matrix_runner.work.sync.workload import ENDS
+from matrix_runner.work.sync import ENDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from matrix_runner.base import add_sbin
 from matrix_runner.base.errors import BadInput, MatrixError
-from matrix_runner.base.search_path import add_sbin
 from matrix_runner.base.text import printable
 
 if TYPE_CHECKING:

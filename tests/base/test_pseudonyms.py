@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matrix_runner.base.pseudonyms import Pseudonyms
+from matrix_runner.base.text import Pseudonyms
 
 
 def test_the_summary_counts_names() -> None:

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 from typing import TYPE_CHECKING
 
-from matrix_runner.base.scratch import remove_abandoned, scratch_folder
+from matrix_runner.base.files import remove_abandoned, scratch_folder
 from tests.support.forked import Forked
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 HOLDER = """\
 import sys
-from matrix_runner.base.scratch import scratch_folder
+from matrix_runner.base.files import scratch_folder
 with scratch_folder("test-scratch") as folder:
     print(folder, flush=True)
     sys.stdin.read()

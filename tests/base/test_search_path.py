@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from matrix_runner.base.search_path import add_sbin
+from matrix_runner.base import add_sbin
 
 
 def test_the_folders_come_last_and_once(monkeypatch: pytest.MonkeyPatch) -> None:

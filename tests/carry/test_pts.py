@@ -25,8 +25,7 @@ from matrix_runner.pages.pts import pts_reports, rounds_csv
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.records.record import CellRow, Outcome, Trial, TrialFacts
 from matrix_runner.scripts.cell import cell_scripts, find_error, job, stack_scripts
-from matrix_runner.work.pts.output import documents, parse_rounds
-from matrix_runner.work.pts.specification import TESTS
+from matrix_runner.work.pts.output import TESTS, documents, parse_rounds
 from matrix_runner.work.pts.workload import PtsWorkload
 from tests.support.engine import Bench
 from tests.support.matrices import space

@@ -30,7 +30,7 @@ from matrix_runner.space.variants import levels
 from matrix_runner.statistics.stopping import Rule
 from matrix_runner.work.fio.output import Sync
 from matrix_runner.work.metrics import KNOWN
-from matrix_runner.work.sync.workload import SyncWorkload
+from matrix_runner.work.sync import SyncWorkload
 from tests.support.engine import Bench
 from tests.support.matrices import space
 

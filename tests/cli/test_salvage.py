@@ -15,11 +15,10 @@ import pytest
 
 from matrix_runner.base.errors import Damaged
 from matrix_runner.records import tables
-from matrix_runner.records.checksums import sealed
 from matrix_runner.records.databases import driver_transaction
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.run_folder import load
-from matrix_runner.records.tables import IN_JOURNAL, data_columns
+from matrix_runner.records.tables import IN_JOURNAL, data_columns, sealed
 from tests.support import forked
 from tests.support.matrices import SMALL
 

@@ -12,8 +12,7 @@ from ruamel.yaml import YAML
 
 from matrix_runner.base.errors import MatrixError
 from matrix_runner.cli import cli
-from matrix_runner.space.accepted_files import FILES, load_accepted
-from matrix_runner.space.declared_files import load_guidelines, load_lab
+from matrix_runner.space.declared_files import FILES, load_accepted, load_guidelines, load_lab
 from tests.support.pages import ROOT, Block, Command, blocks, commands, matches, pages
 from tests.support.terminal import Terminal
 

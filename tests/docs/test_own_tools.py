@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from matrix_runner.records.address import address_of
 from matrix_runner.records.store import SharedStore
 from matrix_runner.records.store_sync import bring_up_to_date
-from matrix_runner.records.views import views_of
+from matrix_runner.records.versions import views_of
 from tests.records import past, server
 from tests.support.pages import DOCS, blocks
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from matrix_runner.base.errors import HarnessBroken
-from matrix_runner.hosts import label
+from matrix_runner.hosts import identity
 from matrix_runner.hosts.checks import check_disk, check_disks, take_census
 from matrix_runner.hosts.disk_ledger import (
     LeaseRecord,
@@ -34,7 +34,7 @@ from matrix_runner.hosts.lease import NotConfirmed, confirm_losses, describe_los
 from matrix_runner.hosts.reasons import OwnMarks, Reason
 from matrix_runner.hosts.recovery import clean, unreturned_disks
 from matrix_runner.language.hosts import DeclaredDisk
-from matrix_runner.records.disk_health import Smart, parse
+from matrix_runner.records.environment import Smart, parse
 from matrix_runner.scripts.jinja import census_script
 from tests.hosts.loops import Bay, attach, bay, detach, why_not
 from tests.hosts.traps import at
@@ -79,7 +79,7 @@ def test_a_disk_goes_from_run_to_run_without_being_declared_as_one_to_wipe(empty
     again = check_disk(empty.ask(), empty.declared)
     assert again.usable
     assert again.node is not None
-    assert again.node.label == label.Label("night-1", "disk-a", str(empty.file), "free")
+    assert again.node.label == identity.Label("night-1", "disk-a", str(empty.file), "free")
 
 
 @on_loops
@@ -369,8 +369,8 @@ def test_only_the_mark_of_a_run_excuses_a_signature() -> None:
 
 
 def test_a_label_that_a_mirror_of_the_run_copied_is_its_own() -> None:
+    from matrix_runner.hosts.identity import Label
     from matrix_runner.hosts.inventory import Node
-    from matrix_runner.hosts.label import Label
     from matrix_runner.hosts.reasons import foreign_content
 
     node = Node("sda", "8:0", 1 << 30, serial="S1", label=Label("r", "b", "S2", "held"), filled=5)

@@ -11,14 +11,14 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from matrix_runner.hosts import label
-from matrix_runner.hosts.label import Label
+from matrix_runner.hosts import identity
+from matrix_runner.hosts.identity import Label
 from matrix_runner.hosts.reasons import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from matrix_runner.hosts.label import State
+    from matrix_runner.hosts.identity import State
     from matrix_runner.language.hosts import DeclaredDisk
 
 
@@ -90,8 +90,10 @@ def script(trap: Trap, serial: str) -> str:
 
 
 def _label(state: str, serial: str) -> str:
-    block = label.encode(Label("20260101-1", "a-disk", serial, "held" if state == "held" else "free")).rstrip(b"\0")
-    return f"printf '%s' '{block.decode()}' | dd of=\"$DISK\" bs={label.BYTES} seek={label.BLOCK} conv=notrunc status=none\n"
+    block = identity.encode_label(Label("20260101-1", "a-disk", serial, "held" if state == "held" else "free")).rstrip(
+        b"\0"
+    )
+    return f"printf '%s' '{block.decode()}' | dd of=\"$DISK\" bs={identity.BYTES} seek={identity.BLOCK} conv=notrunc status=none\n"
 
 
 def table(kind: str) -> str:
@@ -465,7 +467,7 @@ LABELS = [
     written(
         "a label that is not whole",
         "no matrix label",
-        labelled("free") + at(label.BLOCK * label.BYTES + 20, "X"),
+        labelled("free") + at(identity.BLOCK * identity.BYTES + 20, "X"),
         reason=Reason.UNKNOWN_DATA,
     ),
     Trap("left over from a run that was killed", Reason.LEFT_OVER, "leased to the run 20260101-1", labelled("held")),

@@ -19,8 +19,7 @@ from matrix_runner.pages.html import MOST_GROUNDS, page
 from matrix_runner.pages.run_data import RunData, Section
 from matrix_runner.pages.study import section as study_section
 from matrix_runner.pages.table import Grid
-from matrix_runner.records.disk_health import Health, Smart
-from matrix_runner.records.environment import DiskFacts, Requested
+from matrix_runner.records.environment import DiskFacts, Health, Requested, Smart
 from matrix_runner.records.record import UNSETTLED, CellRow, Outcome, Trial
 from tests.answers.world import cells, guideline, run, verdict
 from tests.pages import samples

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from matrix_runner.base.errors import BadInput, HarnessBroken
-from matrix_runner.records.archive import Archive
-from matrix_runner.records.names import ARCHIVE
+from matrix_runner.records.cell_files import Archive
+from matrix_runner.records.files import ARCHIVE
 
 CELL = "raid5/chunk=16KiB/random"
 SCRIPTS = {"1-set-up.sh": "# Builds\ntrue\n", "2-tune.sh": f"# Tunes: {CELL}\ntrue\n"}

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from matrix_runner.hosts.checks import query_health
-from matrix_runner.records.disk_health import Health, Smart, describe_missing_health, keep_first_health, parse_report
+from matrix_runner.records.environment import Health, Smart, describe_missing_health, keep_first_health, parse_report
 from matrix_runner.scripts.jinja import smart_script
 
 WELL = Smart(passed=True, celsius=31, hours=1200, reallocated=0, pending=0, firmware="CC43")

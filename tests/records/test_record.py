@@ -23,7 +23,7 @@ from matrix_runner.pages.csv_files import summary_csv
 from matrix_runner.pages.junit import junit
 from matrix_runner.pages.terminal import table
 from matrix_runner.records.record import Outcome, Trial
-from matrix_runner.records.views import views_of
+from matrix_runner.records.versions import views_of
 from matrix_runner.session.finish import exit_code
 from tests.pages.samples import RUN
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from matrix_runner.base.errors import BadInput, HarnessBroken
+from matrix_runner.records.files import LAST_COMMIT
 from matrix_runner.records.journal import Journal
-from matrix_runner.records.names import LAST_COMMIT
 from matrix_runner.records.run_folder import RunFolder, _held, create, load, run_folders, runs
 from tests.support.begun_runs import manifest
 

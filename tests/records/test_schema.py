@@ -9,8 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
-from matrix_runner.records.checksums import raw_columns
-from matrix_runner.records.tables import DIRECTION, IN_JOURNAL, IN_STORE, LATENCIES
+from matrix_runner.records.tables import DIRECTION, IN_JOURNAL, IN_STORE, LATENCIES, raw_columns
 from matrix_runner.work.fio.output import Direction
 from matrix_runner.work.metrics import SIDES
 

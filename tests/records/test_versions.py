@@ -12,8 +12,8 @@ import sqlalchemy as sa
 
 from matrix_runner.base.errors import BadInput, Damaged
 from matrix_runner.records.address import Address, address_of
+from matrix_runner.records.files import LAST_COMMIT
 from matrix_runner.records.journal import Journal
-from matrix_runner.records.names import LAST_COMMIT
 from matrix_runner.records.observe import read_progress
 from matrix_runner.records.record import Outcome, Trial
 from matrix_runner.records.run_folder import create

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from matrix_runner.scripts.cell import Files, Place, workload_job
+from matrix_runner.space.advice import matrix_of_job
 from matrix_runner.space.load import parse
-from matrix_runner.space.starter import matrix_of_job
 from matrix_runner.work.fio.output import parse as parse_figures
 from tests.hosts.loops import attach, detach, why_not
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matrix_runner.base.errors import BadInput
-from matrix_runner.records.names import parts_of
+from matrix_runner.records.files import parts_of
 from matrix_runner.space.load import parse
 from matrix_runner.space.select import select
 from tests.support.matrices import SMALL, space

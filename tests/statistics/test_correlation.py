@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.guidelines import correlated
-from matrix_runner.statistics.correlation import (
-    MOST,
+from matrix_runner.statistics.ratios import (
+    MOST_CORRELATION,
     MOST_UNSEEN,
     clear_correlation,
     correlated_t_factor,
     highest_correlation,
     lag_correlation,
+    t_factor,
 )
-from matrix_runner.statistics.ratios import t_factor
 
 
 def series(correlation: float, n: int, times: int) -> list[list[float]]:
@@ -39,7 +39,7 @@ def test_forty_correlated_values_show_it_without_bias() -> None:
     found = [clear_correlation(one) for one in series(0.6, 40, 300)]
     assert np.mean([one is not None for one in found]) > 0.85
     assert np.mean([one for one in found if one]) == pytest.approx(0.62, abs=0.05)
-    assert all(one is None or one <= MOST for one in found)
+    assert all(one is None or one <= MOST_CORRELATION for one in found)
 
 
 def test_few_values_show_no_correlation() -> None:

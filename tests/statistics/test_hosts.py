@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from matrix_runner.records.record import HOST
-from matrix_runner.statistics.hosts import host_ratios
-from matrix_runner.statistics.ratios import paired_ratio
+from matrix_runner.statistics.ratios import host_ratios, paired_ratio
 from tests.pages.samples import measured
 from tests.support.facts import noted
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from matrix_runner.statistics.steady import Window, last_window
+from matrix_runner.statistics.stopping import Window, last_window
 
 SCRIPT = Path(__file__).parents[2] / "templates" / "pts-steady.sh"
 

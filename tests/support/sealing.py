@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from matrix_runner.records.checksums import crc_of
-from matrix_runner.records.tables import CRC, data_columns
+from matrix_runner.records.tables import CRC, crc_of, data_columns
 
 if TYPE_CHECKING:
     from sqlite3 import Connection

@@ -12,7 +12,7 @@ from matrix_runner.records.record import Outcome, Trial
 from matrix_runner.space.select import select
 from matrix_runner.space.space import Cell
 from matrix_runner.work.fio.output import Sync
-from matrix_runner.work.sync.workload import SyncWorkload
+from matrix_runner.work.sync import SyncWorkload
 from tests.support.engine import Shelf
 from tests.support.execution import executor
 from tests.support.matrices import space

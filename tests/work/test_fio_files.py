@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from matrix_runner.work.fio.rules import misplaced
+from matrix_runner.work.fio.workload import misplaced
 
 #: Texts that name neither a file nor a command.
 HARMLESS = {

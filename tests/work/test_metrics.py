@@ -52,7 +52,7 @@ from matrix_runner.records.tables import IN_JOURNAL, IN_STORE
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.work.fio.output import Direction, Figures
 from matrix_runner.records.record import CellRow, Outcome, Trial
-from matrix_runner.records.views import views_of
+from matrix_runner.records.versions import views_of
 
 side = Direction(**dict.fromkeys(OF_DIRECTION, 100) | {"lat_p75": 7.5e6})
 trial = Trial("c1", 1, Outcome.MEASURED, figures=Figures(side, None, 1.0, 3.5, 4.5, 0))

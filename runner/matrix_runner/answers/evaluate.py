@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from matrix_runner.answers.claims import Case, mean_case
 from matrix_runner.answers.samples import Measured, Verdict
-from matrix_runner.statistics.correlation import (
+from matrix_runner.statistics.ratios import (
+    bounded_exp,
     clear_correlation,
     correlated_t_factor,
     highest_correlation,
     lag_correlation,
 )
-from matrix_runner.statistics.ratios import bounded_exp
 from matrix_runner.statistics.stopping import StopReason
 from matrix_runner.work.metrics import BESIDE
 

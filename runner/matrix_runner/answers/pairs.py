@@ -35,7 +35,7 @@ from matrix_runner.answers.stored_samples import kernels_of
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.findings import few
 from matrix_runner.language.suggestions import few_names
-from matrix_runner.records.names import split_owner
+from matrix_runner.records.files import split_owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,6 @@
-"""Files that are complete or missing, the cache of folders, and the files that come with the program."""
+"""Files that are complete or missing, the cache, scratch folders, and the files that come with the program."""
+
+from __future__ import annotations
 
 import asyncio
 import errno
@@ -7,6 +9,7 @@ import hashlib
 import os
 import shutil
 import stat
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
@@ -279,3 +282,36 @@ _INSTALLED = _PACKAGE / "shipped"
 def shipped(folder: str) -> Path:
     """Return the path of `templates`, `matrix`, `vagrant` or `docs`."""
     return (_INSTALLED if _INSTALLED.is_dir() else _PACKAGE.parents[1]) / folder
+
+
+_LOCK = ".lock"
+
+
+def remove_abandoned(kind: str) -> None:
+    """Remove the folders of killed processes. A lock marks one in use."""
+    for old in Path(tempfile.gettempdir()).glob(f"{_prefix(kind)}*"):
+        # Others may make a folder of this name.
+        with suppress(OSError, HarnessBroken):
+            if old.lstat().st_uid == os.getuid():
+                with open_lock_file(old / _LOCK, os.O_RDWR) as lock:
+                    if try_lock(lock, fcntl.LOCK_EX):
+                        shutil.rmtree(old, ignore_errors=True)
+
+
+def _prefix(kind: str) -> str:
+    return f"{kind}-{os.getuid()}-"
+
+
+@contextmanager
+def scratch_folder(kind: str) -> Iterator[Path]:
+    """Yield a new folder, after removing those of killed processes."""
+    remove_abandoned(kind)
+    young = Path(tempfile.mkdtemp(prefix=f".{_prefix(kind)}"))  # renamed once it is locked, so that no other removes it
+    folder = young.with_name(young.name[1:])
+    try:
+        with open_lock_file(young / _LOCK) as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            young.rename(folder)
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

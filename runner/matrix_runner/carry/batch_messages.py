@@ -15,9 +15,8 @@ from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, create_
 
 from matrix_runner.carry.cluster_interface import BadAnswer, PlainData
 from matrix_runner.carry.events import EVENTS, Event, Name, PoolUsed, Text
-from matrix_runner.records.disk_health import Health
-from matrix_runner.records.environment import DiskFacts
-from matrix_runner.records.names import is_file_of_trial
+from matrix_runner.records.environment import DiskFacts, Health
+from matrix_runner.records.files import is_file_of_trial
 from matrix_runner.records.record import Attempt, Trial
 from matrix_runner.records.rows import decode_trial, encode_trial
 

@@ -7,8 +7,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from matrix_runner.pages.terminal_text import BAD, DOUBT, spaced
-from matrix_runner.records.disk_health import Health
-from matrix_runner.records.environment import DiskFacts
+from matrix_runner.records.environment import DiskFacts, Health
 from matrix_runner.records.record import Trial
 from matrix_runner.work.fio.output import Figures
 from matrix_runner.work.metrics import RATES

@@ -18,8 +18,8 @@ from typing import Any
 
 import click
 
+from matrix_runner.base import add_sbin
 from matrix_runner.base.errors import BadInput, Exit, HarnessBroken, MatrixError, UnfitFile, file_errors
-from matrix_runner.base.search_path import add_sbin
 from matrix_runner.cli.help_format import Context, with_fitting_help
 from matrix_runner.cli.screen import Ending, echo, echo_whole, slow_start
 

@@ -1,4 +1,4 @@
-"""`matrix accept`: the alarms are in answers/alarms.py, the files in space/accepted_files.py."""
+"""`matrix accept`: the alarms are in answers/alarms.py, the files in space/declared_files.py."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def command(
 ) -> None:
     """Accept that RUN is slower: later runs are compared with its level. Or make RUN the baseline of later ones."""
     from matrix_runner.cli.screen import echo, echo_whole
-    from matrix_runner.space.accepted_files import append_entries
+    from matrix_runner.space.declared_files import append_entries
 
     if not reason.strip():
         raise click.UsageError("--reason is empty")
@@ -87,7 +87,7 @@ def _alarms(night: RunRow, only: Words, accepted: Path, source: Source) -> list[
     from matrix_runner.answers.alarms import find_alarms
     from matrix_runner.answers.selectors import select_cells
     from matrix_runner.cli.compare import ACCEPTED, ComparisonRequest, compare_runs, run_words
-    from matrix_runner.space.accepted_files import load_accepted
+    from matrix_runner.space.declared_files import load_accepted
 
     request = ComparisonRequest(ACCEPTED, run_words([night]), source, accepted=load_accepted(accepted))
     lines = compare_runs(request).lines

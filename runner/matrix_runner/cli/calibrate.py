@@ -22,7 +22,7 @@ from matrix_runner.cli.screen import echo, echo_whole, first_notes, print_sheet,
 from matrix_runner.hosts import HOSTS_FILE
 from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.machines import Where
-from matrix_runner.records.names import CELLS
+from matrix_runner.records.files import CELLS
 
 if TYPE_CHECKING:
     from matrix_runner.language.hosts import LabDisk

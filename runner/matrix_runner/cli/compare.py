@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matrix_runner.answers.comparison import Comparison
     from matrix_runner.language.accepted import KnownChange
     from matrix_runner.records.store import RunRow, SharedStore
-    from matrix_runner.space.accepted_files import AcceptedFiles
+    from matrix_runner.space.declared_files import AcceptedFiles
 
 _EPILOG = """\b
 Examples:
@@ -118,7 +118,7 @@ def command(
     from matrix_runner.answers.stored_samples import COMPARED, is_compared
     from matrix_runner.cli.results import parse_metrics
     from matrix_runner.pages.compare_table import data_table, display_table
-    from matrix_runner.space.accepted_files import load_accepted
+    from matrix_runner.space.declared_files import load_accepted
 
     asked = ComparisonRequest(runs=(*among, *runs), accepted=load_accepted(accepted), **options)
     if not 0 < asked.confidence < 1:

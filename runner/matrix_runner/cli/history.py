@@ -79,7 +79,7 @@ def command(
     from matrix_runner.cli.results import check_jobs, parse_metrics
     from matrix_runner.pages.stored import Reader
     from matrix_runner.pages.timeline import data_table, describe_alarms, describe_known, display_table
-    from matrix_runner.space.accepted_files import load_accepted
+    from matrix_runner.space.declared_files import load_accepted
 
     if not cell and not only and not fail_on_change:
         raise BadInput("no cell is given", resolution="name a CELL, or select cells with --only 'AXIS=VALUE'")

@@ -14,17 +14,17 @@ import click
 
 from matrix_runner.answers.axes import grouped
 from matrix_runner.answers.fio_import import Group, count_documents, parse_groups
+from matrix_runner.base.axes import digest
 from matrix_runner.base.errors import BadInput, Exit, UnfitFile
 from matrix_runner.base.files import RECORDED, read_input, write_atomically
 from matrix_runner.base.text import printable, shorten
-from matrix_runner.base.variants import digest
 from matrix_runner.cli.options import results, store
 from matrix_runner.cli.screen import echo, first_notes
 from matrix_runner.records.address import address_of
 from matrix_runner.records.databases import translate_errors
 from matrix_runner.records.environment import Host
+from matrix_runner.records.files import parts_of
 from matrix_runner.records.journal import Journal
-from matrix_runner.records.names import parts_of
 from matrix_runner.records.record import UNSETTLED, CellRow, Outcome, Trial, TrialFacts
 from matrix_runner.records.rows import LONGEST
 from matrix_runner.records.run_folder import Manifest, RunFolder, create, runs

@@ -1,4 +1,4 @@
-"""`matrix init`: the matrix of a fio job comes from space/starter.py."""
+"""`matrix init`: the matrix of a fio job comes from space/advice.py."""
 
 import os
 import re
@@ -130,8 +130,8 @@ def _of_job(name: str, job: Path, path: Path) -> str:
     from matrix_runner.language.messages import MOST_SHOWN
     from matrix_runner.language.yaml_source import format_error
     from matrix_runner.session.fio_check import fio_flaws
+    from matrix_runner.space.advice import matrix_of_job
     from matrix_runner.space.load import BadMatrix, parse, read_beside
-    from matrix_runner.space.starter import matrix_of_job
 
     if not job.is_file():
         why = "this is not a regular file" if job.exists() else "there is no such file"

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from matrix_runner.decide.budget import Cost
     from matrix_runner.decide.concurrency import Jobs
     from matrix_runner.session.cluster import ClusterOptions
-    from matrix_runner.space.design import Design
-    from matrix_runner.space.select import Shard
+    from matrix_runner.space.select import Design, Shard
 
 
 Words = tuple[str, ...]  # the values of an option or an argument that may be repeated
@@ -141,7 +140,7 @@ shard = click.option(
 
 
 def _parse_design(text: str) -> Design:
-    from matrix_runner.space.design import Design
+    from matrix_runner.space.select import Design
 
     return Design.parsed(text)
 

@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matrix_runner.decide.concurrency import Level
-    from matrix_runner.space.design import Design
-    from matrix_runner.space.select import Shard
+    from matrix_runner.space.select import Design, Shard
 
 
 _EPILOG = """\b

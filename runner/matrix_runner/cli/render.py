@@ -14,7 +14,7 @@ from matrix_runner.cli.options import Words, matrix_file, on, only, templates
 from matrix_runner.cli.screen import echo
 from matrix_runner.machines import machine
 from matrix_runner.machines.base import MachineOptions
-from matrix_runner.records.names import parts_of
+from matrix_runner.records.files import parts_of
 from matrix_runner.scripts.cell import cell_scripts, files_of, job, stack_scripts, trial_seed
 from matrix_runner.session.selected_matrix import check_names, load_selected
 from matrix_runner.space.select import MOST_LISTED, refuse_many

@@ -236,7 +236,7 @@ def prune(
     host. Without a baseline, the first good runs that stay are the accepted level of later ones.
     """
     from matrix_runner.answers.accepted import runs_of_baseline
-    from matrix_runner.space.accepted_files import load_accepted
+    from matrix_runner.space.declared_files import load_accepted
 
     if keep is None and not keep_last and down_to is None:
         raise click.UsageError("say what stays: --keep AGE, --keep-last N or --down-to SIZE")

@@ -16,8 +16,8 @@ from matrix_runner.cli.options import results
 from matrix_runner.cli.report import folder_of
 from matrix_runner.cli.screen import echo
 from matrix_runner.records.databases import translate_errors
+from matrix_runner.records.files import ARCHIVE
 from matrix_runner.records.journal import Journal
-from matrix_runner.records.names import ARCHIVE
 from matrix_runner.records.observe import find_holder
 from matrix_runner.records.run_folder import RunFolder, create, load
 from matrix_runner.records.salvage import Salvaged, salvage

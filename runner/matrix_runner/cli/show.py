@@ -13,8 +13,8 @@ from matrix_runner.cli.options import Words, results
 from matrix_runner.cli.report import folder_of
 from matrix_runner.cli.screen import echo, echo_whole
 from matrix_runner.records.cell_files import CellFiles, open_files
+from matrix_runner.records.files import parts_of
 from matrix_runner.records.journal import Journal
-from matrix_runner.records.names import parts_of
 from matrix_runner.records.run_folder import load
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from matrix_runner.pages.nightly import Night, annotated, issue, page
 from matrix_runner.pages.stored import judged_in_store, read_for
 from matrix_runner.records.run_folder import load
 from matrix_runner.session.run_request import assign_state
-from matrix_runner.space.accepted_files import load_accepted
+from matrix_runner.space.declared_files import load_accepted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

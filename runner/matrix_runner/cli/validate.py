@@ -11,8 +11,7 @@ from matrix_runner.cli.screen import echo, first_notes
 from matrix_runner.scripts.cell import explain_missing_fio
 from matrix_runner.scripts.jinja import check_syntax
 from matrix_runner.session.selected_matrix import Checks, check_names, load_selected
-from matrix_runner.space.accepted_files import load_accepted
-from matrix_runner.space.declared_files import study_beside
+from matrix_runner.space.declared_files import load_accepted, study_beside
 
 _EPILOG = """\b
 Example:  matrix validate *.yaml

@@ -17,7 +17,7 @@ from matrix_runner.base import process
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.hosts.inventory import SCSI_DISKS, Census, Node, parse_census
 from matrix_runner.hosts.reasons import NO_MARKS, OwnMarks, Reason, Refusal, foreign_content, plain_wwn
-from matrix_runner.records.disk_health import Smart, parse_report
+from matrix_runner.records.environment import Smart, parse_report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

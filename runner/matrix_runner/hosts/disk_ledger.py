@@ -21,7 +21,7 @@ from matrix_runner.base.files import open_lock_file, write_atomically
 from matrix_runner.hosts import SECTOR
 from matrix_runner.hosts.agent.agent import BLOCK_DEVICES, count_sectors_written
 from matrix_runner.hosts.reasons import OwnMarks
-from matrix_runner.records.file_errors import recorded_file_errors
+from matrix_runner.records.files import recorded_file_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence

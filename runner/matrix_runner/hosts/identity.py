@@ -1,9 +1,13 @@
-"""The check, at the start of every script, that a disk is still the device that was checked."""
+"""The identity of a disk: the label that a run writes on it, and the check before each script that it is the same."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from shlex import join
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from matrix_runner.base.errors import BadInput, HarnessBroken
 from matrix_runner.hosts import SECTOR
@@ -12,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from matrix_runner.hosts.inventory import Node
-
 
 SYSFS = "/sys/class/block"
 #: Starts no process, as it runs before every trial. $1: the disk's name in scripts; $2: its node; $3: its folder in
@@ -74,3 +77,42 @@ def require_lasting_identity(name: str, path: str, node: Node) -> None:
             details="it has no name in /dev/disk/by-id, and this kernel (before Linux 5.15) does not number media",
             resolution="run udev there, or a newer kernel; nothing was written",
         )
+
+
+MAGIC = "matrix-disk"
+BYTES = 4096
+#: In blocks of BYTES, from the start: 768 KiB.
+BLOCK = 192
+State = Literal["held", "free"]
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """`held`: leased to the run. `free`: the next run may use the disk."""
+
+    run: str
+    disk: str
+    serial: str
+    state: State
+
+
+def encode_label(label: Label) -> bytes:
+    """Return the block. It is printable ASCII, also for odd serial numbers: the inventory reads only that."""
+    content = json.dumps(asdict(label), separators=(",", ":"))
+    text = f"{MAGIC} 1 {_digest(content)} {content}"
+    if len(text) >= BYTES:
+        raise ValueError(f"{label} is no label: it has to be shorter than {BYTES} bytes")
+    return text.encode().ljust(BYTES, b"\0")
+
+
+def decode_label(text: str) -> Label | None:
+    words = text.rstrip("\0").split(" ", 3)
+    if len(words) != 4 or words[:2] != [MAGIC, "1"] or words[2] != _digest(words[3]):
+        return None
+    with suppress(json.JSONDecodeError, TypeError):
+        return Label(**json.loads(words[3]))
+    return None
+
+
+def _digest(content: str) -> str:
+    return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()

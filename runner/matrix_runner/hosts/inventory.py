@@ -10,7 +10,7 @@ import orjson
 
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.hosts import SECTOR
-from matrix_runner.hosts.label import Label, decode
+from matrix_runner.hosts.identity import Label, decode_label
 
 #: SCSI types of disks, simplified and zoned ones included; other types are tapes, CD-ROMs and the like.
 SCSI_DISKS = {"", "0", "14", "20"}
@@ -289,7 +289,7 @@ def _build_node(name: str, keys: Mapping[str, str], facts: _Facts) -> Node:
         written=int(stat[6]) * SECTOR if len(stat) > 6 else 0,
         signatures=tuple(dict.fromkeys(facts.signatures.get(name, ()))),
         filled=int(filled) if filled.isdecimal() else None,
-        label=decode(first("label")),
+        label=decode_label(first("label")),
         unreadable=first("unreadable") or lsblk_error,
     )
 

@@ -27,7 +27,7 @@ from matrix_runner.base.files import write_atomically
 from matrix_runner.base.text import printable
 from matrix_runner.pages.axis_charts import colour_axis, in_size_order, independent
 from matrix_runner.pages.run_data import RunData, without_gc
-from matrix_runner.records.names import ARCHIVE
+from matrix_runner.records.files import ARCHIVE
 from matrix_runner.records.record import COUNTED, HOST_LIMITED, UNSETTLED, CellRow, Trial
 from matrix_runner.records.rows import row_of
 from matrix_runner.records.store import RunRow, SharedStore

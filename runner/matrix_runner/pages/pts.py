@@ -13,10 +13,9 @@ from matrix_runner.pages.run_data import RunData
 from matrix_runner.pages.table import Grid, Sheet, Value, as_sheet
 from matrix_runner.pages.terminal_text import figure
 from matrix_runner.records.record import UNSETTLED, CellRow, Trial
-from matrix_runner.statistics.steady import MOST_RANGE, MOST_SLOPE, last_window
+from matrix_runner.statistics.stopping import MOST_RANGE, MOST_SLOPE, last_window
 from matrix_runner.work.fio.output import csv_text
-from matrix_runner.work.pts.output import COLUMNS, MEASURES, RoundRow, parse_rounds
-from matrix_runner.work.pts.specification import TESTS, PtsTest
+from matrix_runner.work.pts.output import COLUMNS, MEASURES, TESTS, PtsTest, RoundRow, parse_rounds
 
 PRESET = "workload.preset"
 _POINT = re.compile(r"r(\d+)w(\d+)-(\d+)(k?)")

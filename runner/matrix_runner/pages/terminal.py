@@ -18,7 +18,7 @@ from matrix_runner.pages.terminal_text import (
     unsettled_mark,
 )
 from matrix_runner.records.record import COUNTED, WORST, CellRow, Kind, Outcome, Trial
-from matrix_runner.statistics.hosts import host_ratios
+from matrix_runner.statistics.ratios import host_ratios
 from matrix_runner.work.metrics import FLUSH, LARGE, OF_SYNC, SIDES, SYNC, TOTAL, shown_sides, sides_of
 
 _SYNC_P99 = f"{FLUSH} p99"

@@ -22,8 +22,7 @@ from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import CellRow, Trial
 from matrix_runner.records.run_folder import RunFolder
 from matrix_runner.records.usage import OF_FIO, SAMPLES, SIMULATED, Usage, usage
-from matrix_runner.work.pts.output import ROUNDS
-from matrix_runner.work.pts.specification import TESTS
+from matrix_runner.work.pts.output import ROUNDS, TESTS
 
 #: Reports that a run may have or not: those that the last report does not write are removed. An older `rounds.csv`
 #: stays, because it may be all that is left of lost raw outputs.

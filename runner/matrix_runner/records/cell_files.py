@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+import zlib
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeAlias
+from functools import lru_cache
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
-from matrix_runner.base.files import RECORDED, read_input, remove_temporaries, write_whole
-from matrix_runner.records.file_errors import recorded_file_errors
-from matrix_runner.records.names import ARCHIVE, CELLS, LazyFiles, check_file_name, parts_of
+from matrix_runner.base.errors import Cause, HarnessBroken
+from matrix_runner.base.files import MIB, RECORDED, read_input, remove_temporaries, write_whole
+from matrix_runner.records.databases import (
+    Database,
+    driver_transaction,
+    sqlite_engine,
+    sqlite_reader,
+)
+from matrix_runner.records.files import (
+    ARCHIVE,
+    CELLS,
+    DAMAGED,
+    LazyFiles,
+    check_file_name,
+    parts_of,
+    recorded_file_errors,
+)
 from matrix_runner.records.standing import Standing
 
 if TYPE_CHECKING:
+    import sqlite3
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from matrix_runner.records.archive import Archive
+    import sqlalchemy as sa
+
     from matrix_runner.records.run_folder import RunFolder
 
 #: A run of more planned trials has an archive: a trial in folders is a dozen files.
@@ -105,7 +124,212 @@ def open_files(run: RunFolder, *, writing: bool = False) -> Iterator[CellFiles]:
     if not run.manifest.archived or not (writing or archive.exists()):
         yield CellFolders(run.path)
         return
-    from matrix_runner.records.archive import Archive  # brings SQLAlchemy along
 
     with Archive.open(archive) if writing else Archive.existing(archive) as found:
         yield found
+
+
+# The archive of a large run: scripts and outputs of its cells in one SQLite file, each text once and compressed.
+#
+# The program `sqlite3` reads it without this one: `SELECT writefile(name, content) FROM contents WHERE name GLOB '…'`.
+
+_BUSY_MS = 30_000
+#: Pages of the log between two checkpoints. Each checkpoint waits for the disk.
+_CHECKPOINT = 8_000
+#: Texts whose numbers are remembered: the scripts of a stack, and read-backs that repeat.
+_REMEMBERED = 256
+#: `matrix salvage` reads journals only.
+_DAMAGED = Cause(
+    HarnessBroken,
+    "{path} is damaged",
+    "move it away: the run keeps its figures, and loses the scripts and outputs of its cells",
+)
+_REMEDIES = {DAMAGED: _DAMAGED}
+#: Stands for the name of the cell in a script, so that equal scripts of different cells are one text.
+_NAME = b"\x01"
+
+_TABLES = ("cells", "texts", "files")
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS cells (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE IF NOT EXISTS texts (
+    id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, named INTEGER NOT NULL, sz INTEGER NOT NULL, data BLOB NOT NULL
+);
+CREATE TABLE IF NOT EXISTS files (
+    cell INTEGER NOT NULL, folder TEXT NOT NULL, name TEXT NOT NULL, text INTEGER NOT NULL,
+    PRIMARY KEY (cell, folder, name)
+) WITHOUT ROWID;
+CREATE VIEW IF NOT EXISTS contents AS
+SELECT 'cells/' || cells.name || '/' || folder || files.name AS name,
+CASE named
+    WHEN 1 THEN CAST(replace(CAST(sqlar_uncompress(data, sz) AS TEXT), char(1), cells.name) AS BLOB)
+    ELSE sqlar_uncompress(data, sz)
+END AS content
+FROM files JOIN cells ON cells.id = files.cell JOIN texts ON texts.id = files.text;
+"""
+_PATHS = "SELECT folder || files.name FROM files JOIN cells ON cells.id = files.cell"
+_READ = """
+SELECT named, sz, data
+FROM files JOIN cells ON cells.id = files.cell JOIN texts ON texts.id = files.text
+WHERE cells.name = ? AND folder = ? AND files.name = ?
+"""
+
+
+class Archive(Database, Standing):
+    """Create it with `open` or `existing`, then close it or use it as a context manager. For one thread at a time."""
+
+    def __init__(self, engine: sa.Engine, path: Path) -> None:
+        Database.__init__(self, engine, path, _REMEDIES)
+        Standing.__init__(self, path.parent)
+        with self._closed_on_error(), self._explained():
+            self._held = engine.connect()
+        self._driver: sqlite3.Connection = self._held.connection.driver_connection  # type: ignore[assignment]
+        self._number = lru_cache(_REMEMBERED)(self._find_or_add)
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        # Files of a trial are not forced to disk either: that would cost as much as a short trial.
+        archive = cls(sqlite_engine(path, _TABLES, busy_ms=_BUSY_MS, durable=False), path)
+        with archive._closed_on_error(), archive._explained():
+            archive._driver.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT}")
+            archive._driver.executescript(_SCHEMA)
+        return archive
+
+    @classmethod
+    def existing(cls, path: Path) -> Self:
+        return cls(sqlite_reader(path, _TABLES), path)
+
+    def close(self) -> None:
+        if held := getattr(self, "_held", None):
+            held.close()
+        super().close()
+
+    def put(self, cell: str, round_number: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:
+        """Save the scripts of a cell and the outputs of a trial. Return its folder, relative to the run."""
+        trial = f"trial-{round_number}"
+        name, folder = cell.encode(), "/".join((CELLS, *parts_of(cell), trial))
+        with self._writing():
+            number = self._cell(cell)
+            wanted = {file: self._text(_encoded(text), name) for file, text in scripts.items()}
+            known = self._files(number) if scripts else {}
+            rows = [(file, text) for file, text in wanted.items() if known.get(file) != text]
+            # A script that differs from that of earlier trials goes to the folder of the trial.
+            several = [(number, f"{trial}/" if file in known else "", file, text) for file, text in rows]
+            several += [(number, f"{trial}/", file, self._text(_encoded(text))) for file, text in outputs.items()]
+            for _, _, file, _ in several:
+                check_file_name(file)
+            self._driver.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", several)
+        return folder
+
+    def add(self, cell: str, files: Mapping[str, bytes]) -> None:
+        """Save files of a cell by their paths in its folder."""
+        name = cell.encode()
+        with self._writing():
+            number = self._cell(cell)
+            rows = []
+            for path, content in files.items():
+                folder, slash, file = path.rpartition("/")
+                text = self._text(content, b"" if folder else name)
+                rows.append((number, f"{folder}{slash}", check_file_name(file), text))
+            self._driver.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", rows)
+
+    def set_aside(self, cell: str, round_number: int, attempts: int) -> None:
+        trial = f"trial-{round_number}"
+        with self._writing():
+            self._driver.execute(
+                "UPDATE files SET folder = ? WHERE folder = ? AND cell = (SELECT id FROM cells WHERE name = ?)",
+                (f"{trial}-attempt-{attempts}/", f"{trial}/", cell),
+            )
+
+    def of_cell(self, cell: str) -> LazyFiles:
+        """Return the files of a cell by their paths in its folder."""
+        rows = self._explained_rows(f"{_PATHS} WHERE cells.name = ? ORDER BY folder, files.name", cell)
+        found = [path for (path,) in rows]
+        if not all(isinstance(path, str) for path in found):
+            raise self._damage("a file of it has no name")
+        return LazyFiles(found, lambda path: self._read(cell, path))
+
+    def _read(self, cell: str, path: str) -> bytes:
+        if (found := self._find(cell, path)) is None:
+            raise self._damage(f"{path} has no text")
+        return found
+
+    def _find(self, cell: str, path: str) -> bytes | None:
+        folder, slash, name = path.rpartition("/")
+        found = self._explained_rows(_READ, cell, f"{folder}{slash}", name)
+        try:
+            return _unpacked_content(cell, *found[0]) if found else None
+        except (zlib.error, ValueError, TypeError) as problem:
+            raise self._damage(str(problem)) from problem
+
+    def read(self, path: str) -> bytes | None:
+        """Return a file by its path, relative to the run."""
+        cell, _, file = path.removeprefix(f"{CELLS}/").rpartition("/trial-")
+        return self._find(cell, f"trial-{file}")
+
+    def check(self) -> None:
+        """Raise for damaged pages: rows can be missing without an error while they are read."""
+        ((verdict,),) = self._explained_rows("PRAGMA quick_check(1)")
+        if verdict != "ok":
+            raise self._damage(str(verdict))
+
+    def cells(self) -> list[str]:
+        return [name for (name,) in self._explained_rows("SELECT name FROM cells ORDER BY id")]
+
+    def _cell(self, cell: str) -> int:
+        found = self._driver.execute("SELECT id FROM cells WHERE name = ?", (cell,)).fetchone()
+        return int(found[0]) if found else self._inserted("INSERT INTO cells (name) VALUES (?)", cell)
+
+    def _files(self, cell: int) -> dict[str, int]:
+        return dict(self._driver.execute("SELECT name, text FROM files WHERE cell = ? AND folder = ''", (cell,)))
+
+    def _text(self, content: bytes, cell: bytes = b"") -> int:
+        named = bool(cell) and cell in content and _NAME not in content
+        return self._number(content.replace(cell, _NAME) if named else content, named)
+
+    def _find_or_add(self, content: bytes, named: bool) -> int:
+        digest = blake2b(content, digest_size=16, salt=b"named" if named else b"").digest()
+        found = self._driver.execute("SELECT id FROM texts WHERE digest = ?", (digest,)).fetchone()
+        if found:
+            return int(found[0])
+        packed = zlib.compress(content)
+        data = packed if len(packed) < len(content) else content
+        return self._inserted(
+            "INSERT INTO texts (digest, named, sz, data) VALUES (?, ?, ?, ?)", digest, named, len(content), data
+        )
+
+    def _inserted(self, statement: str, *values: Any) -> int:
+        return self._driver.execute(statement, values).lastrowid or 0
+
+    def _explained_rows(self, query: str, *values: str) -> list[tuple[Any, ...]]:
+        with self._explained():
+            return self._driver.execute(query, values).fetchall()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            with driver_transaction(self._driver, self._name, immediate=True, remedies=_REMEDIES):
+                yield
+        except BaseException:
+            self._number.cache_clear()  # the numbers of this transaction are void
+            raise
+
+
+def _unpacked_content(cell: str, named: int, size: object, data: object) -> bytes:
+    if not (isinstance(size, int) and isinstance(data, bytes)):
+        raise TypeError("a text of it is no text of matrix")
+    if size > RECORDED:
+        raise ValueError(f"a text of it is larger than {RECORDED // MIB} MiB")
+    text = data if len(data) == size else _unpacked(data, size)
+    if not named:
+        return text
+    if len(text) + text.count(_NAME) * len(cell) > RECORDED:
+        raise ValueError(f"a text of it is larger than {RECORDED // MIB} MiB")
+    return text.replace(_NAME, cell.encode())
+
+
+def _unpacked(data: bytes, size: int) -> bytes:
+    unpacker = zlib.decompressobj()
+    text = unpacker.decompress(data, max(size, 0) + 1)  # 0 would be no limit
+    if len(text) != size or not unpacker.eof:
+        raise ValueError("a text of it has another size than it says")
+    return text

@@ -32,7 +32,7 @@ from matrix_runner.base.errors import (
     MatrixError,
 )
 from matrix_runner.base.files import check_regular
-from matrix_runner.records.file_errors import DAMAGED, FILE_ERRORS, UNFIT, cause_of
+from matrix_runner.records.files import DAMAGED, FILE_ERRORS, UNFIT, cause_of
 
 _STRANGE = Cause(BadInput, "{path} is not a file that matrix wrote", "move it away, or name the folder of another run")
 _AGAIN = (

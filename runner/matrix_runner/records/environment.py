@@ -1,11 +1,15 @@
-"""The environment of a run: host, disks and input files. Runs are compared by its differences."""
+"""The environment of a run: host, disks and their health, and input files. Runs are compared by its differences."""
 
-from collections.abc import Iterable, Mapping
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from pydantic import BaseModel, Field
+import orjson
+from pydantic import AliasPath, BaseModel, Field, ValidationError
 
-from matrix_runner.records.names import OF
+from matrix_runner.records.files import OF
 
 
 class Host(BaseModel, frozen=True, extra="allow"):
@@ -92,3 +96,145 @@ def _flatten_disks(disks: Iterable[DiskFacts]) -> dict[str, str]:
 
 def _text(value: object) -> str:
     return "" if value is None or value == 0 else str(value)
+
+
+_REALLOCATED, _PENDING, _WRITTEN = 5, 197, 241
+_NVME = "nvme_smart_health_information_log"
+
+
+@dataclass(frozen=True, slots=True)
+class Smart:
+    passed: bool | None = None
+    celsius: int | None = None
+    hours: int | None = None
+    reallocated: int | None = None
+    pending: int | None = None
+    written: int | None = None  # bytes over its lifetime
+    used: int | None = None  # percentage of the rated endurance
+    model: str = ""
+    serial: str = ""
+    firmware: str = ""
+    absent: str = ""  # why there are no values
+
+    def worse_than(self, before: Smart) -> tuple[str, ...]:
+        return () if before.absent or self.absent else tuple(_worse(before, self))
+
+    def __str__(self) -> str:
+        return self.absent or ", ".join(_words(self))
+
+
+class Health(BaseModel, frozen=True, extra="forbid"):
+    disk: str = Field(description="its stable name")
+    before: Smart
+    after: Smart | None = None
+    worse: tuple[str, ...] = Field(default=(), description="what became worse meanwhile")
+
+    def over(self, after: Smart) -> Health:
+        """Add the values after the run. After a reboot, the path may belong to another disk."""
+        if self.before.serial and after.serial and self.before.serial != after.serial:
+            return self
+        return self.model_copy(update={"after": after, "worse": after.worse_than(self.before)})
+
+    @property
+    def alarm(self) -> str:
+        now = self.after or self.before
+        failing = ["it reports that it is failing"] if now.passed is False else []
+        words = dict.fromkeys([*failing, *self.worse])
+        return f"{self.disk} has a problem: {'; '.join(words)}. Save its data, and use another disk" if words else ""
+
+
+def keep_first_health(known: Sequence[Health], found: Mapping[str, Smart]) -> tuple[Health, ...]:
+    """Keep the values that an earlier process of this run read, so that changes count from the start of the run."""
+    before = {one.disk: one for one in known if not one.before.absent}
+    return tuple(
+        before[disk].over(smart) if disk in before else Health(disk=disk, before=smart) for disk, smart in found.items()
+    )
+
+
+def describe_missing_health(health: Sequence[Health]) -> str:
+    whys: dict[str, list[str]] = {}
+    for one in health:
+        if one.before.absent:
+            whys.setdefault(one.before.absent, []).append(one.disk)
+    return "; ".join(f"the health of {', '.join(disks)} is unknown: {why}" for why, disks in whys.items())
+
+
+def parse_report(output: str) -> dict[str, Smart]:
+    lines = (line.split("\t", 2) for line in output.split("\n"))
+    return {words[1]: parse(words[2]) for words in lines if len(words) == 3 and words[0] == "smart"}
+
+
+class _Attribute(BaseModel):
+    id: int
+    value: int = Field(default=0, validation_alias=AliasPath("raw", "value"))
+
+
+class _Answer(BaseModel):
+    """The part of smartctl's report that matters, which has the same keys in all versions."""
+
+    model_name: str = ""
+    scsi_model_name: str = ""
+    serial_number: str = ""
+    firmware_version: str = ""
+    scsi_revision: str = ""
+    passed: bool | None = Field(default=None, validation_alias=AliasPath("smart_status", "passed"))
+    celsius: int | None = Field(default=None, validation_alias=AliasPath("temperature", "current"))
+    hours: int | None = Field(default=None, validation_alias=AliasPath("power_on_time", "hours"))
+    logical_block_size: int = 512
+    attributes: tuple[_Attribute, ...] = Field(default=(), validation_alias=AliasPath("ata_smart_attributes", "table"))
+    units_written: int | None = Field(default=None, validation_alias=AliasPath(_NVME, "data_units_written"))
+    percentage_used: int | None = Field(default=None, validation_alias=AliasPath(_NVME, "percentage_used"))
+    media_errors: int | None = Field(default=None, validation_alias=AliasPath(_NVME, "media_errors"))
+    grown_defects: int | None = Field(default=None, alias="scsi_grown_defect_list")
+
+
+def parse(output: str) -> Smart:
+    try:
+        answer = _Answer.model_validate(orjson.loads(output))
+    except (orjson.JSONDecodeError, ValidationError):
+        return Smart(absent=output.strip()[:200] or "smartctl said nothing")
+    raw = {one.id: one.value for one in answer.attributes}
+    # NVMe counts units of 512,000 bytes, ATA logical blocks.
+    units, blocks = answer.units_written, raw.get(_WRITTEN)
+    ata_written = None if blocks is None else blocks * answer.logical_block_size
+    found = Smart(
+        passed=answer.passed,
+        celsius=answer.celsius,
+        hours=answer.hours,
+        reallocated=raw.get(_REALLOCATED, answer.grown_defects),
+        pending=raw.get(_PENDING, answer.media_errors),
+        written=ata_written if units is None else units * 512_000,
+        used=answer.percentage_used,
+    )
+    return replace(
+        found if found != Smart() else Smart(absent="the disk reports no health"),
+        model=answer.model_name or answer.scsi_model_name,
+        serial=answer.serial_number,
+        firmware=answer.firmware_version or answer.scsi_revision,
+    )
+
+
+def _words(smart: Smart) -> Iterator[str]:
+    if smart.passed is not None:
+        yield "passed" if smart.passed else "FAILING"
+    if smart.celsius is not None:
+        yield f"{smart.celsius} °C"
+    if smart.hours is not None:
+        yield f"{smart.hours} h"
+    if smart.reallocated:
+        yield f"{smart.reallocated} sectors reallocated"
+    if smart.pending:
+        yield f"{smart.pending} sectors that it could not read"
+    if smart.used is not None:
+        yield f"{smart.used} % used"
+
+
+def _worse(before: Smart, after: Smart) -> Iterator[str]:
+    if before.passed is not False and after.passed is False:
+        yield "it reports that it is failing"
+    for what, was, now in (
+        ("reallocated sectors", before.reallocated, after.reallocated),
+        ("sectors that it could not read", before.pending, after.pending),
+    ):
+        if now is not None and now > (was or 0):
+            yield f"{what}: {was if was is not None else 'unknown'} before, {now} after"

@@ -15,7 +15,6 @@ from sqlalchemy.exc import IntegrityError
 
 from matrix_runner.base.errors import BadInput, HarnessBroken
 from matrix_runner.records import tables
-from matrix_runner.records.checksums import sealed
 from matrix_runner.records.databases import (
     driver_errors,
     driver_sql,
@@ -29,7 +28,7 @@ from matrix_runner.records.databases import (
 from matrix_runner.records.journal_reader import JournalReader
 from matrix_runner.records.record import Attempt, CellRow, Outcome, Trial
 from matrix_runner.records.rows import driver_row_of, job_rows_of, readings_row
-from matrix_runner.records.tables import CRC, IN_JOURNAL, data_columns
+from matrix_runner.records.tables import CRC, IN_JOURNAL, data_columns, sealed
 from matrix_runner.records.versions import JOURNAL
 
 _NAMES = IN_JOURNAL.metadata.tables.keys()

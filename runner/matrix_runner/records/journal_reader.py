@@ -1,20 +1,21 @@
 """The reading half of the journal of a run."""
 
+import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
 from math import sqrt
 from operator import add, itemgetter
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import orjson
 import sqlalchemy as sa
 
+from matrix_runner.base.errors import Damaged
 from matrix_runner.records import tables
-from matrix_runner.records.checksums import check_rows, raw_column
 from matrix_runner.records.databases import (
     Database,
 )
@@ -31,13 +32,19 @@ from matrix_runner.records.rows import (
     readings_of,
     with_jobs,
 )
-from matrix_runner.records.tables import CRC, IN_JOURNAL, data_columns
+from matrix_runner.records.tables import (
+    CRC,
+    FIGURES,
+    IN_JOURNAL,
+    LATENCIES,
+    REBUILD,
+    check_rows,
+    data_columns,
+    raw_column,
+)
 from matrix_runner.records.versions import JOURNAL
 from matrix_runner.work.fio.output import Figures
 from matrix_runner.work.metrics import SIDES
-
-if TYPE_CHECKING:
-    import sqlite3
 
 State = tuple[Any, ...]  # outcome, attempts and start
 _PART = 5000  # trials that are read at once
@@ -272,3 +279,27 @@ def _is_among(column: sa.Column[Any], values: Collection[str]) -> sa.ColumnEleme
     """Use one parameter: the statement for a list of a thousand takes longer than its rows."""
     wanted = sa.func.json_each(orjson.dumps([*values]).decode()).table_valued("value")
     return column.in_(sa.select(wanted.c.value))
+
+
+_FIGURES = frozenset((*REBUILD, *FIGURES, *LATENCIES))
+
+
+def sql_lines(journal: Path, *, figures: bool) -> Iterator[str]:
+    """Yield the statements that make a copy of the journal. A process may be writing to it."""
+    try:
+        # An empty name: a temporary file, which SQLite removes.
+        where = f"{journal.absolute().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(where, uri=True)) as source, closing(sqlite3.connect("")) as copy:
+            source.backup(copy)
+            if not figures:
+                _remove_figures(copy)
+            yield from copy.iterdump()
+    except (sqlite3.Error, UnicodeDecodeError) as problem:
+        remedy = "`matrix salvage RUN` writes what can be read of it into a new run"
+        raise Damaged(f"{journal} cannot be read", details=str(problem), resolution=remedy) from problem
+
+
+def _remove_figures(copy: sqlite3.Connection) -> None:
+    columns = [row[1] for row in copy.execute("PRAGMA table_info(trials)") if row[1] in _FIGURES]
+    copy.execute(f"UPDATE trials SET {', '.join(f'{name} = NULL' for name in columns)}")  # noqa: S608 - names of ours
+    copy.execute("DELETE FROM jobs")

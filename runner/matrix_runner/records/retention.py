@@ -10,7 +10,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from matrix_runner.base.errors import BadInput
-from matrix_runner.records.file_errors import recorded_file_errors
+from matrix_runner.records.files import recorded_file_errors
 from matrix_runner.records.run_folder import HALF
 from matrix_runner.records.standing import STANDING
 

@@ -13,9 +13,17 @@ import orjson
 import sqlalchemy as sa
 
 from matrix_runner.base.text import shorten
-from matrix_runner.records.checksums import sealed
 from matrix_runner.records.record import HOST_LIMITED, UNSETTLED, CellRow, Outcome, Reading, Trial, TrialFacts
-from matrix_runner.records.tables import DIRECTION, IN_JOURNAL, LATENCIES, OF_SIDES, REBUILD, WHOLE, data_columns
+from matrix_runner.records.tables import (
+    DIRECTION,
+    IN_JOURNAL,
+    LATENCIES,
+    OF_SIDES,
+    REBUILD,
+    WHOLE,
+    data_columns,
+    sealed,
+)
 from matrix_runner.statistics.percentile import Histogram
 from matrix_runner.work.fio.output import Direction, Figures, Sync
 from matrix_runner.work.metrics import ALL_SIDES, FLUSH

@@ -29,10 +29,17 @@ from matrix_runner.base.files import (
     write_atomically,
     write_durably,
 )
-from matrix_runner.records.disk_health import Health
-from matrix_runner.records.environment import WHOLE, Digests, DiskFacts, Host, Requested, Revision, flatten_environment
-from matrix_runner.records.file_errors import recorded_file_errors
-from matrix_runner.records.names import LAST_COMMIT
+from matrix_runner.records.environment import (
+    WHOLE,
+    Digests,
+    DiskFacts,
+    Health,
+    Host,
+    Requested,
+    Revision,
+    flatten_environment,
+)
+from matrix_runner.records.files import LAST_COMMIT, recorded_file_errors
 from matrix_runner.records.record import STEERED, check_rule
 from matrix_runner.records.standing import InUse, locked
 

@@ -17,10 +17,9 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateTable
 
 from matrix_runner.base.errors import Damaged, HarnessBroken
-from matrix_runner.records.checksums import is_sound
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.rows import cell_of, digest_of, job_of, readings_of, trial_of, with_jobs
-from matrix_runner.records.tables import CRC, IN_JOURNAL, PLAIN, data_columns
+from matrix_runner.records.tables import CRC, IN_JOURNAL, PLAIN, data_columns, is_sound
 
 if TYPE_CHECKING:
     from sqlalchemy import Table

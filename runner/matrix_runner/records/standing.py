@@ -22,7 +22,7 @@ from matrix_runner.base.files import (
     try_lock,
     write_atomically,
 )
-from matrix_runner.records.file_errors import recorded_file_errors
+from matrix_runner.records.files import recorded_file_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

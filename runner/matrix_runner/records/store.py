@@ -15,7 +15,6 @@ from sqlalchemy.exc import DBAPIError
 
 from matrix_runner.base.errors import BadInput, Damaged, HarnessBroken, MatrixError
 from matrix_runner.records import tables
-from matrix_runner.records.checksums import check_rows, is_sound, raw_columns, sealed
 from matrix_runner.records.databases import (
     OF_STORE,
     Database,
@@ -31,7 +30,7 @@ from matrix_runner.records.observe import Progress, progress_by_cell
 from matrix_runner.records.record import COUNTED, STEERED, CellRow, Trial
 from matrix_runner.records.rows import cell_of, content_of, digest_of, job_rows_of, latencies, row_of
 from matrix_runner.records.run_folder import RunFolder, state_of
-from matrix_runner.records.tables import IN_STORE, column_of, data_columns
+from matrix_runner.records.tables import IN_STORE, check_rows, column_of, data_columns, is_sound, raw_columns, sealed
 from matrix_runner.records.versions import STORE, TooOld, put_aside
 from matrix_runner.work.metrics import split_column
 

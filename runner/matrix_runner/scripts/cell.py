@@ -29,7 +29,7 @@ from matrix_runner.work.kinds import KINDS
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from matrix_runner.base.variants import Variant
+    from matrix_runner.base.axes import Variant
     from matrix_runner.space.space import Cell, Stack
     from matrix_runner.work.workload import Workload
 

@@ -20,7 +20,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.files import read_input, shipped
 from matrix_runner.base.text import shorten
-from matrix_runner.hosts import label
+from matrix_runner.hosts import identity
 
 SHIPPED = shipped("templates")
 MOST_FILES, MOST_BYTES = 1_000, 16 << 20
@@ -217,5 +217,5 @@ def smart_script(disks: Sequence[str], own: Path | None = None) -> str:
 
 def census_script(own: Path | None = None, *, by_id: str = BY_ID) -> str:
     """Return the script that lists all facts to check before a disk is used. `by_id`: the folder of stable names."""
-    marks = {"label_bytes": label.BYTES, "label_block": label.BLOCK, "label_magic": label.MAGIC}
+    marks = {"label_bytes": identity.BYTES, "label_block": identity.BLOCK, "label_magic": identity.MAGIC}
     return render("disks/census.sh", own, title="The disks of a machine", by_id=by_id, **marks)

@@ -15,8 +15,7 @@ import orjson
 from pydantic import ValidationError
 
 from matrix_runner.base.errors import BadInput, MatrixError, UnfitFile
-from matrix_runner.base.files import read_input
-from matrix_runner.base.scratch import scratch_folder
+from matrix_runner.base.files import read_input, scratch_folder
 from matrix_runner.base.version import matrix_version
 from matrix_runner.carry.batch_messages import CHECKED, END, NOTICE, POOL, REFUSED, Outbox
 from matrix_runner.carry.cluster.batch_process import SCRATCH
@@ -32,7 +31,7 @@ from matrix_runner.decide.scheduler import Scheduler
 from matrix_runner.hosts.disk_ledger import run_within_budget
 from matrix_runner.machines import Where, machine
 from matrix_runner.machines.base import APPLIANCE, Machine, MachineOptions, RigSpec
-from matrix_runner.records.disk_health import Health, describe_missing_health
+from matrix_runner.records.environment import Health, describe_missing_health
 from matrix_runner.session.disk_lease import RunDisks
 from matrix_runner.session.host_facts import boot_id
 from matrix_runner.session.pool import Pool

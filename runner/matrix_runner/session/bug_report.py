@@ -17,10 +17,10 @@ from matrix_runner.base.errors import MatrixError
 from matrix_runner.base.files import RECORDED, read_input
 from matrix_runner.base.log import LOG_FILE, without_secrets
 from matrix_runner.base.process import run
-from matrix_runner.base.pseudonyms import Pseudonyms
+from matrix_runner.base.text import Pseudonyms
 from matrix_runner.records.cell_files import open_files
 from matrix_runner.records.journal import Journal
-from matrix_runner.records.journal_text import sql_lines
+from matrix_runner.records.journal_reader import sql_lines
 from matrix_runner.records.run_folder import MANIFEST
 
 if TYPE_CHECKING:

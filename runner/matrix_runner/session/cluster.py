@@ -18,7 +18,7 @@ from matrix_runner.carry.members import Members
 from matrix_runner.decide.concurrency import why_one_at_a_time
 from matrix_runner.machines import machine
 from matrix_runner.machines.base import MachineOptions
-from matrix_runner.records.disk_health import keep_first_health
+from matrix_runner.records.environment import keep_first_health
 from matrix_runner.records.run_folder import RunFolder
 from matrix_runner.scripts.jinja import user_templates
 from matrix_runner.session.disk_lease import RunDisks

@@ -30,8 +30,7 @@ from matrix_runner.language.hosts import DeclaredDisk, Lab, LabDisk, LabHost, Ne
 from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.machines import PASSTHROUGH, WITH_HOSTS, Where
 from matrix_runner.machines.base import MachineOptions
-from matrix_runner.records.disk_health import Health, Smart, keep_first_health
-from matrix_runner.records.environment import DiskFacts
+from matrix_runner.records.environment import DiskFacts, Health, Smart, keep_first_health
 from matrix_runner.scripts.jinja import census_script, smart_script
 from matrix_runner.scripts.stack import view_stack
 from matrix_runner.session.host_connection import HostConnection, connect_host, open_connection

@@ -27,9 +27,8 @@ from matrix_runner.pages.terminal import drift_note, host_note, outcome, precisi
 from matrix_runner.pages.terminal_text import legend
 from matrix_runner.pages.write import load_run_data, write_reports
 from matrix_runner.records.address import Address
-from matrix_runner.records.file_errors import histogram_errors
+from matrix_runner.records.files import ARCHIVE, histogram_errors
 from matrix_runner.records.journal import Journal
-from matrix_runner.records.names import ARCHIVE
 from matrix_runner.records.record import Outcome, count_measured, outcome_of_cell
 from matrix_runner.records.run_folder import RunFolder
 from matrix_runner.records.store import RunRow, SharedStore, describe_run

@@ -11,7 +11,7 @@ import click
 
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.base.text import printable
-from matrix_runner.hosts.agent import sudo
+from matrix_runner.hosts.agent import connection
 from matrix_runner.hosts.agent.client import AgentClient
 from matrix_runner.hosts.agent.connection import Connection, connection_to
 from matrix_runner.hosts.checks import take_census
@@ -65,10 +65,10 @@ def open_connection(reach: str) -> Connection | None:
     """Return the connection to an ssh host, or to root by sudo; None if this process is root or sudo is missing."""
     if reach != "local":
         return connection_to(reach.removeprefix("ssh:"))
-    if os.geteuid() == 0 or not sudo.is_installed():
+    if os.geteuid() == 0 or not connection.is_installed():
         return None
     try:
-        return sudo.sudo_connection()
+        return connection.sudo_connection()
     except HarnessBroken as error:
         click.echo(printable(f"continuing without root: {error.brief}; {error.resolution}"), err=True)
         return None

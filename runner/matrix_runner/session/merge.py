@@ -13,14 +13,14 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, Self
 
+from matrix_runner.base.axes import digest
 from matrix_runner.base.errors import BadInput
-from matrix_runner.base.variants import digest
 from matrix_runner.decide.plan import Plan
 from matrix_runner.pages.stored import declared_by
 from matrix_runner.records.cell_files import MOST_IN_FOLDERS, open_files
 from matrix_runner.records.environment import Requested
+from matrix_runner.records.files import check_file_name
 from matrix_runner.records.journal import Journal
-from matrix_runner.records.names import check_file_name
 from matrix_runner.records.record import HOST, CellRow, Trial
 from matrix_runner.records.run_folder import Manifest, RunFolder, create
 from matrix_runner.records.tables import PLAIN

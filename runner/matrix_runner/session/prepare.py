@@ -19,8 +19,7 @@ from matrix_runner.session.run_request import RunRequest, check_kernel
 from matrix_runner.session.selected_matrix import Checks, check_machine, check_names, check_templates, load_selected
 from matrix_runner.session.versions import NO_VERSIONS, Versions, find_versions
 from matrix_runner.space.declared_files import study_beside
-from matrix_runner.space.design import Design
-from matrix_runner.space.select import Shard, refuse_many
+from matrix_runner.space.select import Design, Shard, refuse_many
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from matrix_runner.pages.bisect import write_search
 from matrix_runner.pages.terminal_text import slow_motion
 from matrix_runner.records.address import address_of, is_named
 from matrix_runner.records.cell_files import CellFiles, open_files
-from matrix_runner.records.disk_health import describe_missing_health
+from matrix_runner.records.environment import describe_missing_health
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.observe import find_holder
 from matrix_runner.records.run_folder import RunFolder, runs

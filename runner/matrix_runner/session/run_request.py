@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from matrix_runner.answers.selectors import select_cells
 from matrix_runner.answers.verdicts import Steering
+from matrix_runner.base.axes import digest
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.text import without_passwords
-from matrix_runner.base.variants import digest
 from matrix_runner.carry.rigs import simulated_disk_facts, specs_of
 from matrix_runner.decide.bisect_cells import Bisection, BisectSteering
 from matrix_runner.decide.race import Race
@@ -34,7 +34,7 @@ from matrix_runner.session.host_facts import query_facts, revision
 from matrix_runner.session.versions import NO_VERSIONS, Versions
 from matrix_runner.simdisks.disk import slow_of
 from matrix_runner.space.basis import basis_of
-from matrix_runner.space.design import design_refusal
+from matrix_runner.space.select import design_refusal
 from matrix_runner.space.variants import disks_of, levels
 
 if TYPE_CHECKING:

@@ -21,9 +21,8 @@ from matrix_runner.records.record import CellRow
 from matrix_runner.scripts.cell import cell_scripts, explain_missing_fio, files_of, job, stack_scripts
 from matrix_runner.scripts.jinja import effective_templates, unused_templates
 from matrix_runner.session.fio_check import fio_flaws, job_text
-from matrix_runner.space.design import Design, design_refusal, designed
 from matrix_runner.space.load import Declared, load
-from matrix_runner.space.select import Selection, Shard, select, sharded
+from matrix_runner.space.select import Design, Selection, Shard, design_refusal, designed, select, sharded
 from matrix_runner.space.space import Space, Stack, expand
 
 #: With more cells, or cells × guidelines, the check for undecidable guidelines would take seconds, so it is skipped.

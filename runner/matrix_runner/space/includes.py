@@ -24,7 +24,7 @@ from matrix_runner.language.yaml_source import (
     plain,
     repeated_keys,
 )
-from matrix_runner.work.fio.rules import misplaced
+from matrix_runner.work.fio.workload import misplaced
 from matrix_runner.work.jobs.file import JobFile, JobReader, why_unreadable
 from matrix_runner.work.replay.trace import BadTraceError, Trace, parse_trace
 

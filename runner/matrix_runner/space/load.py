@@ -18,12 +18,11 @@ from matrix_runner.language.guidelines import FORMER_SHAPES
 from matrix_runner.language.matrix import Matrix
 from matrix_runner.language.messages import MOST_SHOWN
 from matrix_runner.language.yaml_source import Source, UnreadableError, format_error
-from matrix_runner.space.ceiling import find_excess
+from matrix_runner.space.ceiling import find_excess, find_flaws
 from matrix_runner.space.guideline_references import Known, check_guidelines
 from matrix_runner.space.includes import SHELF, read_with_uses, validated
 from matrix_runner.space.rules import amiss
 from matrix_runner.space.select import values_of
-from matrix_runner.space.size_checks import find_flaws
 from matrix_runner.space.space import Space, expand
 from matrix_runner.work.metrics import FORMER
 

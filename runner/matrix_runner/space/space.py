@@ -9,9 +9,19 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from matrix_runner.base.axes import constructed, written
+from matrix_runner.base.axes import (
+    Coords,
+    Variant,
+    choices,
+    collapsed,
+    constructed,
+    digest,
+    label_of,
+    safe,
+    texts,
+    written,
+)
 from matrix_runner.base.findings import Findings, Flaw, Note, Path, drop_idle, few, place_of, report_idle
-from matrix_runner.base.variants import Coords, Variant, choices, collapsed, digest, label_of, safe, texts
 from matrix_runner.language.disks import UNNAMED
 from matrix_runner.language.period import of_period
 from matrix_runner.language.tune import Tune, clashes, exclusive, impossible, meaningless, split, used

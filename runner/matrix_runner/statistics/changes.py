@@ -9,11 +9,13 @@ from math import fsum, inf, log, sqrt
 from statistics import fmean, linear_regression
 from typing import TYPE_CHECKING, TypeAlias
 
-from matrix_runner.statistics.correlation import MOST, clear_correlation, lag_correlation
 from matrix_runner.statistics.ratios import (
+    MOST_CORRELATION,
     Interval,
     Ratio,
     bounded_exp,
+    clear_correlation,
+    lag_correlation,
     student_interval,
     t_factor,
     two_sided_p,
@@ -311,8 +313,8 @@ def _correlation(nights: NDArray[np.float64]) -> float:
     inner = np.zeros(n, dtype=bool)
     inner[slice(*arc) if clear_arc[0] > clear[0] else slice(0, edges[0])] = True
     apart = np.where(inner, nights - nights[inner].mean(), nights - nights[~inner].mean())
-    found = float(np.clip((lag_correlation(apart.tolist()) + 5 / n) / max(0.5, 1 - 10 / n), 0, MOST))
-    return min(MOST, found + ((1 - found**2) / n) ** 0.5) if found > CLEAR_CORRELATION else found
+    found = float(np.clip((lag_correlation(apart.tolist()) + 5 / n) / max(0.5, 1 - 10 / n), 0, MOST_CORRELATION))
+    return min(MOST_CORRELATION, found + ((1 - found**2) / n) ** 0.5) if found > CLEAR_CORRELATION else found
 
 
 def _chance(clearness: Sequence[NDArray[np.float64]], handicaps: Sequence[float]) -> tuple[float, int]:

@@ -3,16 +3,15 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from matrix_runner.base.axes import axes_of
+from matrix_runner.base.axes import Variant, axes_of
 from matrix_runner.base.model import Model
-from matrix_runner.base.variants import Variant
+from matrix_runner.work import sync
 from matrix_runner.work.fio import variants as fio
 from matrix_runner.work.fio.keys import WorkloadKeys
 from matrix_runner.work.fio.variants import Program
 from matrix_runner.work.jobs import variants as jobs
 from matrix_runner.work.pts import workload as pts
 from matrix_runner.work.replay import workload as replay
-from matrix_runner.work.sync import workload as sync
 from matrix_runner.work.workload import Workload, Written
 
 

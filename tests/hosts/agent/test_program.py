@@ -17,7 +17,7 @@ import pytest
 
 from matrix_runner.hosts.agent import agent
 from matrix_runner.hosts.agent.client import PROGRAM, agent_command
-from matrix_runner.hosts.agent.sudo import PYTHON
+from matrix_runner.hosts.agent.connection import PYTHON
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

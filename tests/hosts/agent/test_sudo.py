@@ -12,9 +12,9 @@ import pytest
 
 from matrix_runner.base import process
 from matrix_runner.base.errors import HarnessBroken
-from matrix_runner.hosts.agent import sudo
+from matrix_runner.hosts.agent import connection
 from matrix_runner.hosts.agent.client import PROGRAM
-from matrix_runner.hosts.agent.sudo import SudoConnection, check_program, sudo_connection
+from matrix_runner.hosts.agent.connection import SudoConnection, check_program, sudo_connection
 from matrix_runner.machines import machine
 from matrix_runner.machines.base import MachineOptions, RigSpec
 from matrix_runner.machines.local import Local, Sudo
@@ -31,9 +31,9 @@ TEXT = PROGRAM.read_bytes()
 
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
-    sudo._find_trouble.cache_clear()
+    connection._find_trouble.cache_clear()
     yield
-    sudo._find_trouble.cache_clear()
+    connection._find_trouble.cache_clear()
 
 
 @pytest.fixture
@@ -68,12 +68,12 @@ def test_one_that_is_not_there_is_refused_with_all_it_takes(tmp_path: Path) -> N
 def test_sudo_understands_the_line_that_lets_one_user_run_one_program(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sudo, "user_name", lambda: name)
-    (tmp_path / "matrix").write_text(f"{sudo.sudoers_rule()}\n")
+    monkeypatch.setattr(connection, "user_name", lambda: name)
+    (tmp_path / "matrix").write_text(f"{connection.sudoers_rule()}\n")
     (tmp_path / "matrix").chmod(0o440)
     tried = subprocess.run(["visudo", "-c", "-f", str(tmp_path / "matrix")], capture_output=True, text=True)
     assert (tried.returncode, tried.stderr) == (0, "")
-    who, _, what = sudo.sudoers_rule().partition(" ")
+    who, _, what = connection.sudoers_rule().partition(" ")
     assert who in {name, f"#{os.geteuid()}"}
     assert what == "ALL=(root) NOPASSWD: /usr/local/libexec/matrix-agent"
 
@@ -131,7 +131,7 @@ def stand_in(folder: Path, body: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def _there(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sudo, "INSTALLED", installed)
+    monkeypatch.setattr(connection, "INSTALLED", installed)
     monkeypatch.setattr(SudoConnection, "query_command", (str(installed), "ask"))
 
 
@@ -144,7 +144,7 @@ def test_a_sudo_that_wants_a_password_is_refused(
     monkeypatch.setattr(os, "geteuid", lambda: 65534)
     *_, told = machine("local", MachineOptions()).refusals(RigSpec(()))
     assert "without a password: sudo: a password is required" in told.brief
-    assert f'NOPASSWD: {sudo.INSTALLED}"' in told.resolution
+    assert f'NOPASSWD: {connection.INSTALLED}"' in told.resolution
     assert "install -D" not in told.resolution
     assert open_connection("local") is None
     assert "continuing without root: sudo does not let" in capsys.readouterr().err
@@ -166,7 +166,7 @@ def test_a_host_whose_python_cannot_run_the_agent_is_refused(
     if body:
         python.write_text(f"#!/bin/sh\n{body}\n")
         python.chmod(0o755)
-    monkeypatch.setattr(sudo, "PYTHON", str(python))
+    monkeypatch.setattr(connection, "PYTHON", str(python))
     with pytest.raises(HarnessBroken) as caught:
         sudo_connection()
     assert caught.value.brief == f"{python} is missing or older than Python 3.9: it runs the disk agent"
@@ -183,24 +183,24 @@ def test_sudo_runs_one_command_that_reads_scripts(tmp_path: Path, monkeypatch: p
     assert line is not None
     said = line.query("yes hello | head -n 1; echo ${PIPESTATUS[0]}; cat; echo oh >&2; exit 3")
     assert (said.returncode, said.stdout, said.stderr) == (3, "hello\n141\n", "oh\n")
-    assert (tmp_path / "calls").read_text() == f"-n -k -- {sudo.INSTALLED} ask\n" * 2
+    assert (tmp_path / "calls").read_text() == f"-n -k -- {connection.INSTALLED} ask\n" * 2
 
 
 def test_root_and_hosts_without_the_program_do_not_use_sudo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(sudo, "sudo_connection", lambda: pytest.fail("nobody has to be asked"))
+    monkeypatch.setattr(connection, "sudo_connection", lambda: pytest.fail("nobody has to be asked"))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert open_connection("local") is None
     assert type(machine("local", MachineOptions())) is Local
     monkeypatch.setattr(os, "geteuid", lambda: 65534)
     assert type(machine("local", MachineOptions())) is Sudo
-    monkeypatch.setattr(sudo, "INSTALLED", tmp_path / "none")
+    monkeypatch.setattr(connection, "INSTALLED", tmp_path / "none")
     assert open_connection("local") is None
 
 
 @pytest.mark.usefixtures("_there")
 def test_disks_that_are_handed_on_are_not_roots(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 65534)
-    monkeypatch.setattr(sudo, "sudo_connection", lambda: SudoConnection("this host"))
+    monkeypatch.setattr(connection, "sudo_connection", lambda: SudoConnection("this host"))
     assert [_connection_for("local", place) is None for place in ("local", "qemu-passthrough", "container")] == [
         False,
         True,
@@ -213,7 +213,7 @@ def test_an_unreadable_program_counts_as_missing(monkeypatch: pytest.MonkeyPatch
         raise PermissionError
 
     monkeypatch.setattr(os, "geteuid", lambda: 65534)
-    monkeypatch.setattr(type(sudo.INSTALLED), "exists", denied)
+    monkeypatch.setattr(type(connection.INSTALLED), "exists", denied)
     assert open_connection("local") is None
 
 

@@ -18,7 +18,7 @@ from matrix_runner.space.select import select
 from matrix_runner.work.fio.keys import OWNED
 from matrix_runner.work.fio.variants import PRESETS, Program, problems_of, values_of
 from matrix_runner.work.fio.workload import FioWorkload
-from matrix_runner.work.pts.specification import TESTS
+from matrix_runner.work.pts.output import TESTS
 
 if TYPE_CHECKING:
     from matrix_runner.space.space import Cell, Space

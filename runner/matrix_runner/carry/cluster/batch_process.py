@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Self
 
 from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.base.files import remove_abandoned
 from matrix_runner.base.process import hang_up, kill, spawn_with_pipes
-from matrix_runner.base.scratch import remove_abandoned
 from matrix_runner.base.time_limit import time_limit
 from matrix_runner.carry.cluster.frames import MOST_LINES
 

@@ -5,10 +5,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, create_model
 
-from matrix_runner.base.axes import as_tuple, axes_of, axis_type, constructed, scalar_or_list
+from matrix_runner.base.axes import (
+    Choice,
+    Coords,
+    Variant,
+    as_tuple,
+    axes_of,
+    axis_type,
+    choices,
+    constructed,
+    scalar_or_list,
+    texts,
+)
 from matrix_runner.base.findings import Flaw, Path, place_of
 from matrix_runner.base.model import ChangeSchema, Model
-from matrix_runner.base.variants import Choice, Coords, Variant, choices, texts
 from matrix_runner.layers import Problem
 from matrix_runner.work.fio.bounds import MIXED, Option, file_names, is_elsewhere, option_text
 from matrix_runner.work.fio.keys import DEFAULT_SIZE, OpenValue, WorkloadKeys

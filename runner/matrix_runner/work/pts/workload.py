@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
-from matrix_runner.base.axes import constructed
+from matrix_runner.base.axes import Coords, Variant, choices, constructed, texts
 from matrix_runner.base.model import Model
 from matrix_runner.base.quantities import format_size, resolve_share
-from matrix_runner.base.variants import Coords, Variant, choices, texts
 from matrix_runner.layers import Problem
-from matrix_runner.statistics.steady import WINDOW
+from matrix_runner.statistics.stopping import WINDOW
 from matrix_runner.work.fio.bounds import Option, option_text
 from matrix_runner.work.fio.keys import WorkloadKeys
 from matrix_runner.work.jobs.file import Section
 from matrix_runner.work.jobs.workload import JobWorkload, bounds_of
-from matrix_runner.work.pts.output import pts_result
-from matrix_runner.work.pts.specification import TESTS, Point, PtsTest
+from matrix_runner.work.pts.output import TESTS, Point, PtsTest, pts_result
 from matrix_runner.work.workload import Load, Result, notes_of
 
 if TYPE_CHECKING:

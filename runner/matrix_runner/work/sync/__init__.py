@@ -1,1 +1,0 @@
-"""A rebuild, resync, check or repair of an array."""

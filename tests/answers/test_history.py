@@ -10,7 +10,7 @@ import pytest
 
 from matrix_runner.answers.history import HistoryAlarm, Level, find_history_alarms, timelines
 from matrix_runner.answers.stored_samples import Samples, samples_of
-from matrix_runner.language.accepted import Baseline, KnownChange
+from matrix_runner.language.references import Baseline, KnownChange
 from matrix_runner.records.record import CellRow
 from matrix_runner.records.store import RunRow
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from matrix_runner.answers.published import ComparedFigure, columns_of, compare_published, tally
 from matrix_runner.answers.samples import Verdict, measured_cell
-from matrix_runner.language.published import MARGIN
+from matrix_runner.language.references import MARGIN
 from matrix_runner.pages.study import display_table
 from matrix_runner.statistics.stopping import Rule
 from matrix_runner.work.metrics import BESIDE, DECIMALS, KNOWN
@@ -22,7 +22,7 @@ from tests.support.facts import noted
 from tests.support.studies import PAIR, published, times
 
 if TYPE_CHECKING:
-    from matrix_runner.language.published import Published
+    from matrix_runner.language.references import Published
     from matrix_runner.records.record import Trial
 
 

@@ -14,10 +14,10 @@ from matrix_runner.decide.plan import Plan
 from matrix_runner.machines.base import RigLost, RigSpec, Step, StepResult
 from matrix_runner.machines.dry import Dry, DryRig, plausible
 from matrix_runner.records.cell_files import CellFolders
+from matrix_runner.records.files import STANDING
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import Outcome
 from matrix_runner.records.run_folder import create
-from matrix_runner.records.standing import STANDING
 from matrix_runner.space.select import select
 from tests.records.past import manifest
 from tests.support.execution import executor

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from matrix_runner.records.files import InUse
 from matrix_runner.records.record import Outcome, Trial
 from matrix_runner.records.run_folder import load, run_folders
-from matrix_runner.records.standing import InUse
 from tests.records import past
 from tests.support.forked import Forked
 from tests.support.matrices import SMALL

@@ -22,8 +22,8 @@ from matrix_runner.hosts.lease import Lease, lease_disks
 from matrix_runner.hosts.reasons import Reason
 from matrix_runner.hosts.recovery import clean
 from matrix_runner.language.hosts import DeclaredDisk
+from matrix_runner.records.files import InUse
 from matrix_runner.records.run_folder import create, load
-from matrix_runner.records.standing import InUse
 from tests.records.past import manifest
 
 if TYPE_CHECKING:

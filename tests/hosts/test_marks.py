@@ -19,7 +19,7 @@ from matrix_runner.hosts.inventory import Signature
 from matrix_runner.hosts.lease import Lease, lease_disks
 from matrix_runner.hosts.reasons import OwnMarks, is_marked, plain_mark
 from matrix_runner.hosts.recovery import clean
-from matrix_runner.records.standing import STANDING
+from matrix_runner.records.files import STANDING
 from matrix_runner.scripts.stack import view_stack
 from tests.hosts.loops import Bay, bay, why_not
 from tests.support.matrices import space

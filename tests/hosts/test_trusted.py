@@ -15,7 +15,7 @@ import pytest
 from matrix_runner.hosts import recovery as trusted
 from matrix_runner.hosts.disk_ledger import LeaseRecord, write_record
 from matrix_runner.hosts.recovery import Script, UntrustedScript, clean, read_scripts, trusted_users
-from matrix_runner.records.standing import STANDING
+from matrix_runner.records.files import STANDING
 from tests.hosts.loops import Bay, bay, why_not
 
 if TYPE_CHECKING:

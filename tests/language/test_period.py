@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from matrix_runner.base.axes import written
 from matrix_runner.base.errors import BadInput
+from matrix_runner.base.model import written
 from matrix_runner.language.period import RULES, of_period, rules_of, version_of
 from matrix_runner.space.load import parse
 from tests.support.matrices import space

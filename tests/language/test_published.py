@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from matrix_runner.language.published import Published, Table
+from matrix_runner.language.references import Published, Table
 
 
 def table(*rows: dict[str, Any], **more: Any) -> Table:

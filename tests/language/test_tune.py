@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from matrix_runner.base.axes import constructed, written
+from matrix_runner.base.model import constructed, written
 from matrix_runner.language.tune import (
     LEADING_OUT,
     OF_THE_LAYOUT,

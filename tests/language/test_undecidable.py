@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from matrix_runner.language.published import Published, Undecidable
+from matrix_runner.language.references import Published, Undecidable
 
 ONE, TWO = {"layout": "single"}, {"layout": "raid0"}
 

@@ -19,8 +19,16 @@ from matrix_runner.hosts.checks import check_disk
 from matrix_runner.hosts.lease import Lease, lease_disks
 from matrix_runner.machines.base import NO_OPTIONS, MachineOptions, RigLost, RigSpec, Step
 from matrix_runner.machines.container import Container, Owner, disk_node, engines, make_box, sweep
-from matrix_runner.machines.container.argv import MEMORY, OWNER, RUN, probe_command, start_command
-from matrix_runner.machines.container.engines import find_engine, find_working, with_workarounds
+from matrix_runner.machines.container.engines import (
+    MEMORY,
+    OWNER,
+    RUN,
+    find_engine,
+    find_working,
+    probe_command,
+    start_command,
+    with_workarounds,
+)
 from matrix_runner.machines.dry import Dry
 from matrix_runner.records.cell_files import CellFolders
 from matrix_runner.records.journal import Journal
@@ -42,7 +50,7 @@ if TYPE_CHECKING:
 
     from matrix_runner.hosts.exclusive import LeasedDisk
     from matrix_runner.machines.base import Machine
-    from matrix_runner.machines.container.argv import Engine
+    from matrix_runner.machines.container.engines import Engine
     from matrix_runner.records.record import Trial
 
 REASON = why_not()

@@ -26,7 +26,7 @@ from matrix_runner.machines.container import (
     engines,
     parse_containers,
 )
-from matrix_runner.machines.container.argv import (
+from matrix_runner.machines.container.engines import (
     FIRST,
     SWEEP,
     Box,
@@ -34,18 +34,16 @@ from matrix_runner.machines.container.argv import (
     Engine,
     Workaround,
     enter_command,
-    probe_command,
-    remove_command,
-    start_command,
-    workarounds,
-)
-from matrix_runner.machines.container.engines import (
     find_engine,
     find_working,
     installed_engines,
     kind_of,
     lower_limit,
     mapper_major,
+    probe_command,
+    remove_command,
+    start_command,
+    workarounds,
 )
 from matrix_runner.simdisks.disk import Disk, Physics
 from tests.support.matrices import space

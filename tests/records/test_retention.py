@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from matrix_runner.base.errors import BadInput
-from matrix_runner.records.retention import Keep, KeptRun, remove_run, runs_to_remove
-from matrix_runner.records.run_folder import create, run_folders
-from matrix_runner.records.standing import InUse, Standing
+from matrix_runner.records.files import InUse, Standing
+from matrix_runner.records.run_folder import Keep, KeptRun, create, remove_run, run_folders, runs_to_remove
 from matrix_runner.records.store import SharedStore, describe_run
 from matrix_runner.records.store_sync import bring_up_to_date
 from tests.records import past

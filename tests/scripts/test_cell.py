@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from matrix_runner.base.axes import Variant
 from matrix_runner.base.errors import BadInput
+from matrix_runner.base.model import Variant
 from matrix_runner.scripts.cell import (
     Place,
     cell_scripts,

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from matrix_runner.layers.crypt import TEST_KEY
+from matrix_runner.layers.dm import TEST_KEY
 from matrix_runner.scripts.cell import cell_scripts, stack_scripts
 from matrix_runner.scripts.jinja import render
 from matrix_runner.space.space import Cell, Space, Stack

@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 
 from matrix_runner.base.errors import BadInput
 from matrix_runner.cli.schema import schema_text
-from matrix_runner.language.accepted import format_change
+from matrix_runner.language.references import format_change
 from matrix_runner.space.declared_files import append_entries, load_accepted
 from matrix_runner.space.load import BadMatrix, parse
 

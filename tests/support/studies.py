@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from matrix_runner.answers.published import compare_published
-from matrix_runner.language.published import Published
+from matrix_runner.language.references import Published
 from tests.answers.world import cells, run
 
 PAIR = cells(layout=["single", "raid0"])

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from matrix_runner.answers.axes import Axes
-    from matrix_runner.base.axes import Condition
-    from matrix_runner.language.accepted import Baseline, KnownChange
+    from matrix_runner.base.model import Condition
+    from matrix_runner.language.references import Baseline, KnownChange
     from matrix_runner.records.store import RunRow
 
 #: Without a baseline, the level is that of the first good nights. So many of them need no check; so many are enough.

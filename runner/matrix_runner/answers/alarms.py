@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from matrix_runner.answers.selectors import CellSelection
-    from matrix_runner.language.accepted import Baseline, KnownChange
+    from matrix_runner.language.references import Baseline, KnownChange
     from matrix_runner.records.store import RunRow, SharedStore
 
 #: Differences up to this size count as equal; the confidence of verdicts.

@@ -34,7 +34,7 @@ from matrix_runner.space.rules import BadRule, Rule, axis_named, rule_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from matrix_runner.base.axes import Condition
+    from matrix_runner.base.model import Condition
     from matrix_runner.records.record import CellRow
 
 

@@ -40,7 +40,7 @@ from matrix_runner.work.metrics import is_paced
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from matrix_runner.language.accepted import KnownChange
+    from matrix_runner.language.references import KnownChange
 
 
 class Speed(StrEnum):

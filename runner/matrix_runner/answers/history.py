@@ -18,7 +18,7 @@ from matrix_runner.statistics.changes import Change, History, read_history
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from matrix_runner.language.accepted import Baseline, KnownChange
+    from matrix_runner.language.references import Baseline, KnownChange
     from matrix_runner.records.record import CellRow
     from matrix_runner.records.store import RunRow
     from matrix_runner.statistics.stopping import Estimate

@@ -13,7 +13,7 @@ from matrix_runner.answers.evaluate import CaseResult, Level, check_case
 from matrix_runner.answers.samples import Measured, Verdict
 from matrix_runner.answers.verdicts import Judgement, judge_guidelines
 from matrix_runner.language.guidelines import Guideline
-from matrix_runner.language.published import MARGIN, Published, Row, Table, Undecidable, within
+from matrix_runner.language.references import MARGIN, Published, Row, Table, Undecidable, within
 
 _ANY = "0.000000001"
 

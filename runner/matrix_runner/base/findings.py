@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from matrix_runner.base.axes import Choice, Coords
+    from matrix_runner.base.model import Choice, Coords
 
 
 Path = tuple[str | int, ...]

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from matrix_runner.carry.batch_messages import FILES, Outbox
+from matrix_runner.records.files import Standing
 from matrix_runner.records.record import Attempt, Trial
-from matrix_runner.records.standing import Standing
 
 
 class RecordStream:

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from matrix_runner.base.axes import digest, written
+from matrix_runner.base.model import digest, written
 from matrix_runner.base.process import run_to_end
 from matrix_runner.carry.trial import SetUpFailed, tear_down_remains
 from matrix_runner.hosts.agent.client import AgentLost

@@ -105,7 +105,7 @@ def _of_run(night: RunRow) -> dict[str, object]:
 
 
 def _of_alarm(alarm: Alarm) -> dict[str, object]:
-    from matrix_runner.language.accepted import format_change
+    from matrix_runner.language.references import format_change
 
     cells = {axis: values[0] if len(values) == 1 else values for axis, values in alarm.cause.shared.items()}
     return {**({"cells": cells} if cells else {}), "change": format_change(alarm.speed)}

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matrix_runner.answers.comparison import Comparison
-    from matrix_runner.language.accepted import KnownChange
+    from matrix_runner.language.references import KnownChange
     from matrix_runner.records.store import RunRow, SharedStore
     from matrix_runner.space.declared_files import AcceptedFiles
 

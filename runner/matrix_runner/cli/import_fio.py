@@ -14,9 +14,9 @@ import click
 
 from matrix_runner.answers.axes import grouped
 from matrix_runner.answers.fio_import import Group, count_documents, parse_groups
-from matrix_runner.base.axes import digest
 from matrix_runner.base.errors import BadInput, Exit, UnfitFile
 from matrix_runner.base.files import RECORDED, read_input, write_atomically
+from matrix_runner.base.model import digest
 from matrix_runner.base.text import printable, shorten
 from matrix_runner.cli.options import results, store
 from matrix_runner.cli.screen import echo, first_notes

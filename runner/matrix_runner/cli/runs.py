@@ -1,4 +1,4 @@
-"""`matrix runs`: the table is in pages/runs.py, the state of a run in records/observe.py, removal in retention.py."""
+"""`matrix runs`: the table is in pages/runs.py, the state of a run in records/observe.py, removal in run_folder.py."""
 
 from __future__ import annotations
 
@@ -28,8 +28,15 @@ from matrix_runner.pages.terminal_text import volume
 from matrix_runner.records.address import address_of, is_named
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.observe import State, derive_state, has_results, observe_run, read_progress, readable_runs
-from matrix_runner.records.retention import Keep, KeptRun, folder_size, reasons_to_keep, remove_run, runs_to_remove
-from matrix_runner.records.run_folder import load
+from matrix_runner.records.run_folder import (
+    Keep,
+    KeptRun,
+    folder_size,
+    load,
+    reasons_to_keep,
+    remove_run,
+    runs_to_remove,
+)
 from matrix_runner.records.store import RunRow, SharedStore, describe_run
 
 if TYPE_CHECKING:

@@ -26,12 +26,11 @@ def command(what: str) -> None:
 def schema_text(what: str = "matrix") -> str:
     from pydantic import TypeAdapter
 
-    from matrix_runner.language.accepted import Baseline, KnownChange
     from matrix_runner.language.disks import DiskModel
     from matrix_runner.language.guidelines import Guideline
     from matrix_runner.language.hosts import Lab
     from matrix_runner.language.matrix import Matrix
-    from matrix_runner.language.published import Published
+    from matrix_runner.language.references import Baseline, KnownChange, Published
 
     models: dict[str, Any] = {
         "matrix": Matrix,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import isinf
 
-from matrix_runner.base.axes import digest
+from matrix_runner.base.model import digest
 from matrix_runner.decide.costs import COSTS, Costs, rate
 from matrix_runner.language.matrix import Matrix
 from matrix_runner.records.record import TrialFacts

@@ -8,7 +8,7 @@ from math import fsum
 from typing import TypeVar
 
 from matrix_runner.answers.knee import usual_trials
-from matrix_runner.base.axes import Coords
+from matrix_runner.base.model import Coords
 from matrix_runner.language.find import Find
 from matrix_runner.language.matrix import Repeat
 from matrix_runner.space.select import Selection

@@ -23,7 +23,7 @@ from matrix_runner.hosts.reasons import OwnMarks
 from matrix_runner.hosts.vfio import POLL, RELEASE_TIMEOUT, return_to_driver, wait_for_disk
 from matrix_runner.language.hosts import DeclaredDisk
 from matrix_runner.layers.partition import partition_path
-from matrix_runner.records.standing import STANDING, locked
+from matrix_runner.records.files import STANDING, locked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence

@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
-from matrix_runner.base.axes import written
-from matrix_runner.base.model import Model
+from matrix_runner.base.model import Model, written
 from matrix_runner.base.quantities import parse_time
 from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.layers import Problem

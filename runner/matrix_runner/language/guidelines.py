@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
-from matrix_runner.base.axes import Scalar, SomeCells, Where, conditions, model_in
-from matrix_runner.base.model import ChangeSchema, Model, Name, Percent
+from matrix_runner.base.model import ChangeSchema, Model, Name, Percent, Scalar, SomeCells, Where, conditions, model_in
 from matrix_runner.base.quantities import parse_percent, parse_rate, parse_time
 from matrix_runner.work.metrics import FOUND, KNOWN, OF_JOBS, Metric, metric_named
 

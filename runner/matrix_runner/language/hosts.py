@@ -17,8 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from matrix_runner.base.axes import as_tuple
-from matrix_runner.base.model import Model, Size
+from matrix_runner.base.model import Model, Size, as_tuple
 from matrix_runner.language.guidelines import listed
 
 

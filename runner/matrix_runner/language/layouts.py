@@ -14,9 +14,8 @@ from pydantic import (
     model_validator,
 )
 
-from matrix_runner.base.axes import as_tuple, axes_of
 from matrix_runner.base.findings import Path
-from matrix_runner.base.model import Model, Name
+from matrix_runner.base.model import Model, Name, as_tuple, axes_of
 from matrix_runner.language.guidelines import listed
 from matrix_runner.layers import LAYERS
 

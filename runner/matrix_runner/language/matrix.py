@@ -18,9 +18,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from matrix_runner.base.axes import Condition, as_tuple, axes_of, axis_type, conditions
 from matrix_runner.base.findings import Path
-from matrix_runner.base.model import Model, Name, Percent, Size
+from matrix_runner.base.model import Condition, Model, Name, Percent, Size, as_tuple, axes_of, axis_type, conditions
 from matrix_runner.base.quantities import parse_time
 from matrix_runner.language.disks import UNNAMED, BusLimit, Disks, DiskSets, FaultSets
 from matrix_runner.language.find import Find, Searched, resolved

@@ -2,14 +2,12 @@
 
 from matrix_runner.layers.bare import OneDisk, Pick, SomeDisks
 from matrix_runner.layers.base import Grouped, Layer, Problem
-from matrix_runner.layers.crypt import Crypt
+from matrix_runner.layers.dm import Crypt, Integrity, Writecache
 from matrix_runner.layers.fs import Fs
-from matrix_runner.layers.integrity import Integrity
 from matrix_runner.layers.lvm import Lvm
 from matrix_runner.layers.md import Md
 from matrix_runner.layers.partition import Partition
 from matrix_runner.layers.precondition import Precondition
-from matrix_runner.layers.writecache import Writecache
 
 LAYERS: dict[str, type[Layer]] = {
     layer.kind: layer

@@ -10,7 +10,7 @@ from matrix_runner.answers.comparison import Comparison, Line, Speed, noise_floo
 from matrix_runner.answers.pairs import Side, differences
 from matrix_runner.answers.stored_samples import more_is_faster, unit_of
 from matrix_runner.base.findings import few
-from matrix_runner.language.accepted import KnownChange, format_change
+from matrix_runner.language.references import KnownChange, format_change
 from matrix_runner.pages.charts import Chart, RatioLine, ratio_chart
 from matrix_runner.pages.table import HINT, Grid, Value, more_lines, ratio_values
 from matrix_runner.pages.terminal_text import figure, percent, ratio_texts, times, times_within

@@ -7,9 +7,9 @@ from math import inf
 from matrix_runner.answers.published import ComparedFigure, tally
 from matrix_runner.answers.samples import Verdict
 from matrix_runner.answers.verdicts import Judgement
-from matrix_runner.base.axes import Condition
 from matrix_runner.base.errors import BadInput
-from matrix_runner.language.published import Table, Undecidable
+from matrix_runner.base.model import Condition
+from matrix_runner.language.references import Table, Undecidable
 from matrix_runner.pages.run_data import Section
 from matrix_runner.pages.table import Grid, Value, as_csv, as_markdown
 from matrix_runner.pages.terminal_text import figure, times, times_between

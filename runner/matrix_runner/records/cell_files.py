@@ -21,11 +21,11 @@ from matrix_runner.records.files import (
     CELLS,
     DAMAGED,
     LazyFiles,
+    Standing,
     check_file_name,
     parts_of,
     recorded_file_errors,
 )
-from matrix_runner.records.standing import Standing
 
 if TYPE_CHECKING:
     import sqlite3

@@ -16,10 +16,10 @@ import sqlalchemy as sa
 from matrix_runner.base.errors import Exit, MatrixError
 from matrix_runner.base.files import open_lock_file, read_signature, try_lock
 from matrix_runner.records.databases import sqlite_reader
+from matrix_runner.records.files import LOCK, parse_signature
 from matrix_runner.records.journal_reader import JournalReader
 from matrix_runner.records.record import COUNTED, WORST, Outcome
 from matrix_runner.records.run_folder import MANIFEST, RunFolder, load, run_folders
-from matrix_runner.records.standing import LOCK, parse_signature
 from matrix_runner.records.tables import IN_JOURNAL, attempts, begun, check_rows
 from matrix_runner.records.versions import JOURNAL
 

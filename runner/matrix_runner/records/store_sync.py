@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Self
 
 from matrix_runner.base.errors import Damaged, HarnessBroken, MatrixError
 from matrix_runner.base.findings import few
+from matrix_runner.records.files import InUse
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.run_folder import RunFolder, UnusableManifest, load, run_folders, state_of
-from matrix_runner.records.standing import InUse
 from matrix_runner.records.store import SharedStore
 
 if TYPE_CHECKING:

@@ -15,21 +15,22 @@ from matrix_runner.base.text import lines_of
 from matrix_runner.language.matrix import OFF, interval
 from matrix_runner.language.messages import MOST_SHOWN
 from matrix_runner.scripts.jinja import one_line, render
-from matrix_runner.scripts.stack import StackView, view_stack
-from matrix_runner.scripts.tunable_files import (
+from matrix_runner.scripts.stack import (
     MEMORY,
+    StackView,
     host_expectations,
     inspections,
     memory_settings_to_record,
     timers,
     tunables_of,
+    view_stack,
 )
 from matrix_runner.work.kinds import KINDS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from matrix_runner.base.axes import Variant
+    from matrix_runner.base.model import Variant
     from matrix_runner.space.space import Cell, Stack
     from matrix_runner.work.workload import Workload
 

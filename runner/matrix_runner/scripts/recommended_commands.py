@@ -9,13 +9,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from matrix_runner.layers.base import View
-from matrix_runner.layers.crypt import CryptView
+from matrix_runner.layers.dm import CryptView, IntegrityView
 from matrix_runner.layers.fs import FsView
-from matrix_runner.layers.integrity import IntegrityView
 from matrix_runner.layers.lvm import LvmView
 from matrix_runner.scripts.jinja import render
-from matrix_runner.scripts.stack import view_stack
-from matrix_runner.scripts.tunable_files import Tunable, tunables_of
+from matrix_runner.scripts.stack import Tunable, tunables_of, view_stack
 from matrix_runner.space.space import Cell
 
 _DISK = "/dev/disk/by-id/matrix-disk{:02}"

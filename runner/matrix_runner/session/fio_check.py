@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from matrix_runner.answers.axes import grouped
-from matrix_runner.base.axes import Variant
 from matrix_runner.base.findings import Flaw
+from matrix_runner.base.model import Variant
 from matrix_runner.base.text import lines_of
 from matrix_runner.scripts.cell import (
     Files,

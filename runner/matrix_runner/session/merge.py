@@ -13,8 +13,8 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, Self
 
-from matrix_runner.base.axes import digest
 from matrix_runner.base.errors import BadInput
+from matrix_runner.base.model import digest
 from matrix_runner.decide.plan import Plan
 from matrix_runner.pages.stored import declared_by
 from matrix_runner.records.cell_files import MOST_IN_FOLDERS, open_files

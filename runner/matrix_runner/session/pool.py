@@ -19,7 +19,7 @@ from matrix_runner.hosts.disk_ledger import lease_records, state_dir
 from matrix_runner.language.matrix import Matrix
 from matrix_runner.machines import Where
 from matrix_runner.records.databases import translate_errors
-from matrix_runner.records.standing import InUse, Standing, locked
+from matrix_runner.records.files import InUse, Standing, locked
 from matrix_runner.session.disk_lease import DiskUse, RunDisks, lease_run_disks, match_disks, precheck
 from matrix_runner.space.declared_files import Match
 from matrix_runner.space.space import Stack

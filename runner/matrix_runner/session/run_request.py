@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from matrix_runner.answers.selectors import select_cells
 from matrix_runner.answers.verdicts import Steering
-from matrix_runner.base.axes import digest
 from matrix_runner.base.errors import BadInput
+from matrix_runner.base.model import digest
 from matrix_runner.base.text import without_passwords
 from matrix_runner.carry.rigs import simulated_disk_facts, specs_of
 from matrix_runner.decide.bisect_cells import Bisection, BisectSteering

@@ -15,11 +15,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from matrix_runner.base.axes import digest
 from matrix_runner.base.digests import is_complete
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.files import cache_dir, make_once, open_lock_file, remove_partial, remove_unused, try_lock
 from matrix_runner.base.findings import few
+from matrix_runner.base.model import digest
 from matrix_runner.base.process import kill_group, run, run_to_end, spawn
 from matrix_runner.machines.base import NoRig, Progress
 from matrix_runner.machines.qemu import explain_unusable_kernel

@@ -6,9 +6,9 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from matrix_runner.base.axes import digest
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.files import read_input
+from matrix_runner.base.model import digest
 from matrix_runner.language.matrix import Matrix
 from matrix_runner.simdisks.clib import sources
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from matrix_runner.base.axes import Coords, Variant, choices, distinct, written
 from matrix_runner.base.findings import Findings, Flaw, Path, few, place_of
+from matrix_runner.base.model import Coords, Variant, choices, distinct, written
 from matrix_runner.base.quantities import format_size, format_time
 from matrix_runner.language.find import written_workload
 from matrix_runner.language.layouts import layers_of

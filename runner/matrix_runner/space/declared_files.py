@@ -15,11 +15,19 @@ from matrix_runner.base.files import write_atomically
 from matrix_runner.base.findings import Flaw, Place
 from matrix_runner.base.findings import Path as Keys
 from matrix_runner.base.quantities import format_in_unit
-from matrix_runner.language.accepted import BASELINES, KNOWN_CHANGES, Accepted, Baseline, KnownChange
 from matrix_runner.language.guidelines import Guideline, Guidelines
 from matrix_runner.language.hosts import DiskNeeds, Lab, LabDisk, LabHost, Needs
 from matrix_runner.language.messages import from_pydantic
-from matrix_runner.language.published import Published, Row, Table
+from matrix_runner.language.references import (
+    BASELINES,
+    KNOWN_CHANGES,
+    Accepted,
+    Baseline,
+    KnownChange,
+    Published,
+    Row,
+    Table,
+)
 from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.language.yaml_source import Source, read
 from matrix_runner.space.guideline_references import find_unknown_axes, intersect_rules
@@ -29,7 +37,7 @@ from matrix_runner.space.rules import amiss, rule_of
 from matrix_runner.space.select import Selection, select, values_of
 
 if TYPE_CHECKING:
-    from matrix_runner.base.axes import Condition
+    from matrix_runner.base.model import Condition
     from matrix_runner.space.space import Space
 
 _ADAPTER: TypeAdapter[tuple[Guideline, ...]] = TypeAdapter(Guidelines)

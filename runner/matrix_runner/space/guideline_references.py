@@ -8,8 +8,8 @@ from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from matrix_runner.base.axes import Condition, constructed, model_in, texts, written
 from matrix_runner.base.findings import Flaw, Path, few
+from matrix_runner.base.model import Condition, constructed, model_in, texts, written
 from matrix_runner.language.layouts import layers_of
 from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.language.tune import IOSCHED, SCOPES, Tune

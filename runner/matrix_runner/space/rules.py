@@ -19,7 +19,7 @@ from matrix_runner.base.quantities import (
 )
 
 if TYPE_CHECKING:
-    from matrix_runner.base.axes import Condition, Scalar
+    from matrix_runner.base.model import Condition, Scalar
 
 #: The remedy for an axis that occurs twice in one rule.
 _EITHER = "to match either value write a list, or A|B for --only"

@@ -21,7 +21,7 @@ from matrix_runner.space.space import Cell, Space, Stack
 from matrix_runner.statistics.screening import Factors, choose, cover_pairs
 
 if TYPE_CHECKING:
-    from matrix_runner.base.axes import Condition, Coords, Variant
+    from matrix_runner.base.model import Condition, Coords, Variant
     from matrix_runner.language.matrix import Matrix
 
 #: Commands that write a line or more for each cell need at most 10 s for this number.

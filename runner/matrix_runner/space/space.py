@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from matrix_runner.base.axes import (
+from matrix_runner.base.findings import Findings, Flaw, Note, Path, drop_idle, few, place_of, report_idle
+from matrix_runner.base.model import (
     Coords,
     Variant,
     choices,
@@ -21,7 +22,6 @@ from matrix_runner.base.axes import (
     texts,
     written,
 )
-from matrix_runner.base.findings import Findings, Flaw, Note, Path, drop_idle, few, place_of, report_idle
 from matrix_runner.language.disks import UNNAMED
 from matrix_runner.language.period import of_period
 from matrix_runner.language.tune import Tune, clashes, exclusive, impossible, meaningless, split, used

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from matrix_runner.base.axes import Coords, Variant, choices, collapsed, digest, label_of, texts, written
 from matrix_runner.base.findings import Findings, Flaw, Note, drop_idle, place_of, report_idle
+from matrix_runner.base.model import Coords, Variant, choices, collapsed, digest, label_of, texts, written
 from matrix_runner.language.find import find_problems, written_workload
 from matrix_runner.language.layouts import steps_of
 from matrix_runner.language.suggestions import did_you_mean

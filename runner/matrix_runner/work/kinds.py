@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from matrix_runner.base.axes import Variant, axes_of
-from matrix_runner.base.model import Model
+from matrix_runner.base.model import Model, Variant, axes_of
 from matrix_runner.work import sync
 from matrix_runner.work.fio import variants as fio
 from matrix_runner.work.fio.keys import WorkloadKeys

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import Field
 
-from matrix_runner.base.axes import Coords, Variant, choices, constructed, texts
-from matrix_runner.base.model import Model
+from matrix_runner.base.model import Coords, Model, Variant, choices, constructed, texts
 from matrix_runner.layers import Layer, Problem
 from matrix_runner.layers.base import Action, SyncTarget, sync_target, why_not
 from matrix_runner.work.fio.keys import WorkloadKeys

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import orjson
 from pydantic import Field
 
-from matrix_runner.base.axes import Choice, Coords, Variant, digest, label_of
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.base.findings import Findings, Note, Path, place_of
-from matrix_runner.base.model import Model
+from matrix_runner.base.model import Choice, Coords, Model, Variant, digest, label_of
 from matrix_runner.base.text import lines_of
 from matrix_runner.work.fio.output import figures_of, find_json, jobs_of, missed_steady_states
 

@@ -18,29 +18,27 @@ from matrix_runner.base.time_limit import time_limit
 from matrix_runner.machines import requirements
 from matrix_runner.machines.base import NO_OPTIONS, Leftover, Machine, MachineOptions, Refusal, RigLost, RigSpec
 from matrix_runner.machines.container import engines
-from matrix_runner.machines.container.argv import (
+from matrix_runner.machines.container.engines import (
     FOLDER,
     HOST_FOLDERS,
     MAPPER_CONTROL,
     MD_FOLDERS,
     MEMORY,
     OWNER,
+    PATIENCE,
     RUN,
     SWEEP,
     Box,
     DiskNode,
     Engine,
-    enter_command,
-    remove_command,
-    start_command,
-)
-from matrix_runner.machines.container.engines import (
-    PATIENCE,
     EngineSearch,
+    enter_command,
     find_engine,
     find_working,
     installed_engines,
     mapper_major,
+    remove_command,
+    start_command,
 )
 from matrix_runner.machines.local import host_refusals, identity_script, model_refusals
 from matrix_runner.machines.shell import LAST_BREATH, ShellRig

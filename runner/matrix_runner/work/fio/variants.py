@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from matrix_runner.base.axes import Choice, Coords, Variant, choices, constructed, texts
 from matrix_runner.base.findings import drop_idle, place_of
-from matrix_runner.base.model import Model
+from matrix_runner.base.model import Choice, Coords, Model, Variant, choices, constructed, texts
 from matrix_runner.layers import Problem
 from matrix_runner.work.fio.workload import FioWorkload
 

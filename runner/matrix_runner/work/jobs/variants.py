@@ -5,9 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, create_model
 
-from matrix_runner.base.axes import (
+from matrix_runner.base.findings import Flaw, Path, place_of
+from matrix_runner.base.model import (
+    ChangeSchema,
     Choice,
     Coords,
+    Model,
     Variant,
     as_tuple,
     axes_of,
@@ -17,8 +20,6 @@ from matrix_runner.base.axes import (
     scalar_or_list,
     texts,
 )
-from matrix_runner.base.findings import Flaw, Path, place_of
-from matrix_runner.base.model import ChangeSchema, Model
 from matrix_runner.layers import Problem
 from matrix_runner.work.fio.bounds import MIXED, Option, file_names, is_elsewhere, option_text
 from matrix_runner.work.fio.keys import DEFAULT_SIZE, OpenValue, WorkloadKeys

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
-from matrix_runner.base.axes import Coords, Variant, choices, constructed, texts
-from matrix_runner.base.model import Model
+from matrix_runner.base.model import Coords, Model, Variant, choices, constructed, texts
 from matrix_runner.base.quantities import format_size, resolve_share
 from matrix_runner.layers import Problem
 from matrix_runner.statistics.stopping import WINDOW

@@ -8,8 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
-from matrix_runner.base.axes import Choice, Coords, Variant, as_tuple, choices, constructed, scalar_or_list, texts
-from matrix_runner.base.model import ChangeSchema, Model
+from matrix_runner.base.model import (
+    ChangeSchema,
+    Choice,
+    Coords,
+    Model,
+    Variant,
+    as_tuple,
+    choices,
+    constructed,
+    scalar_or_list,
+    texts,
+)
 from matrix_runner.base.quantities import format_size, resolve_memory, resolve_share
 from matrix_runner.layers import Problem
 from matrix_runner.work.fio.keys import WorkloadKeys

@@ -194,7 +194,7 @@ def test_scsi_devices_that_are_no_disks_to_use_are_refused(tmp_path: Path) -> No
     assert not wrong, "\n".join(f"{name}: {amiss}" for name, amiss in wrong.items())
 
 
-#: tests/hosts/test_traps.py has the same with a loop device; here a census takes 5 s.
+#: tests/hosts/test_exclusive.py has the same with a loop device; here a census takes 5 s.
 @pytest.mark.exhaustive
 def test_two_claims_of_one_disk_are_refused_by_its_number(tmp_path: Path) -> None:
     async def go(rig: Rig) -> None:

@@ -117,10 +117,10 @@ def test_a_baseline_replaces_the_first_nights_and_is_not_pruned(nights: Call) ->
         night(number, 0.8)
     assert nights("accept", "run-6", "--baseline", "--reason", "new controller").status == 0
     assert nights("summary", "run-7").status == 0
-    assert "A: run-6" in nights("compare", "accepted", "run-7").out
+    assert "accepted: the level of run-6" in nights("compare", "accepted", "run-7").out
     night(8, 0.8)
     assert nights("accept", "run-7", "--baseline", "--reason", "newer disks").status == 0
-    assert "A: run-7" in nights("compare", "accepted", "run-8").out
+    assert "accepted: the level of run-7" in nights("compare", "accepted", "run-8").out
     assert nights("runs", "prune", "--keep-last", "1", "--yes").status == 0
     assert sorted(path.name for path in Path("results").glob("run-*")) == ["run-6", "run-7", "run-8"]
 

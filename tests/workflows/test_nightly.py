@@ -47,7 +47,7 @@ def test_a_night_is_compared_with_the_baseline_beside_its_matrix(checkout: Path,
     night(checkout, temp, {"matrix": "small.yaml"})
     (first,) = runs(checkout / "results")
     (checkout / "baselines.yaml").write_text(f"- {{matrix: {first.manifest.matrix}, run: {first.path.name}}}\n")
-    assert f"A: {first.path.name}" in night(checkout, temp, {"matrix": "small.yaml"}).page
+    assert f"accepted: the level of {first.path.name}" in night(checkout, temp, {"matrix": "small.yaml"}).page
     (checkout / "baselines.yaml").write_text("- {run: gone}\n")
     job = night(checkout, temp, {"matrix": "small.yaml"})
     assert job.status == "failure"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matrix_runner.language.references import Baseline, KnownChange
     from matrix_runner.records.store import RunRow
 
+ACCEPTED = "accepted"  # the word for the level of side B
 #: Without a baseline, the level is that of the first good nights. So many of them need no check; so many are enough.
 UNCHECKED, ENOUGH = 3, 10
 #: So many good nights are looked at. If most of the first ones are slower, a baseline has to be named.

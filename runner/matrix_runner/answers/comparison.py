@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import exp, inf, log, sqrt
 from statistics import fmean
@@ -58,6 +58,8 @@ class Line(NamedTuple):
     speed: Speed
     #: The accepted changes of B. If A is from before them, its figures are multiplied by them.
     known: Sequence[KnownChange] = ()
+    #: Of a figure that was slower and was measured again: what these later trials alone show.
+    again: Speed | None = None
 
     @property
     def log_speed(self) -> float:
@@ -159,20 +161,18 @@ def compare_sides(
     matched = pairs_of(kind, a, b, differences(a, b, with_seed=True))
     earlier = [grouped((one.cell.id, one) for one in group.found) for group in history]
     figures = list(_figures(matched.found, metrics, confidence, earlier, known))
-    alone = [one.ratio for one in figures]
-    ratios = _with_mixtures(figures, alone, 1 - confidence)
     incomplete = [pair for pair in matched.found if not all(one.is_complete for one in (*pair.left, *pair.right))]
     missing = _missing(incomplete, matched.alone)
     bad = {one: names for one in WORST if (names := [pair.name for pair in incomplete if _is_bad(pair, one)])}
     if not figures and not bad:
         raise _nothing_in_common(a, b, matched, missing)
-    found = verdicts(ratios, within)
-    lines = [
-        Line(one.pair, one.metric, one.means, ratio, _speed(verdict, one.metric), one.known)
-        for one, ratio, verdict in zip(figures, ratios, found, strict=True)
-    ]
-    notes = [*_precision_notes(a, b, matched, ratios)]
-    if by_states := sum(one is not other for one, other in zip(verdicts(alone, within), found, strict=True)):
+    lines = _lines_of(figures, within, confidence)
+    notes = [*_precision_notes(a, b, matched, [line.ratio for line in lines])]
+    alone = verdicts([one.ratio for one in figures], within)
+    by_states = sum(_speed(one, line.metric) is not line.speed for one, line in zip(alone, lines, strict=True))
+    late = [again for pair in matched.found if kind == "run" and (again := _measured_again(pair))]
+    lines = _confirmed(lines, _lines_of(list(_figures(late, metrics, confidence, earlier, known)), within, confidence))
+    if by_states:
         which = f"{by_states:,} figure{'s' * (by_states > 1)} would differ"
         notes.append(
             f"{which}, but trials of other cells have two states as far apart, and few trials may all meet one"
@@ -184,6 +184,28 @@ def compare_sides(
         what = one.about.against or f"has {one} trials{' where A has figures' * one.is_error}"
         notes.append(f"B {what}: {few(names, 3)}; `matrix results --outcome {one}` shows the reasons")
     return Comparison(a, b, within, confidence, lines, missing, tuple(notes), bad)
+
+
+def _measured_again(pair: Pair) -> Pair | None:
+    """Return the pair with only the later trials of a night that measured its cell again; None: it did not."""
+    night = pair.right[0]
+    is_single = len(pair.right) == 1 and night.run.id not in {one.run.id for one in pair.left}
+    return replace(pair, right=[night.again]) if is_single and night.again else None
+
+
+def _lines_of(figures: Sequence[_Figure], within: float, confidence: float) -> list[Line]:
+    ratios = _with_mixtures(figures, [one.ratio for one in figures], 1 - confidence)
+    return [
+        Line(one.pair, one.metric, one.means, ratio, _speed(verdict, one.metric), one.known)
+        for one, ratio, verdict in zip(figures, ratios, verdicts(ratios, within), strict=True)
+    ]
+
+
+def _confirmed(lines: Sequence[Line], later: Sequence[Line]) -> list[Line]:
+    """Return what the later trials alone show, if they can tell: the earlier ones were chosen because they are slow."""
+    found = {(line.cells, line.metric): line._replace(again=line.speed) for line in later}
+    again = [(line, found.get((line.cells, line.metric), line)) for line in lines]
+    return [one._replace(again=other.again) if other.speed is Speed.UNKNOWN else other for one, other in again]
 
 
 def _is_bad(pair: Pair, outcome: Outcome) -> bool:

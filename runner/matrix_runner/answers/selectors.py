@@ -55,6 +55,10 @@ def runs_named(text: str, runs: Sequence[RunRow]) -> list[RunRow]:
     return found
 
 
+def run_words(runs: Sequence[RunRow]) -> str:
+    return ",".join(run.id if "," in run.name else run.name for run in runs)
+
+
 def _good(run: RunRow, runs: Sequence[RunRow]) -> RunRow:
     """Return the last earlier run of the same work that finished without broken trials and failed guidelines."""
     before = runs[[one.id for one in runs].index(run.id) + 1 :]

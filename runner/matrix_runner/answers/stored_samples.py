@@ -203,6 +203,14 @@ class Samples:
     def in_rounds(self, meant: Callable[[int], bool]) -> Samples:
         return self._some([row for row in self.rows if meant(row[_ROUND])], self.among or self)
 
+    @property
+    def again(self) -> Samples | None:
+        """Return the trials of rounds after the planned ones, which measured a slower cell again, if there are any."""
+        most = None if self.run.steered else self.run.most
+        if most is None or self.rows[-1][_ROUND] <= most:
+            return None
+        return self.in_rounds(lambda round_number: round_number > most)
+
     def under(self, meant: Callable[[str], bool]) -> Samples:
         return self._some([row for row in self.rows if meant(row[_KERNEL])], self.among)
 

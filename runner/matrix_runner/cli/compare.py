@@ -10,6 +10,7 @@ import click
 
 from matrix_runner.base.errors import BadInput, Exit
 from matrix_runner.base.files import write_output
+from matrix_runner.base.findings import few
 from matrix_runner.base.quantities import parse_percent
 from matrix_runner.cli.options import Parsed, only, rows
 from matrix_runner.cli.screen import echo
@@ -151,28 +152,27 @@ def command(
         raise click.exceptions.Exit(Exit.CANNOT_TELL)
 
 
-ACCEPTED = "accepted"  # the word for the accepted level of B
-
-
 @dataclass(frozen=True, slots=True)
 class ComparisonRequest:
     a: str
     b: str
     source: Source
+    accepted: AcceptedFiles
     by: str = "run"
     runs: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
     within: float = 0.05
     confidence: float = 0.95
-    accepted: AcceptedFiles | None = None
+    title: str = ""  # of A, if not its word
 
     @property
     def known(self) -> Sequence[KnownChange]:
-        return self.accepted.changes if self.accepted and self.by == "run" else ()
+        return self.accepted.changes if self.by == "run" else ()
 
 
 def compare_runs(asked: ComparisonRequest) -> Comparison:
+    from matrix_runner.answers.accepted import ACCEPTED
     from matrix_runner.answers.comparison import compare_sides
     from matrix_runner.answers.pairs import BY_ID, Side, earlier_groups, parts, runs_of, side_of
     from matrix_runner.answers.selectors import default_runs, explain_passed_over, with_hint
@@ -190,7 +190,7 @@ def compare_runs(asked: ComparisonRequest) -> Comparison:
         if kind == "run" and (over := explain_passed_over((asked.a, asked.b), among)):
             echo(f"note: {over}", err=True)
         if kind == "run" and asked.a == ACCEPTED:
-            asked = replace(asked, a=_accepted_word(asked, shared, among))
+            asked = replace(asked, a=_accepted_word(asked, shared, among), title=ACCEPTED)
         with with_hint(left_out):
             runs_by_side = [runs_of(kind, word, among) for word in (asked.a, asked.b)]
         every = list({run.id: run for runs in runs_by_side for run in runs}.values())
@@ -204,21 +204,24 @@ def compare_runs(asked: ComparisonRequest) -> Comparison:
                 side_of(kind, word, [one for one in found if one.run.id in those])
                 for word, those in zip((asked.a, asked.b), ids, strict=True)
             )
+        level = f"{ACCEPTED}: the level of {few(run.name for run in a.runs)}" if asked.title else ""
+        a = replace(a, name=asked.title or a.name)
         alone = kind == "run" and len(every) == 1
         if alone:
             a, b = parts(asked.a, found)
         # Values of an axis have no earlier groups: ids do not identify them in earlier runs.
         groups = earlier_groups(a, b, shared.runs()) if kind in BY_ID else []
         history = [Side("", reader.read(group, histograms=False)) for group in groups]
-    level = {"within": asked.within, "confidence": asked.confidence}
+    stated = {"within": asked.within, "confidence": asked.confidence}
     with with_hint(left_out):
-        done = compare_sides(a, b, kind, asked.metrics, recorded=recorded, history=history, known=asked.known, **level)
+        done = compare_sides(a, b, kind, asked.metrics, recorded=recorded, history=history, known=asked.known, **stated)
     noise_floor = describe_noise_floor(done) if alone else ""
-    return replace(done, notes=(*done.notes, *filter(None, (left_out, noise_floor))))
+    return replace(done, notes=(*filter(None, (level,)), *done.notes, *filter(None, (left_out, noise_floor))))
 
 
 def _accepted_word(asked: ComparisonRequest, shared: SharedStore, among: Sequence[RunRow]) -> str:
-    from matrix_runner.answers.selectors import runs_named
+    from matrix_runner.answers.alarms import read_levels
+    from matrix_runner.answers.selectors import run_words, runs_named
 
     nights = runs_named(asked.b, among)
     level = read_levels(shared, nights, asked.accepted)
@@ -230,21 +233,3 @@ def _accepted_word(asked: ComparisonRequest, shared: SharedStore, among: Sequenc
             resolution="`matrix accept EARLIER --baseline --reason …` makes a run the level; `matrix runs` lists them",
         )
     return run_words(level)
-
-
-def read_levels(shared: SharedStore, nights: Sequence[RunRow], files: AcceptedFiles | None) -> list[RunRow]:
-    """Return the runs that nights are compared with. A baseline for them that names no run is an error."""
-    from matrix_runner.answers.accepted import baseline_of, runs_of_baseline
-    from matrix_runner.answers.alarms import read_accepted_level
-
-    runs = shared.runs()
-    if files:
-        used = {id(baseline_of(run, files.baselines.entries)) for run in nights}
-        files.check_baselines(lambda one: id(one) not in used or runs_of_baseline(one, runs))
-    entries = (files.baselines.entries, files.changes) if files else ((), ())
-    found = {one.id: one for run in nights for one in read_accepted_level(shared, run, *entries)}
-    return list(found.values())
-
-
-def run_words(runs: Sequence[RunRow]) -> str:
-    return ",".join(run.id if "," in run.name else run.name for run in runs)

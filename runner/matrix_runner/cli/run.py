@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -13,6 +14,7 @@ import click
 
 from matrix_runner.base.errors import Exit
 from matrix_runner.base.log import log_on_screen
+from matrix_runner.base.quantities import parse_time
 from matrix_runner.cli import options
 from matrix_runner.cli.screen import echo, echo_whole, is_live_terminal, slow_start
 from matrix_runner.cli.stop import SignalStop
@@ -55,6 +57,7 @@ Examples:
   matrix run --on ssh:shelf my.yaml                     on disks of another host, over ssh
   matrix run --passthrough --destroy wwn-0x5000c500a1b2c3d4 my.yaml  on disks of this host, in a virtual machine
   matrix run --until-decided --budget 1h my.yaml        until its guidelines are decided, for an hour at most
+  matrix run --confirm 20m my.yaml                      measure again at once what is slower than accepted
   matrix run --race my.yaml                             until the best stack for each workload is decided
   matrix run --race --for workload=oltp my.yaml         only for this workload; the others get their minimum
   matrix run --design screen:100 tunables.yaml          100 cells that show which axes matter
@@ -84,6 +87,13 @@ Examples:
     help="After the minimum of every cell, add trials to cells of undecided guidelines until all are decided.",
 )
 @options.race
+@click.option(
+    "--confirm",
+    metavar="TIME",
+    type=options.Parsed("time", partial(options.positive, parse_time)),
+    help="After the planned rounds, measure cells again that are slower than the accepted level, within this time. "
+    "baselines.yaml and known-changes.yaml are beside MATRIX.",
+)
 @options.design
 @click.option(
     "--folder-to",

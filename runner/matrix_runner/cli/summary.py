@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from matrix_runner.answers.selectors import runs_named
+from matrix_runner.answers.accepted import ACCEPTED
+from matrix_runner.answers.alarms import read_levels
+from matrix_runner.answers.selectors import run_words, runs_named
 from matrix_runner.answers.stored_samples import USUAL_RATES, read_samples
 from matrix_runner.base.errors import BadInput, Exit
 from matrix_runner.base.files import write_output
-from matrix_runner.cli.compare import ComparisonRequest, compare_runs, read_levels, run_words
+from matrix_runner.cli.compare import ComparisonRequest, compare_runs
 from matrix_runner.cli.guidelines import declared_guidelines
 from matrix_runner.cli.screen import echo_whole
 from matrix_runner.cli.store_options import Source, accepted, open_store, select_runs, source
@@ -95,7 +97,8 @@ def read_night(words: Sequence[str], against: str | None, accepted: Path, source
     comparison, alone = None, "There is no good earlier run of the same part on the same machine and host."
     if a:
         try:
-            comparison = compare_runs(ComparisonRequest(a, run_words(among), source, accepted=files))
+            title = "" if against else ACCEPTED
+            comparison = compare_runs(ComparisonRequest(a, run_words(among), source, files, title=title))
         except BadInput as problem:
             alone = " ".join(filter(None, (f"{problem.brief}.", problem.details)))
     local = [run for run in among if (source.results / run.name / "manifest.json").is_file()]

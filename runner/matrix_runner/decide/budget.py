@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -78,6 +78,10 @@ class Spending:
         self._under_way: dict[str, float] = {}  # estimated bytes of running trials
         self._set_up_seconds: dict[str, float] = {}
         self._set_up_guesses: dict[str, Cost] = {}
+
+    def grant(self, seconds: float) -> None:
+        """Limit what follows to a time, instead of that of the budget."""
+        self.budget = replace(self.budget, seconds=self._clock() - self._began + seconds)
 
     @property
     def is_limited(self) -> bool:

@@ -2,7 +2,7 @@
 
 The order in a round is in plan.py, the choice within a budget in budget.py, the rule of `until:` in
 statistics/stopping.py, that of `--until-decided` in answers/verdicts.py, that of `--race` in race.py,
-and that of `find:` in answers/knee.py.
+that of `--confirm` in confirm.py, and that of `find:` in answers/knee.py.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ class Steering(Protocol):
     @property
     def rounds(self) -> range: ...
     def add(self, trial: Trial) -> None: ...
-    def wanted(self, round_number: int) -> Mapping[str, float]: ...
+    def wanted(self, round_number: int) -> Mapping[str, float] | None:
+        """Return the cells of a round, with weights; None: each cell by its own interval."""
+
     def reason(self) -> str:
         """Return why another round follows."""
 
@@ -208,7 +210,7 @@ class Scheduler:
         """Return the number of trials of the minimum without a record, of a run whose budget did not end."""
         least = self._least
         recorded = sum(number <= least for _, number in self.records.trials)
-        if self.spending.is_limited or recorded == least * self.plan.selection.count():
+        if self.short or recorded == least * self.plan.selection.count():
             return 0
         return sum(len(self._wanted(number)) for number in range(1, least + 1))
 
@@ -217,7 +219,7 @@ class Scheduler:
 
     def count_added(self, round_number: int) -> int:
         """Return the number of trials in a round beyond the minimum."""
-        if self._steering is None or round_number <= self._least:
+        if self._weights(round_number) is None:
             return 0
         affordable = self._affordable_cells(round_number)
         return sum(affordable is None or cell.id in affordable for cell in self._wanted(round_number))

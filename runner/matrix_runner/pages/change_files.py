@@ -10,11 +10,9 @@ from junitparser import Failure, Skipped, TestCase, TestSuite
 from matrix_runner.answers.alarms import Alarm, find_alarms
 from matrix_runner.answers.comparison import Comparison, Line, Speed
 from matrix_runner.answers.history import HistoryAlarm, Series
-from matrix_runner.answers.stored_samples import unit_of
 from matrix_runner.base.text import strip_illegal
-from matrix_runner.pages.compare_table import describe_alarm, describe_change
+from matrix_runner.pages.compare_table import describe_alarm, describe_change, describe_line
 from matrix_runner.pages.junit import document_of_suites
-from matrix_runner.pages.terminal_text import figure, times_within
 from matrix_runner.pages.timeline import describe_history_alarm
 from matrix_runner.records.store import RunRow
 
@@ -44,10 +42,7 @@ def checks_of_comparison(done: Comparison) -> list[Checked]:
 
 def _checked_line(line: Line, alarm: Alarm | None) -> Checked:
     run = line.pair.right[-1].run
-    before, now = (figure(mean, unit_of(line.metric)) for mean in line.means)
-    found = line.ratio
-    text = f"{before} \u2192 {now}{f', {times_within(found.ratio, found.low, found.high)}' if found else ''}"
-    text = "\n".join((text, *(f"accepted: {describe_change(one)}" for one in line.known)))
+    text = "\n".join((describe_line(line), *(f"accepted: {describe_change(one)}" for one in line.known)))
     name, about = (alarm.name, describe_alarm(alarm)) if alarm else ("", "")
     unknown = "the interval is too wide to tell" if line.speed is Speed.UNKNOWN else ""
     text = f"{text}\n{about}" if about else text

@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from math import inf
+from dataclasses import replace
+from math import exp, inf
 
 from matrix_runner.answers.alarms import Alarm, find_alarms, known_changes
 from matrix_runner.answers.axes import grouped
@@ -12,6 +13,7 @@ from matrix_runner.answers.stored_samples import more_is_faster, unit_of
 from matrix_runner.base.findings import few
 from matrix_runner.language.references import KnownChange, format_change
 from matrix_runner.pages.charts import Chart, RatioLine, ratio_chart
+from matrix_runner.pages.run_data import Section
 from matrix_runner.pages.table import HINT, Grid, Value, more_lines, ratio_values
 from matrix_runner.pages.terminal_text import figure, percent, ratio_texts, times, times_within
 
@@ -52,13 +54,13 @@ def display_table(done: Comparison, *, most: int | None, hint: str = HINT) -> Gr
             *(line.name, line.metric),
             *(figure(mean, unit_of(line.metric), min(filter(None, line.means), default=None)) for mean in line.means),
             *ratio_texts(line.ratio),
-            f"{line.speed.value}{' (!)' if line.doubtful else ''}",
+            f"{line.speed.value}{', measured again' * bool(line.again)}{' (!)' if line.doubtful else ''}",
         )
         for line in cut
     ]
     columns = ("cell", "figure", f"A: {done.a.name}", f"B: {done.b.name}", "B / A", "interval", "B is")
     more = more_lines(len(lines) - len(cut), hint) if len(cut) < len(lines) else ""
-    about = (_summary(done), *describe_alarms(done), *describe_known(done))
+    about = (_summary(done), *describe_again(done), *describe_alarms(done), *describe_known(done))
     notes = filter(None, (*done.notes, *about, more, *_ratio_notes(done), *_caveats(done)))
     return Grid(columns, rows, tuple(notes), frozenset(columns[2:6]))
 
@@ -71,12 +73,43 @@ def describe_alarms(done: Comparison) -> list[str]:
     return [f"slower together: {alarm.name}: {describe_alarm(alarm)}" for alarm in alarms]
 
 
-def describe_alarm(alarm: Alarm) -> str:
-    line, count = alarm.lines[0], len(alarm.lines)
+_AGAIN = {
+    (True, True): "confirmed: slower when measured again, too",
+    (True, False): "not refuted: slower, but what was measured again alone cannot tell",
+    (False, False): "went away: not slower when measured again",
+}
+
+
+def describe_again(done: Comparison) -> Iterator[str]:
+    """Say what became of the figures that were slower in the planned rounds, and were measured again."""
+    for what, lines in grouped((_again(line), line) for line in done.lines if line.again).items():
+        yield f"{what}: {few(f'{one.name} ({one.metric} {times(exp(one.log_speed))})' for one in lines)}"
+
+
+def _again(line: Line) -> str:
+    return _AGAIN[line.speed is Speed.SLOWER, line.again is Speed.SLOWER] if line.again else ""
+
+
+def describe_line(line: Line) -> str:
     before, now = (figure(mean, unit_of(line.metric)) for mean in line.means)
     found = line.ratio
     ratio = f", {times_within(found.ratio, found.low, found.high)}" if found else ""
-    strongest = f"{line.metric} {before} \u2192 {now}{ratio}"
+    return "; ".join(filter(None, (f"{before} \u2192 {now}{ratio}", _again(line))))
+
+
+def confirmed(done: Comparison) -> Iterator[Section]:
+    """Yield the section of a run with `--confirm`, if figures were measured again."""
+    lines = [line for line in done.lines if line.again]
+    if lines:
+        table = display_table(replace(done, lines=lines), most=MOST_LINES)
+        cases = [(f"{one.name} {one.metric}", one.speed is Speed.SLOWER, describe_line(one)) for one in lines]
+        source = f"the rounds after the planned ones, against {_describe_side(done.a)}"
+        yield Section("Measured again", source, table, {}, [*describe_again(done), *describe_alarms(done)], cases)
+
+
+def describe_alarm(alarm: Alarm) -> str:
+    line, count = alarm.lines[0], len(alarm.lines)
+    strongest = f"{line.metric} {describe_line(line)}"
     if count == 1:
         return strongest
     return f"{count:,} figures, {times(alarm.speed)} as fast on average; most {line.name}: {strongest}"

@@ -45,7 +45,7 @@ def junit(recorded: RunData, most: int = MOST_CASES) -> bytes:
     else:
         suites = (_of_trials if len(recorded.trials) < most else _of_cells)(recorded)
     counts, parts = Counter[str](), list[bytes]()
-    for suite in chain(suites, _of_guidelines(recorded), _of_searches(recorded)):
+    for suite in chain(suites, _of_guidelines(recorded), _of_searches(recorded), _of_added(recorded)):
         counts.update(tests=suite.tests, failures=suite.failures, errors=suite.errors)
         parts.append(suite.tostring())  # type: ignore[no-untyped-call]
     title = strip_illegal(_with_marks(recorded, f"{recorded.matrix} on {recorded.machine}"))
@@ -114,6 +114,17 @@ def _of_searches(recorded: RunData) -> Iterator[TestSuite]:
     if recorded.knees:
         classname = _classname(recorded, "searches")
         yield _suite(recorded, "searches", [_of_search(classname, one) for one in recorded.knees])
+
+
+def _of_added(recorded: RunData) -> Iterator[TestSuite]:
+    for one in recorded.added:
+        if one.cases:
+            classname = _classname(recorded, one.title)
+            cases = [
+                _case(classname, name, 0.0, _with_text(Failure(text), text) if has_failed else None, text)
+                for name, has_failed, text in one.cases
+            ]
+            yield _suite(recorded, one.title, cases)
 
 
 class _Case(NamedTuple):

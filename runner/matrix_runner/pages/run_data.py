@@ -114,6 +114,7 @@ class Section:
     table: Grid
     files: Mapping[str, bytes]  # content by the name of the file
     lines: Sequence[str] = ()  # on the terminal, at the end of the run
+    cases: Sequence[tuple[str, bool, str]] = ()  # test cases of JUnit: their names, whether they fail, and texts
 
 
 _NAMED = 6  # values that the text names

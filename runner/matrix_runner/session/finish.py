@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from matrix_runner.answers.alarms import compare_with_level
 from matrix_runner.answers.published import ComparedFigure, columns_of, compare_published
 from matrix_runner.answers.samples import Measured, measured_cells
 from matrix_runner.answers.selectors import CellSelection
@@ -17,6 +18,7 @@ from matrix_runner.base.text import of_planned
 from matrix_runner.decide.bisect_cells import BisectSteering
 from matrix_runner.language.guidelines import Guideline
 from matrix_runner.pages.answer import answer_lines, summarize_rankings
+from matrix_runner.pages.compare_table import confirmed
 from matrix_runner.pages.knees import knee_lines
 from matrix_runner.pages.run_data import Past, RunData
 from matrix_runner.pages.screened import screen_sections
@@ -32,7 +34,7 @@ from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import Outcome, count_measured, outcome_of_cell
 from matrix_runner.records.run_folder import RunFolder
 from matrix_runner.records.store import RunRow, SharedStore, describe_run
-from matrix_runner.space.declared_files import PUBLISHED, Study
+from matrix_runner.space.declared_files import PUBLISHED, Study, has_accepted
 
 
 @dataclass(frozen=True)
@@ -158,6 +160,9 @@ def _report(
         about = content.warning.capitalize()
         content = replace(content, added=(section(study.published.source, comparisons, content.judgements, about),))
     content = replace(content, added=(*content.added, *screen_sections(content, folder.manifest)))
+    if store and has_accepted(folder.path):
+        with suppress(MatrixError):  # there is no accepted level; the run says so
+            content = replace(content, added=(*content.added, *confirmed(compare_with_level(folder, journal, store))))
     summaries = map(content.summary_of, content.cells[:MOST_ROWS])  # not all: `replace` would discard them
     headlines = {one.cell.id: one.headline for one in summaries if one.headline}
     content = replace(content, history=earlier_figures(store, folder, headlines))

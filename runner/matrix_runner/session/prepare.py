@@ -18,8 +18,9 @@ from matrix_runner.session.resume import run_to_continue
 from matrix_runner.session.run_request import RunRequest, check_kernel
 from matrix_runner.session.selected_matrix import Checks, check_machine, check_names, check_templates, load_selected
 from matrix_runner.session.versions import NO_VERSIONS, Versions, find_versions
-from matrix_runner.space.declared_files import study_beside
+from matrix_runner.space.declared_files import load_accepted, study_beside
 from matrix_runner.space.select import Design, Shard, refuse_many
+from matrix_runner.space.space import Space
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class RunOptions:
     passthrough: bool = False
     until_decided: bool = False
     race: tuple[str, ...] | None = None
+    #: Seconds in which slower cells are measured again; None: they are not.
+    confirm: float | None = None
     design: Design | None = None
     folder_to: Path | None = None
     fresh: bool = False
@@ -94,6 +97,7 @@ def prepare(
         host=place.host,
     )
     order.check()
+    _check_confirm(options, selected.space)
     here, specs = machine(place.machine, MachineOptions()), order.specs()
     if options.cluster:
         options.cluster.security()
@@ -133,6 +137,17 @@ def _versions_of(wanted: BisectOptions, place: str) -> Versions:
             resolution="search on qemu; for physical disks, add --passthrough",
         )
     return found
+
+
+def _check_confirm(options: RunOptions, space: Space) -> None:
+    if options.confirm is None:
+        return
+    if options.race is not None or options.until_decided:
+        raise BadInput(
+            "--confirm measures after the planned rounds, and --race and --until-decided plan none",
+            resolution="leave one of them out",
+        )
+    load_accepted(options.matrix.parent).check_cells(space)
 
 
 def _check_options(options: RunOptions, place: Machine) -> None:

@@ -13,8 +13,11 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Protocol, Self
 
+from matrix_runner.answers.alarms import compare_with_level
+from matrix_runner.answers.comparison import Speed
 from matrix_runner.base.errors import Exit, MatrixError
 from matrix_runner.base.files import write_output
+from matrix_runner.base.findings import few
 from matrix_runner.base.log import LOG, LOG_FILE, SHOWN, command_text, log_level, log_to
 from matrix_runner.base.version import matrix_version
 from matrix_runner.carry.coordinator import Coordinator
@@ -24,6 +27,7 @@ from matrix_runner.carry.past_timings import pace_of
 from matrix_runner.carry.recorder import RunContext
 from matrix_runner.decide.budget import ENDLESS, Cost, Spending
 from matrix_runner.decide.concurrency import Level
+from matrix_runner.decide.confirm import Confirmation
 from matrix_runner.decide.estimate import QUIET, Load, Pace, Slots, estimate
 from matrix_runner.decide.scheduler import Scheduler
 from matrix_runner.hosts.disk_ledger import run_within_budget
@@ -54,7 +58,7 @@ from matrix_runner.session.prepare import PreparedRun, RunOptions
 from matrix_runner.session.resume import choose_run
 from matrix_runner.session.run_request import RunRequest
 from matrix_runner.session.versions import Versions
-from matrix_runner.space.declared_files import Match
+from matrix_runner.space.declared_files import Match, keep_accepted
 
 #: Facts of one start of a rig, not versions.
 _START_FACTS = frozenset({"kernel", "ready", "up", "md", "without"})
@@ -303,7 +307,8 @@ def _measure(this: _Run, pace: Pace, feed: Feed) -> bool:
     """Return whether all trials are recorded. The memory of a large run's records is free before its reports begin."""
     order, disks, observer = this.order, this.disks, this.observer
     spending = Spending(this.options.budget, pace, write_budget=disks.write_budget)
-    scheduler = Scheduler(order.selected.plan, spending=spending, steering=order.steering())
+    steering = order.steering() if this.options.confirm is None else _confirmation(this, spending)
+    scheduler = Scheduler(order.selected.plan, spending=spending, steering=steering)
     if order.until_decided or order.bisection:
         this.folder = this.folder.update_manifest(steered=True)
     wear_stop, missing = "", 0
@@ -319,9 +324,31 @@ def _measure(this: _Run, pace: Pace, feed: Feed) -> bool:
             observer.trouble(f"{missing:,} trials of the minimum have no record; the same command continues the run")
         if wear_stop:
             observer.trouble(wear_stop)
-        elif text := budget_message(scheduler.short, scheduler.left_out, spending.budget):
+        elif text := budget_message(scheduler.short, scheduler.left_out, spending.budget, _limit_of(this.options)):
             (observer.trouble if scheduler.short else observer.notice)(text)
     return done
+
+
+def _confirmation(this: _Run, spending: Spending) -> Confirmation:
+    store, notice = address_of(this.options.store, this.options.results), this.observer.notice
+    keep_accepted(this.options.matrix.parent, this.folder.path)
+
+    def find_slower() -> Mapping[str, float]:
+        spending.grant(this.options.confirm or 0.0)
+        try:
+            done = compare_with_level(this.folder, this.journal, store, planned=True)
+        except MatrixError as problem:
+            notice(f"--confirm: no cell is measured again: {problem.brief}; {problem.resolution or problem.details}")
+            return {}
+        slower = {line.cells[1]: abs(line.log_speed) for line in done.lines if line.speed is Speed.SLOWER}
+        if not slower:
+            notice(f"--confirm: no cell is slower than the accepted level ({few(run.name for run in done.a.runs)})")
+        elif done.a.kernels != done.b.kernels:
+            kernels = f"{few(sorted(done.a.kernels))}; this run is on {few(sorted(done.b.kernels))}"
+            notice(f"--confirm: the accepted level is from kernel {kernels} only; `matrix bisect` compares kernels")
+        return slower
+
+    return Confirmation(this.order.selected.plan.repeat, find_slower)
 
 
 def _executor(this: _Run, scheduler: Scheduler, context: RunContext) -> LocalRun | Coordinator:
@@ -409,7 +436,11 @@ def _versions(facts: Mapping[str, str]) -> dict[str, str]:
     return {name: text for name, text in facts.items() if name not in _START_FACTS and not name.startswith("matrix-")}
 
 
-def budget_message(short: int, left_out: int, cost: Cost) -> str:
+def _limit_of(options: RunOptions) -> str:
+    return "the budget" if options.confirm is None or options.budget != ENDLESS else "the time of --confirm"
+
+
+def budget_message(short: int, left_out: int, cost: Cost, limit: str = "the budget") -> str:
     if cost == ENDLESS or not left_out:
         return ""
     if short:
@@ -417,4 +448,4 @@ def budget_message(short: int, left_out: int, cost: Cost) -> str:
             f"the budget is used up: {short:,} trials of the minimum are missing; the same command with a larger "
             "budget continues the run, and `matrix plan` shows the time and bytes they take"
         )
-    return f"the budget is used up: every cell has its minimum; {left_out:,} further trials were planned"
+    return f"{limit} is used up: every cell has its minimum; {left_out:,} further trials were planned"

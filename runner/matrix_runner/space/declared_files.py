@@ -296,6 +296,17 @@ def load_accepted(folder: Path) -> AcceptedFiles:
     return AcceptedFiles(**{kind: _listed(kind, folder / name) for kind, name in FILES.items()})
 
 
+def keep_accepted(folder: Path, run: Path) -> None:
+    """Copy the files into the folder of a run, once: its reports say what it was compared with."""
+    for name in FILES.values():
+        if not (run / name).exists():
+            write_atomically(run / name, (folder / name).read_bytes() if (folder / name).exists() else b"")
+
+
+def has_accepted(run: Path) -> bool:
+    return all((run / name).exists() for name in FILES.values())
+
+
 def _listed(kind: str, path: Path) -> Listed[Any]:
     return parse_listed(kind, str(path), text_of(path)) if path.exists() else Listed()
 

@@ -1,0 +1,42 @@
+"""`--confirm`: after the planned rounds, more rounds of the cells that are slower than the accepted level."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from matrix_runner.language.matrix import Repeat
+    from matrix_runner.records.record import Trial
+
+#: The further rounds are as many as the planned ones, at least so many: rounds until a verdict would err more often.
+LEAST = 5
+
+
+class Confirmation:
+    """Chooses the cells of the further rounds, by one look at the planned ones."""
+
+    def __init__(self, repeat: Repeat, find_slower: Callable[[], Mapping[str, float]]) -> None:
+        self.least, self._planned = repeat.min, repeat.max
+        self._find_slower = find_slower
+        self._slower: Mapping[str, float] | None = None  # None: before the look
+
+    @property
+    def rounds(self) -> range:
+        return range(1, self._planned + max(self._planned, LEAST) + 1)
+
+    def add(self, trial: Trial) -> None:
+        """The look reads the records of the run: it is the same after a kill."""
+
+    def wanted(self, round_number: int) -> Mapping[str, float] | None:
+        """Return the slower cells, with the logarithms of the differences as weights; None: a planned round."""
+        if round_number <= self._planned:
+            return None
+        if self._slower is None:
+            self._slower = self._find_slower()
+        return self._slower
+
+    def reason(self) -> str:
+        count = len(self._slower or ())
+        return f"{count} cell{' is' if count == 1 else 's are'} slower than the accepted level" if count else ""

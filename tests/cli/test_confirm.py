@@ -1,0 +1,147 @@
+"""`matrix run --confirm`: what is slower than the accepted level is measured again, and only what stays is an alarm."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.run_folder import RunFolder, latest, runs
+from tests.support.junit import parsed
+from tests.support.slow_machine import SlowMachine, slow_machine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.command import Call, Said
+
+__all__ = ["slow_machine"]
+MATRIX = """\
+name: nas
+disks: {count: 4, size: 64MiB}
+layouts: {raid5: [md: {level: 5}], raid10: [md: {level: 10}]}
+workloads: {work: {rw: [read, randwrite], bs: 4KiB, runtime: 1s}}
+repeat: 3
+"""
+NIGHT = ("run", "--on", "dry", "--fresh", "--confirm", "1h", "nas.yaml")
+
+
+@pytest.fixture
+def night(call: Call, slow_machine: SlowMachine) -> Callable[..., Said]:
+    """Run a night in which reads have a speed of their own, in so many trials. The first two are usual ones."""
+    Path("nas.yaml").write_text(MATRIX)
+    for _ in range(2):
+        assert call("run", "--quiet", "--fresh", "--on", "dry", "nas.yaml").status == 0
+
+    def run(speed: float = 1.0, trials: int = 10**6, *words: str) -> Said:
+        slow_machine.speed, slow_machine.job, slow_machine.trials, slow_machine.count = speed, "rw=read\n", trials, 0
+        return call(*(words or NIGHT))
+
+    return run
+
+
+def last() -> RunFolder:
+    found = latest(runs(Path("results")))
+    assert found
+    return found
+
+
+def counts() -> dict[str, int]:
+    with Journal.open(last().journal, synthetic=True) as journal:
+        names = {one.id: one.name for one in journal.cells()}
+        trials = [(names[one.cell], one.round) for one in journal.trials()]
+    assert len(trials) == len(set(trials))
+    return {name: sum(one == name for one, _ in trials) for name in names.values()}
+
+
+def test_a_slower_figure_is_confirmed(night: Callable[..., Said], call: Call) -> None:
+    said = night(0.8)
+    assert said.status == 0, "the exit code is that of `matrix summary` and `compare`"
+    assert "2 cells are slower than the accepted level: round 4 adds 2 trials" in said.out
+    assert "confirmed: slower when measured again, too: raid5/work/rw=read (read_iops 0.8" in said.out
+    assert counts() == {
+        f"{raid}/work/rw={rw}": 8 if rw == "read" else 3 for raid in ("raid5", "raid10") for rw in ("read", "randwrite")
+    }
+    root = parsed((last().path / "junit.xml").read_bytes())
+    (suite,) = [one for one in root.iterfind("testsuite") if "Measured again" in (one.get("name") or "")]
+    assert (suite.get("tests"), suite.get("failures"), root.get("failures")) == ("2", "2", "2")
+    assert "Measured again" in (last().path / "report.html").read_text()
+    compared = call("compare", "accepted", "latest", "--junit", "compare.xml")
+    assert compared.status == 1
+    assert "slower, measured again" in compared.out
+    assert "confirmed: slower when measured again, too" in Path("compare.xml").read_text()
+    summary = call("summary", "latest", "--annotations", "annotations")
+    assert summary.status == 1
+    assert "confirmed" in summary.out
+    assert Path("annotations").read_text().count("\n") == 1
+
+
+def test_what_is_no_longer_slower_is_no_alarm(night: Callable[..., Said], call: Call) -> None:
+    said = night(0.8, 6)
+    assert "went away: not slower when measured again: raid5/work/rw=read (read_iops 1.0" in said.out
+    root = parsed((last().path / "junit.xml").read_bytes())
+    assert root.get("failures") == "0"
+    assert "went away: not slower when measured again" in (last().path / "junit.xml").read_text()
+    compared = call("compare", "accepted", "latest")
+    assert (compared.status, "same, measured again" in compared.out) == (0, True)
+    assert "went away" in call("report", "latest").out
+
+
+def test_an_alarm_that_was_not_measured_again_stays(night: Callable[..., Said], call: Call) -> None:
+    said = night(0.8, 10**6, *(word if word != "1h" else "0.001s" for word in NIGHT))
+    assert "the time of --confirm is used up: every cell has its minimum; 2 further trials" in said.out
+    assert max(counts().values()) == 3
+    assert call("compare", "accepted", "latest").status == 1
+
+
+def test_nothing_is_measured_again_without_a_slower_figure(night: Callable[..., Said]) -> None:
+    said = night()
+    assert "--confirm: no cell is slower than the accepted level (nas-dry-" in said.out
+    assert set(counts().values()) == {3}
+    assert "Measured again" not in (last().path / "report.html").read_text()
+
+
+def test_the_first_run_has_no_level(call: Call) -> None:
+    Path("nas.yaml").write_text(MATRIX)
+    said = call(*NIGHT)
+    assert said.status == 0
+    assert "no cell is measured again: there is no accepted level yet" in said.out
+
+
+def test_a_killed_confirmation_goes_on(night: Callable[..., Said], slow_machine: SlowMachine, call: Call) -> None:
+    slow_machine.ends = lambda: os.kill(os.getpid(), signal.SIGTERM)
+    said = night(0.8, 9)
+    assert said.status == 130
+    assert 8 > max(counts().values()) > 3
+    slow_machine.ends = None
+    again = night(0.8, 10**6, *(word for word in NIGHT if word != "--fresh"))
+    assert "continuing the run of" in again.out
+    assert sorted(counts().values()) == [3, 3, 8, 8]
+    assert "confirmed: slower when measured again, too" in again.out
+
+
+def test_several_rigs_at_a_time(night: Callable[..., Said]) -> None:
+    night(0.8, 10**6, *NIGHT, "--jobs", "4")
+    assert sorted(counts().values()) == [3, 3, 8, 8]
+
+
+def test_the_files_beside_the_matrix_are_kept_with_the_run(night: Callable[..., Said], call: Call) -> None:
+    night(0.8)
+    assert call("accept", "latest", "--reason", "a new kernel").status == 0
+    accepted = night(0.8)
+    assert "no cell is slower than the accepted level" in accepted.out
+    assert (last().path / "known-changes.yaml").read_bytes() == Path("known-changes.yaml").read_bytes()
+    Path("known-changes.yaml").write_text("- {cells: {layout: raid9}, change: -8%, since: 2026-03-01, reason: x}\n")
+    refused = night(0.8)
+    assert (refused.status, "known-changes.yaml:1" in refused.err) == (2, True)
+
+
+def test_other_steerings_are_refused(call: Call) -> None:
+    Path("nas.yaml").write_text(MATRIX)
+    said = call("run", "--on", "dry", "--race", "--confirm", "1h", "nas.yaml")
+    assert said.status == 2
+    assert "--race and --until-decided plan none" in said.err

@@ -1,0 +1,49 @@
+"""The dry machine with a slower disk for some work: the figures of its trials are a share of the usual ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import orjson
+import pytest
+
+from matrix_runner.machines import dry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from matrix_runner.machines.base import Step, StepResult
+
+_USUAL = dry.plausible
+
+
+@dataclass
+class SlowMachine:
+    speed: float = 1.0
+    job: str = ""  # a text of the fio jobs that are slower
+    trials: int = 10**6  # so many of them are slower, the later ones are not
+    ends: Callable[[], None] | None = None  # called instead of the trial after them
+    count: int = 0
+
+    def answer(self, step: Step, slow: int = 1) -> StepResult:
+        found = _USUAL(step, slow)
+        if step.name != "measure" or self.job not in step.files.get("job.fio", ""):
+            return found
+        self.count += 1
+        if self.count > self.trials:
+            if self.ends:
+                self.ends()
+            return found
+        begin = found.output.index("{")
+        content = orjson.loads(found.output[begin:])
+        for side in (one[name] for one in content["jobs"] for name in ("read", "write")):
+            side |= {name: side[name] * self.speed for name in ("bw_bytes", "iops")}
+        return replace(found, output=found.output[:begin] + orjson.dumps(content).decode())
+
+
+@pytest.fixture
+def slow_machine(monkeypatch: pytest.MonkeyPatch) -> SlowMachine:
+    made = SlowMachine()
+    monkeypatch.setattr(dry, "plausible", made.answer)
+    return made

@@ -16,6 +16,7 @@ from matrix_runner.records.run_folder import runs
 from matrix_runner.session.disk_lease import match_disks
 from matrix_runner.session.selected_matrix import Checks, SelectedMatrix, load_selected
 from tests.support.matrices import SMALL
+from tests.support.slow_machine import SlowMachine, slow_machine
 from tests.support.top import TOP
 from tests.workflows.emulator import environment
 from tests.workflows.expressions import evaluated, expanded
@@ -23,6 +24,10 @@ from tests.workflows.nights import FORM, NIGHTLY, action, contexts, night, obeye
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.support.command import Call
+
+__all__ = ["slow_machine"]
 
 
 def test_a_night_and_the_next_one(checkout: Path, temp: Path) -> None:
@@ -52,6 +57,19 @@ def test_a_night_is_compared_with_the_baseline_beside_its_matrix(checkout: Path,
     job = night(checkout, temp, {"matrix": "small.yaml"})
     assert job.status == "failure"
     assert "baselines.yaml:1:9: no run of * on * is called 'gone'" in " ".join(job.log.split())
+
+
+def test_a_night_measures_again_what_is_slower_and_shows_what_was_confirmed(
+    checkout: Path, temp: Path, call: Call, slow_machine: SlowMachine
+) -> None:
+    slow_machine.speed, slow_machine.job = 1.3, "rw=read\n"  # the nights before were faster
+    for _ in range(2):
+        call("run", "--quiet", "--on", "dry", "--results", str(checkout / "results"), str(checkout / "small.yaml"))
+    job = night(checkout, temp, {"matrix": "small.yaml"})
+    assert job.status == "failure"
+    assert "2 cells are slower than the accepted level: round 3 adds 2 trials" in job.log
+    assert "confirmed: slower when measured again, too: raid5/chunk=16KiB/work/rw=read" in job.page
+    assert "2 figures slower" in job.page.splitlines()[0]
 
 
 #: A timeout(1) that ends with the fifth trial instead of at a time.

@@ -43,7 +43,7 @@ workloads: {work: {rw: read, bs: 4KiB, runtime: 1s}}
 def test_inputs_stay_single_arguments_which_the_program_refuses(
     recorder: Recorder, given: str, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = ["machine", "kernel", "jobs", "shard", "only", "budget", "results"]
+    names = ["machine", "kernel", "jobs", "shard", "only", "budget", "confirm", "results"]
     before = {path.name for path in recorder.checkout.iterdir()}
     job = action(recorder.checkout, recorder.temp, dict.fromkeys([*names, "matrix", "against"], given))
     (run,) = recorder.calls("run")

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from matrix_runner.answers.verdicts import Steering
     from matrix_runner.carry.events import Listener
     from matrix_runner.carry.recorder import Shelf
     from matrix_runner.decide.budget import Spending
     from matrix_runner.decide.concurrency import Level
     from matrix_runner.decide.plan import Plan
+    from matrix_runner.decide.scheduler import Steering
     from matrix_runner.hosts.exclusive import LeasedDisk
     from matrix_runner.machines.base import Machine
     from matrix_runner.records.journal import Journal

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from matrix_runner.base.errors import HarnessBroken
-from matrix_runner.cli import browser
-from matrix_runner.cli.browser import open_page
+from matrix_runner.cli import options
+from matrix_runner.cli.options import open_page
 from matrix_runner.records.run_folder import runs
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def test_a_page_is_opened_where_someone_sees_it(
 
 def test_by_default_a_missing_browser_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(webbrowser, "open", lambda _: False)
-    monkeypatch.setattr(browser, "_is_seen", lambda: True)
+    monkeypatch.setattr(options, "_is_seen", lambda: True)
     open_page(tmp_path / "explore.html", None)
     with pytest.raises(HarnessBroken):
         open_page(tmp_path / "explore.html", wanted=True)

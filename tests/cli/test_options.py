@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ import click
 import pytest
 
 from matrix_runner.base.files import shipped
-from matrix_runner.cli import _COMMANDS, _MODULES
+from matrix_runner.cli import _COMMANDS, load_command
 from matrix_runner.cli.options import _OTHER_NAMES, DANGEROUS, suggest_option
 from tests.support.matrices import SMALL
 
@@ -22,7 +21,7 @@ Call = Callable[..., "Said"]
 
 
 def options_of(command: str) -> set[str]:
-    found: click.Command = importlib.import_module(f"matrix_runner.cli.{_MODULES.get(command, command)}").command
+    found = load_command(command)
     several = [found, *(found.commands.values() if isinstance(found, click.Group) else ())]
     return {name for one in several for parameter in one.params for name in parameter.opts if name.startswith("-")}
 

@@ -7,7 +7,7 @@ import pytest
 
 ANSWERS = (
     "matrix_runner.cli.compare",
-    "matrix_runner.cli.history",
+    "matrix_runner.cli.compare",
     "matrix_runner.cli.results",
     "matrix_runner.answers.comparison",
     "matrix_runner.pages.tables",

@@ -1,6 +1,6 @@
 """The `matrix` command: its commands (imported when needed, so that help is fast), errors and exit codes.
 
-Each command is in the module of its name. Signals, such as Ctrl-C: stop.py for a run, worker.py for a worker.
+Each command is in the module of its name, or in that of `_MODULES`. Signals, such as Ctrl-C: run.py, cluster.py.
 """
 
 import errno
@@ -20,8 +20,7 @@ import click
 
 from matrix_runner.base import add_sbin
 from matrix_runner.base.errors import BadInput, Exit, HarnessBroken, MatrixError, UnfitFile, file_errors
-from matrix_runner.cli.help_format import Context, with_fitting_help
-from matrix_runner.cli.screen import Ending, echo, echo_whole, slow_start
+from matrix_runner.cli.screen import Context, Ending, echo, echo_whole, slow_start, with_fitting_help
 
 _COMMANDS = {
     "init": "Write a small matrix as a start.",
@@ -87,7 +86,16 @@ _ACTIVITIES = {
     "bug-report": "reading the run and checking this host",
 }
 _HIDDEN = frozenset({"batch"})  # commands for other programs
-_MODULES = {"import": "import_fio", "bug-report": "bug_report"}  # commands whose name cannot be that of a module
+#: Commands in a module of another name: there they are `NAME_command`, if the module has a command of its own name.
+_MODULES = {
+    "import": "import_fio",
+    "bug-report": "bug_report",
+    "batch": "cluster",
+    "worker": "cluster",
+    "completion": "help",
+    "merge": "salvage",
+    "history": "compare",
+}
 
 
 @contextmanager
@@ -100,6 +108,12 @@ def _exit_without_reader() -> Iterator[None]:
 
         abandon(sys.stdout, sys.stderr)
         sys.exit(141)
+
+
+def load_command(name: str) -> click.Command:
+    module = importlib.import_module(f"matrix_runner.cli.{_MODULES.get(name, name)}")
+    command: click.Command = getattr(module, f"{name}_command", None) or module.command
+    return command
 
 
 class _LazyGroup(click.Group):
@@ -120,10 +134,7 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in _COMMANDS and cmd_name not in _HIDDEN:
             return None
-        command: click.Command = importlib.import_module(
-            f"matrix_runner.cli.{_MODULES.get(cmd_name, cmd_name)}"
-        ).command
-        return with_fitting_help(command)
+        return with_fitting_help(load_command(cmd_name))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -5,8 +5,7 @@ from pathlib import Path
 import click
 
 from matrix_runner.base.errors import BadInput
-from matrix_runner.cli.browser import open_page, opens
-from matrix_runner.cli.options import Words
+from matrix_runner.cli.options import Words, open_page, opens
 from matrix_runner.cli.screen import echo
 from matrix_runner.cli.store_options import Source, open_store, select_runs, source
 

@@ -1,4 +1,4 @@
-"""`matrix help`: the topics are the pages of docs/."""
+"""`matrix help`, whose topics are the pages of docs/, and `matrix completion`, whose script Click makes."""
 
 import os
 import re
@@ -110,3 +110,23 @@ def _show(text: str) -> None:
     console = Console()
     with console.pager(styles=True):
         console.print(Markdown(text))
+
+
+_COMPLETION_EPILOG = """\b
+Examples:
+  echo 'eval "$(matrix completion bash)"' >> ~/.bashrc
+  echo 'eval "$(matrix completion zsh)"' >> ~/.zshrc
+  matrix completion fish > ~/.config/fish/completions/matrix.fish
+"""
+
+
+@click.command("completion", epilog=_COMPLETION_EPILOG)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion_command(context: click.Context, shell: str) -> None:
+    """Print the script that makes SHELL complete commands, options and files."""
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None  # noqa: S101 - the three shells are click's own
+    echo_whole(kind(context.find_root().command, {}, "matrix", "_MATRIX_COMPLETE").source())

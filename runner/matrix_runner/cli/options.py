@@ -1,9 +1,10 @@
-"""Options and arguments of several commands, and the error for an unknown option."""
+"""Options and arguments of several commands, `--open` among them, and the error for an unknown option."""
 
 from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Collection
 from difflib import get_close_matches
 from functools import partial, wraps
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from matrix_runner.base.errors import BadInput
+from matrix_runner.base.errors import BadInput, HarnessBroken
 from matrix_runner.base.quantities import parse_size, parse_time
 from matrix_runner.machines import MACHINES, WITH_HOSTS, Where
 
@@ -364,3 +365,26 @@ def unknown_option_error(error: click.NoSuchOption) -> BadInput:
     elif path == "matrix":
         resolution = "options follow the command, like `matrix run --on dry FILE`; `matrix --help` shows the commands"
     return BadInput(f"`{path}` has no option {option}", resolution=resolution)
+
+
+opens = click.option(
+    "--open/--no-open",
+    "opens",
+    default=None,
+    help="Open the page in the browser, or not.  [default: only from a terminal with a graphical screen]",
+)
+
+
+def open_page(page: Path, wanted: bool | None) -> None:
+    """Open a page. None: only where a user sees it, and then a missing browser is no error."""
+    import webbrowser
+
+    if wanted is False or (wanted is None and not _is_seen()):
+        return
+    if not webbrowser.open(page.resolve().as_uri()) and wanted:
+        raise HarnessBroken(f"no browser opened {page}", resolution="open the file yourself; $BROWSER names a browser")
+
+
+def _is_seen() -> bool:
+    screen = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    return bool(screen) and sys.stdout.isatty() and not os.environ.get("CI")

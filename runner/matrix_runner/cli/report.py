@@ -8,8 +8,7 @@ import click
 from matrix_runner.answers.selectors import LATEST, explain_later_run
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.files import write_output
-from matrix_runner.cli.browser import open_page
-from matrix_runner.cli.options import results
+from matrix_runner.cli.options import open_page, results
 from matrix_runner.cli.screen import WIDTH, columns_of, echo
 from matrix_runner.pages.bisect import write_search
 from matrix_runner.pages.junit import merge_documents

@@ -1,14 +1,16 @@
-"""`matrix run`: the work is in session/prepare.py and session/run.py. Its stop by signals is in stop.py."""
+"""`matrix run`, and its stop by signals. The work is in session/prepare.py and session/run.py."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
+import signal
 import sys
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import click
 
@@ -17,10 +19,9 @@ from matrix_runner.base.log import log_on_screen
 from matrix_runner.base.quantities import parse_time
 from matrix_runner.cli import options
 from matrix_runner.cli.screen import echo, echo_whole, is_live_terminal, slow_start
-from matrix_runner.cli.stop import SignalStop
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Coroutine, Iterable, Mapping
 
     from matrix_runner.cli.progress import View
     from matrix_runner.session.run_request import RunRequest
@@ -147,3 +148,63 @@ def carry_out(values: Mapping[str, Any], *, quiet: bool, as_json: bool) -> tuple
             echo(f"interrupted; {end.path}/ holds {end.trials}; this command continues:", err=True)
             echo_whole(f"  {_continue_with(sys.argv[1:])}", err=True)
     return max(end.exit, Exit.BROKEN) if views[0].output.has_failed else end.exit, end.path
+
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class SignalStop:
+    """Cancels the work in `run` at the first signal, its tear-down at the second; ignored ones (`nohup`) stay ignored.
+
+    The signals are SIGINT (Ctrl-C), SIGTERM and SIGHUP; architecture.md has their effects ("Stop and kill").
+    Outside of `run` the first signal is only recorded, so that reports are still written.
+    """
+
+    def __init__(self, announce: Callable[[], object]) -> None:
+        self.requested = False
+        self._announce = announce
+        self._cancel: Callable[[bool], object] | None = None
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        active = [one for one in _SIGNALS if signal.getsignal(one) is not signal.SIG_IGN]
+        self._before = {one: signal.signal(one, self._ask) for one in active}
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for one, handler in self._before.items():
+            signal.signal(one, handler)
+
+    def run(self, work: Coroutine[Any, Any, None]) -> bool:
+        try:
+            asyncio.run(self._stoppable(work))
+        except asyncio.CancelledError:
+            return False
+        finally:
+            self._cancel = None
+        return True
+
+    async def _stoppable(self, work: Coroutine[Any, Any, None]) -> None:
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+
+        def stop(announce: bool) -> None:
+            task.cancel()  # type: ignore[union-attr]
+            if announce:
+                self._announce()
+
+        self._cancel = lambda announce: loop.call_soon_threadsafe(stop, announce)
+        if self.requested:
+            work.close()
+            raise asyncio.CancelledError
+        try:
+            await work
+        finally:
+            self._cancel = None
+
+    def _ask(self, number: int, frame: object) -> None:  # noqa: ARG002
+        if self._cancel is not None:
+            # After SIGHUP the terminal is closed.
+            self._cancel(not self.requested and number != signal.SIGHUP)
+        elif self.requested:
+            raise KeyboardInterrupt
+        self.requested = True

@@ -1,4 +1,4 @@
-"""`matrix salvage`: the work is in records/salvage.py."""
+"""New runs from recorded ones: `matrix salvage` (records/salvage.py) and `matrix merge` (session/merge.py)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import click
 from matrix_runner.base.errors import BadInput, HarnessBroken, MatrixError
 from matrix_runner.base.files import check_regular
 from matrix_runner.cli.options import results
-from matrix_runner.cli.report import folder_of
+from matrix_runner.cli.report import folder_of, write_report
 from matrix_runner.cli.screen import echo
 from matrix_runner.records.databases import translate_errors
 from matrix_runner.records.files import ARCHIVE
@@ -21,6 +21,7 @@ from matrix_runner.records.journal import Journal
 from matrix_runner.records.observe import find_holder
 from matrix_runner.records.run_folder import RunFolder, create, load
 from matrix_runner.records.salvage import Salvaged, salvage
+from matrix_runner.session.merge import Merger
 
 _KEPT = ("cells", "imported")  # folders of trials
 
@@ -90,3 +91,22 @@ def _copy_folder(folder: Path, target: Path) -> None:
 def _special_files(folder: str, names: Sequence[str]) -> list[str]:
     kinds = (stat.S_ISREG, stat.S_ISDIR, stat.S_ISLNK)
     return [name for name in names if not any(kind(Path(folder, name).lstat().st_mode) for kind in kinds)]
+
+
+_EPILOG = """\b
+Examples:
+  matrix merge results/sweep-dry-2026* --to sweep      all shards of a night as results/sweep
+  matrix merge one/run two/run --to sweep              runs of --shard 1/2 and 2/2, copied from two hosts
+"""
+
+
+@click.command("merge", epilog=_EPILOG)
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=click.Path(path_type=Path))
+@click.option("--to", "name", required=True, metavar="NAME", help="The name of the new run, a folder in --results.")
+@results
+def merge_command(runs: tuple[Path, ...], name: str, results: Path) -> None:
+    """Join the finished runs of all shards of a matrix into one new run, with reports. The runs stay as they are."""
+    merger = Merger.of([load(folder_of(run, results)) for run in runs])
+    merged = merger.write(results, name)
+    end = write_report(merged.path)
+    merged.update_manifest(exit=int(end.exit))

@@ -1,6 +1,6 @@
 """A run from its preparation to its end: lease disks, execute, report. The choice of the run to continue: resume.py.
 
-The signals that stop it: cli/stop.py.
+The signals that stop it: cli/run.py.
 """
 
 import gc

@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from matrix_runner.base.version import matrix_version
+from matrix_runner.carry.batch_messages import Order
 from matrix_runner.carry.cluster.members import Membership, scheduler, worker
 from matrix_runner.carry.cluster.relayed import RelayedCluster
 from matrix_runner.carry.cluster.seats import Seats
-from matrix_runner.carry.cluster_interface import Order
 from matrix_runner.carry.coordinator import Coordinator
 from matrix_runner.carry.events import Event, TrialDone
 from matrix_runner.carry.recorder import RunContext

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from matrix_runner.answers.samples import Measured, Verdict
+from matrix_runner.answers.cell_figures import Measured, Verdict
 from matrix_runner.answers.verdicts import SHARE, judge_guidelines, looks
 from matrix_runner.language.guidelines import Guideline, RatioOf
 from matrix_runner.records.record import CellRow

@@ -33,7 +33,7 @@ async def run(rig: DryRig, steps: Sequence[Step], **limits: Any) -> list[StepRes
 if __name__ == "__main__":
     DryRig.run = run  # type: ignore[method-assign, assignment]
     if sys.argv[1] == "worker":
-        from matrix_runner.carry.cluster import batch_process
+        from matrix_runner.carry.cluster import seats
 
-        batch_process.COMMAND = (*COMMAND, "batch")
+        seats.COMMAND = (*COMMAND, "batch")
     main()

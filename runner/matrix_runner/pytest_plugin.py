@@ -89,7 +89,7 @@ class MatrixFile(pytest.File):
         """Return the results of this pytest session. The first worker measures, the others wait."""
         from matrix_runner.base.errors import file_errors
         from matrix_runner.base.files import open_lock_file
-        from matrix_runner.pages.survey import every_summary
+        from matrix_runner.pages.write import every_summary
         from matrix_runner.records.journal import Journal
         from matrix_runner.session.finish import report
 
@@ -188,7 +188,7 @@ class GuidelineItem(_Item):
         _ = self.outcome
 
     def runtest(self) -> None:
-        from matrix_runner.answers.samples import Verdict
+        from matrix_runner.answers.cell_figures import Verdict
         from matrix_runner.pages.verdicts import explain_verdict, verdict_text
 
         judgement = self.outcome.judgements[self.guideline.id]
@@ -222,7 +222,7 @@ def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> R
     import asyncio
 
     from matrix_runner.carry.executor import LocalRun
-    from matrix_runner.carry.known_factors import factors_of
+    from matrix_runner.carry.past_timings import factors_of
     from matrix_runner.carry.recorder import RunContext
     from matrix_runner.decide.plan import Plan
     from matrix_runner.decide.scheduler import Scheduler

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matrix_runner.answers.samples import Measured, Verdict
+from matrix_runner.answers.cell_figures import Measured, Verdict
 from matrix_runner.answers.verdicts import Judgement, judge_guidelines
 from matrix_runner.language.guidelines import SHAPES, Guideline
 from matrix_runner.records.record import CellRow

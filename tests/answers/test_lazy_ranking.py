@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from matrix_runner.answers.cell_figures import Measured, measured_cells
 from matrix_runner.answers.ranking import COLUMNS, rank_stacks
-from matrix_runner.answers.samples import Measured, measured_cells
 from tests.answers.rankings import run
 
 STACKS = {

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from matrix_runner.answers.cell_figures import Verdict, measured_cell
 from matrix_runner.answers.published import ComparedFigure, columns_of, compare_published, tally
-from matrix_runner.answers.samples import Verdict, measured_cell
 from matrix_runner.language.references import MARGIN
 from matrix_runner.pages.study import display_table
 from matrix_runner.statistics.stopping import Rule

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from matrix_runner.answers.ranking import recommend_settings
 from matrix_runner.base.errors import BadInput
-from matrix_runner.pages.recommended import recommendation_table
+from matrix_runner.pages.ranking import recommendation_table
 from matrix_runner.records.record import CellRow
 from matrix_runner.work.metrics import KNOWN
 from tests.answers.world import cells, measured_as, run

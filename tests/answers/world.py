@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from matrix_runner.answers.samples import Measured
+from matrix_runner.answers.cell_figures import Measured
 from matrix_runner.answers.verdicts import judge_guidelines
 from matrix_runner.language.guidelines import Guideline
 from matrix_runner.records.record import CellRow

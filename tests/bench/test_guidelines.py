@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bench.guidelines import CASES, Case, drawn, in_noise, shares, steered, verdict
-from matrix_runner.answers.samples import Verdict
+from matrix_runner.answers.cell_figures import Verdict
 from matrix_runner.language.guidelines import SHAPES
 
 RUNS = 200

@@ -17,8 +17,7 @@ from matrix_runner.base.errors import BadInput
 from matrix_runner.base.version import matrix_version
 from matrix_runner.carry import coordinator as engine
 from matrix_runner.carry import members
-from matrix_runner.carry.batch_messages import POOL, Outbox
-from matrix_runner.carry.cluster_interface import BatchLost, SchedulerLost, Worker, WorkerLost
+from matrix_runner.carry.batch_messages import POOL, BatchLost, Outbox, SchedulerLost, Worker, WorkerLost
 from matrix_runner.carry.coordinator import Coordinator
 from matrix_runner.carry.events import BatchDone, BatchStarted, Event, PoolUsed, RigWasLost, Waiting
 from matrix_runner.carry.recorder import RunContext
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from matrix_runner.carry.cluster_interface import BatchRequest, Cluster, Order
+    from matrix_runner.carry.batch_messages import BatchRequest, Cluster, Order
 
 ONE, TWO = Worker("tcp://one:1", "one"), Worker("tcp://two:1", "two")
 

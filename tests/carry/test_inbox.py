@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from matrix_runner.carry.events import BatchDone
-from matrix_runner.carry.inbox import Inbox
+from matrix_runner.carry.flight import Inbox
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import Attempt, CellRow, Outcome, Trial
 

@@ -12,8 +12,7 @@ from zlib import compress
 import orjson
 import pytest
 
-from matrix_runner.carry.batch_messages import parsed
-from matrix_runner.carry.cluster_interface import BadAnswer, Worker
+from matrix_runner.carry.batch_messages import BadAnswer, Worker, parsed
 from matrix_runner.carry.coordinator import MOST_NOTICES, Coordinator
 from matrix_runner.carry.recorder import RunContext
 from matrix_runner.decide.scheduler import Scheduler
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from matrix_runner.carry.cluster_interface import BatchRequest
+    from matrix_runner.carry.batch_messages import BatchRequest
 
     Lie = Callable[[dict[str, Any]], list[object]]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.answers.samples import measured_cell
+from matrix_runner.answers.cell_figures import measured_cell
 from matrix_runner.base.errors import Exit
 from matrix_runner.carry.trial_result import finding
 from matrix_runner.machines.base import StepResult

@@ -11,7 +11,7 @@ import pytest
 
 from matrix_runner.carry.past_timings import pace_of
 from matrix_runner.cli import plan
-from matrix_runner.decide.race import forecast
+from matrix_runner.decide.steering import forecast
 from matrix_runner.statistics.ratios import rounds_to_detect, t_factor
 from tests.support.matrices import SMALL
 

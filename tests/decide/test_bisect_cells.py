@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from matrix_runner.decide.bisect import Rule, State
-from matrix_runner.decide.bisect_cells import Bisection, BisectSteering
+from matrix_runner.decide.steering import Bisection, BisectSteering
 from matrix_runner.records.record import CellRow, Outcome, Trial
 from matrix_runner.work.fio.output import Figures
 from tests.answers.rankings import _direction

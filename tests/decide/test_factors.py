@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.decide.costs import COSTS
+from matrix_runner.decide.costs import COSTS, Factors
 from matrix_runner.decide.estimate import Pace, estimate
-from matrix_runner.decide.factors import Factors
 from matrix_runner.decide.plan import Plan
 from matrix_runner.pages.terminal_text import slow_motion
 from matrix_runner.records.record import TrialFacts

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.answers.samples import Verdict, measured_cells
+from matrix_runner.answers.cell_figures import Verdict, measured_cells
 from matrix_runner.answers.verdicts import judge_guidelines
-from matrix_runner.carry.cluster_interface import SchedulerLost
+from matrix_runner.carry.batch_messages import SchedulerLost
 from matrix_runner.carry.coordinator import Coordinator
 from matrix_runner.carry.events import Event, TimeLeft
 from matrix_runner.carry.recorder import RunContext
 from matrix_runner.decide.estimate import Pace, seconds_of
-from matrix_runner.decide.forecast import Forecast
-from matrix_runner.decide.placement import OpenRound
+from matrix_runner.decide.placement import Forecast, OpenRound
 from matrix_runner.decide.plan import Plan
 from matrix_runner.decide.scheduler import Scheduler
 from matrix_runner.language.guidelines import Guideline
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
     from pathlib import Path
 
-    from matrix_runner.carry.cluster_interface import BatchRequest, Worker
+    from matrix_runner.carry.batch_messages import BatchRequest, Worker
     from matrix_runner.records.record import Trial
     from matrix_runner.space.space import Cell
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from matrix_runner.decide.race import Race
+from matrix_runner.decide.steering import Race
 from matrix_runner.records.record import CellRow, Outcome, Trial
 from matrix_runner.work.fio.output import Figures
 from tests.answers.rankings import _direction, cell

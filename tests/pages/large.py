@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from matrix_runner.pages.run_data import Survey, choose_part
-from matrix_runner.pages.survey import survey
+from matrix_runner.pages.write import survey
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import CellRow
 from tests.pages.samples import direction, measured

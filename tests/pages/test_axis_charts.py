@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from matrix_runner.pages.axis_charts import distribution, free_axes, plots, waiting
-from matrix_runner.pages.effects import effects
-from matrix_runner.pages.heat_maps import heat_maps
+from matrix_runner.pages.effects import effects, heat_maps
 from matrix_runner.pages.html import page
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.records.record import HOST_LIMITED, CellRow

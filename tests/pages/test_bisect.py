@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from matrix_runner.decide.bisect import Rule, Standing, State
-from matrix_runner.decide.bisect_cells import Bisection, BisectSteering
+from matrix_runner.decide.steering import Bisection, BisectSteering
 from matrix_runner.pages.bisect import answer_lines, chart, search_values, table
 from matrix_runner.records.record import CellRow
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from matrix_runner.answers.samples import measured_cell
+from matrix_runner.answers.cell_figures import measured_cell
 from matrix_runner.answers.stored_samples import Samples, read_samples
 from matrix_runner.records.address import address_of
 from matrix_runner.records.journal import Journal

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from matrix_runner.answers.stored_samples import USUAL_RATES
+from matrix_runner.pages.results import display_table
 from matrix_runner.pages.stored import Reader
-from matrix_runner.pages.tables import display_table
 from matrix_runner.records.address import IN_MEMORY
 from matrix_runner.records.record import CellRow
 from matrix_runner.records.store import SharedStore

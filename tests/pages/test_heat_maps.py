@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from matrix_runner.pages.heat_maps import heat_maps
+from matrix_runner.pages.effects import heat_maps
 from matrix_runner.records.record import HOST_LIMITED
 from tests.support.charted import CHUNKS, LAYOUTS, TWO, by_chunk, group_of, run_of
 from tests.support.facts import noted

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from matrix_runner.answers.samples import measured_cell
+from matrix_runner.answers.cell_figures import measured_cell
 from matrix_runner.base.files import shipped
 from matrix_runner.pages.concerns import held_back_by
-from matrix_runner.pages.ranking_terms import FIRM
+from matrix_runner.pages.ranking import FIRM
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.records.record import HOST_LIMITED, UNSETTLED, Trial, TrialFacts, losses_of
 from matrix_runner.simdisks.server import Overload

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from syrupy.assertion import SnapshotAssertion
 
+    from matrix_runner.answers.cell_figures import Measured
     from matrix_runner.answers.published import ComparedFigure
-    from matrix_runner.answers.samples import Measured
     from matrix_runner.answers.verdicts import Judgement
 
 

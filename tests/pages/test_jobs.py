@@ -9,7 +9,7 @@ from dataclasses import replace
 from rich.console import Console
 
 from matrix_runner.pages.html import page
-from matrix_runner.pages.jobs import job_grid, job_sheet
+from matrix_runner.pages.sections import job_grid, job_sheet
 from matrix_runner.pages.table import Fitted, Sheet
 from tests.pages import samples
 from tests.pages.samples import RUN, direction, measured

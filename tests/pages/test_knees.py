@@ -9,17 +9,17 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from matrix_runner.answers.cell_figures import Verdict
 from matrix_runner.answers.knee import Searches
-from matrix_runner.answers.samples import Verdict
 from matrix_runner.answers.verdicts import judge_guidelines
 from matrix_runner.language.find import Find
 from matrix_runner.language.guidelines import Guideline
 from matrix_runner.pages.csv_columns import FOUND
 from matrix_runner.pages.csv_files import found_csv, summary_csv
 from matrix_runner.pages.junit import junit
-from matrix_runner.pages.knees import knee_lines, knee_table
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.pages.terminal import caption, shown_cells
+from matrix_runner.pages.verdicts import knee_lines, knee_table
 from matrix_runner.records.record import HOST_LIMITED, CellRow, Trial
 from tests.pages.samples import direction, measured
 from tests.support.facts import noted

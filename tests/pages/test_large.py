@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.pages import write
 from matrix_runner.pages.csv_files import figures_of, jobs_csv, summary_csv, trials_csv
-from matrix_runner.pages.survey import every_summary
+from matrix_runner.pages.write import every_summary
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import HOST, HOST_LIMITED, SLOW, UNSETTLED, Outcome, Trial
 from matrix_runner.records.run_folder import create
@@ -89,7 +89,7 @@ def test_the_figures_of_a_trial_become_text_once(
     tmp_path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = Mock(side_effect=figures_of)
-    monkeypatch.setattr("matrix_runner.pages.survey.figures_of", made)
+    monkeypatch.setattr("matrix_runner.pages.write.figures_of", made)
     surveyed(tmp_path, journal, replace(samples.RUN, cells=CELLS, trials=TRIALS))
     assert made.call_count == len(TRIALS)
 

@@ -10,7 +10,7 @@ ANSWERS = (
     "matrix_runner.cli.compare",
     "matrix_runner.cli.results",
     "matrix_runner.answers.comparison",
-    "matrix_runner.pages.tables",
+    "matrix_runner.pages.results",
 )
 HEAVY = ("numpy", "pydantic", "scipy")
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from lxml import etree
 
-from matrix_runner.answers.samples import Measured, Verdict
+from matrix_runner.answers.cell_figures import Measured, Verdict
 from matrix_runner.answers.verdicts import Judgement
 from matrix_runner.base.errors import Exit
 from matrix_runner.language.guidelines import Guideline

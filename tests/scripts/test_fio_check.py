@@ -10,8 +10,8 @@ import pytest
 
 from matrix_runner.scripts import cell
 from matrix_runner.scripts.cell import explain_missing_fio, find_rejected
-from matrix_runner.session import fio_check
-from matrix_runner.session.fio_check import fio_flaws
+from matrix_runner.session import selected_matrix
+from matrix_runner.session.selected_matrix import fio_flaws
 from tests.support.matrices import space
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ def checked(text: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.extend(jobs.values())
         return True
 
-    monkeypatch.setattr(fio_check, "explain_missing_fio", lambda: "")
-    monkeypatch.setattr(fio_check, "fio_accepts", accept)
+    monkeypatch.setattr(selected_matrix, "explain_missing_fio", lambda: "")
+    monkeypatch.setattr(selected_matrix, "fio_accepts", accept)
     assert list(fio_flaws(space(text), None)) == []
     return seen
 

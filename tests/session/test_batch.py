@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from matrix_runner.carry.batch_messages import Outbox
-from matrix_runner.carry.cluster_interface import BatchRequest
+from matrix_runner.carry.batch_messages import BatchRequest, Outbox
 from matrix_runner.machines.base import APPLIANCE
 from matrix_runner.machines.dry import Dry
 from matrix_runner.records.record import Outcome

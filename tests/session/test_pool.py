@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.carry.cluster_interface import BatchRequest
+from matrix_runner.carry.batch_messages import BatchRequest
 from matrix_runner.machines import Where
 from matrix_runner.records.environment import DiskFacts
-from matrix_runner.session import pool as session
+from matrix_runner.session import batch as session
+from matrix_runner.session.batch import Pool
 from matrix_runner.session.disk_lease import RunDisks
-from matrix_runner.session.pool import Pool
 from matrix_runner.space.declared_files import Match, parse_lab
 from tests.support.batches import ORDER, messages_of
 from tests.support.matrices import space

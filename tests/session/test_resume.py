@@ -8,14 +8,14 @@ import pytest
 
 from matrix_runner.base.errors import BadInput
 from matrix_runner.records.run_folder import create
-from matrix_runner.session.resume import choose_run, run_to_continue
+from matrix_runner.session.prepare import choose_run, run_to_continue
 from tests.records.past import manifest
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from matrix_runner.records.run_folder import Manifest, RunFolder
-    from matrix_runner.session.resume import RunChoice
+    from matrix_runner.session.prepare import RunChoice
 
 
 def unfinished(number: int = 1, **changes: Any) -> Manifest:

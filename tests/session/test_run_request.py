@@ -16,7 +16,7 @@ from matrix_runner.language.hosts import Needs
 from matrix_runner.machines.dry import Dry
 from matrix_runner.scripts import jinja as environment
 from matrix_runner.session.cluster import order_for_batches
-from matrix_runner.session.resume import choose_run
+from matrix_runner.session.prepare import choose_run
 from matrix_runner.session.run import _versions
 from matrix_runner.session.run_request import RunRequest, check_kernel, kernel_content
 from matrix_runner.session.selected_matrix import load_selected
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from matrix_runner.machines.base import MachineOptions
     from matrix_runner.records.run_folder import StackFacts
-    from matrix_runner.session.resume import RunChoice
+    from matrix_runner.session.prepare import RunChoice
     from tests.support.command import Said
 
 

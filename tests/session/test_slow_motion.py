@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, ClassVar
 import pytest
 
 from matrix_runner.carry.events import TrialTooFast
-from matrix_runner.carry.known_factors import factors_of
-from matrix_runner.decide.factors import Factors
+from matrix_runner.carry.past_timings import factors_of
+from matrix_runner.decide.costs import Factors
 from matrix_runner.decide.scheduler import Scheduler
 from matrix_runner.machines import Where
 from matrix_runner.machines.dry import Dry, DryRig, plausible

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from matrix_runner.base.version import matrix_version
-from matrix_runner.carry.batch_messages import Message, Outbox
-from matrix_runner.carry.cluster_interface import BatchRequest, Order
+from matrix_runner.carry.batch_messages import BatchRequest, Message, Order, Outbox
 from matrix_runner.session.batch import Batches
 from tests.support.matrices import SMALL
 

@@ -6,8 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from matrix_runner.carry.batch_messages import Outbox
-from matrix_runner.carry.cluster_interface import BatchRequest, Worker, WorkerLost
+from matrix_runner.carry.batch_messages import BatchRequest, Outbox, Worker, WorkerLost
 from matrix_runner.session.batch import Batches
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
-from matrix_runner.carry.cluster_interface import Worker
+from matrix_runner.carry.batch_messages import Worker
 from matrix_runner.records.record import Outcome, Trial
 from matrix_runner.records.rows import encode_trial
 from matrix_runner.work.fio.output import Direction, Figures
@@ -17,7 +17,7 @@ from matrix_runner.work.fio.output import Direction, Figures
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 
-    from matrix_runner.carry.cluster_interface import BatchRequest
+    from matrix_runner.carry.batch_messages import BatchRequest
     from matrix_runner.decide.plan import Plan
     from matrix_runner.space.space import Cell
 

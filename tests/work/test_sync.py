@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, get_args
 
 import pytest
 
-from matrix_runner.answers.samples import Measured, measured_cell
+from matrix_runner.answers.cell_figures import Measured, measured_cell
 from matrix_runner.base.errors import BadInput
 from matrix_runner.carry.trial_result import finding, split_outputs
 from matrix_runner.decide.costs import COSTS, GRACE, deadline

@@ -9,7 +9,7 @@ from statistics import geometric_mean
 from typing import TYPE_CHECKING
 
 from matrix_runner.answers.axes import number_of
-from matrix_runner.answers.samples import (
+from matrix_runner.answers.cell_figures import (
     Context,
     Matches,
     axis_values,

@@ -9,10 +9,9 @@ from math import exp, inf, log, sqrt
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from matrix_runner.answers.accepted import accepted_factor, changes_of
 from matrix_runner.answers.axes import grouped
 from matrix_runner.answers.pairs import Pair, Pairs, Side, differences, pairs_of
-from matrix_runner.answers.selectors import describe_synthetic
+from matrix_runner.answers.selectors import accepted_factor, changes_of, describe_synthetic
 from matrix_runner.answers.stored_samples import (
     LATENCIES,
     Samples,

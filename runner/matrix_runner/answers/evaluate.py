@@ -14,8 +14,8 @@ from math import dist, exp, fsum, inf, log, log1p, sqrt
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
+from matrix_runner.answers.cell_figures import Measured, Verdict
 from matrix_runner.answers.claims import Case, mean_case
-from matrix_runner.answers.samples import Measured, Verdict
 from matrix_runner.statistics.ratios import (
     bounded_exp,
     clear_correlation,

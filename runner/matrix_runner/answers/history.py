@@ -9,9 +9,9 @@ from math import exp, log
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
-from matrix_runner.answers.accepted import accepted_factor, baseline_of, changes_of, runs_of_baseline
+from matrix_runner.answers.alarms import Cause, find_causes
 from matrix_runner.answers.axes import grouped, name_key
-from matrix_runner.answers.causes import Cause, find_causes
+from matrix_runner.answers.selectors import accepted_factor, baseline_of, changes_of, runs_of_baseline
 from matrix_runner.answers.stored_samples import Samples, is_compared, more_is_faster, rates_of
 from matrix_runner.statistics.changes import Change, History, read_history
 

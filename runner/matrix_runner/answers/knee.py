@@ -14,7 +14,7 @@ from enum import StrEnum
 from math import log
 from statistics import fmean
 
-from matrix_runner.answers.samples import SEARCH, Measured, figure_of
+from matrix_runner.answers.cell_figures import SEARCH, Measured, figure_of
 from matrix_runner.language.find import Find
 from matrix_runner.records.record import CellRow, Trial
 from matrix_runner.statistics.stopping import Estimate, Rule, estimate_mean, is_precise, stop_reason

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from matrix_runner.answers.cell_figures import Measured, Verdict
 from matrix_runner.answers.claims import Case, ClaimScope, NotTested, Term
 from matrix_runner.answers.evaluate import CaseResult, Level, check_case
-from matrix_runner.answers.samples import Measured, Verdict
 from matrix_runner.answers.verdicts import Judgement, judge_guidelines
 from matrix_runner.language.guidelines import Guideline
 from matrix_runner.language.references import MARGIN, Published, Row, Table, Undecidable, within

@@ -9,8 +9,8 @@ from math import inf, isfinite
 from statistics import fmean, geometric_mean
 from typing import NamedTuple
 
+from matrix_runner.answers.cell_figures import Measured, kind_of
 from matrix_runner.answers.evaluate import Level
-from matrix_runner.answers.samples import Measured, kind_of
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.quantities import parse_size
 from matrix_runner.records.record import CellRow

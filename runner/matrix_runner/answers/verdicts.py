@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from math import inf
 from operator import attrgetter
 
+from matrix_runner.answers.cell_figures import Measured, Verdict, measured_cell
 from matrix_runner.answers.claims import Case, ClaimCases, ClaimScope, NotTested, cases_of
 from matrix_runner.answers.evaluate import CaseResult, Level, check_case, check_mean
-from matrix_runner.answers.samples import Measured, Verdict, measured_cell
 from matrix_runner.language.guidelines import Claim, Guideline
 from matrix_runner.records.record import CellRow, Trial
 from matrix_runner.statistics.stopping import Rule

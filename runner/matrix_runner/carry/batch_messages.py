@@ -1,24 +1,109 @@
-"""Messages of a batch process, one JSON object a line: events with records.
+"""Messages of a batch process, one JSON object a line: events with records. And the interface of a cluster.
 
 `parsed` is the only reader: what passes it fits. Each text, list and number has a limit that no honest worker reaches.
 """
 
 import re
-from collections.abc import Callable
-from dataclasses import asdict, fields
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from itertools import islice
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Protocol, get_type_hints
 
 import orjson
-from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, create_model
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, create_model
 
-from matrix_runner.carry.cluster_interface import BadAnswer, PlainData
+from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.carry.events import EVENTS, Event, Name, PoolUsed, Text
 from matrix_runner.records.environment import DiskFacts, Health
-from matrix_runner.records.files import is_file_of_trial
+from matrix_runner.records.files import Standing, is_file_of_trial
 from matrix_runner.records.record import Attempt, Trial
 from matrix_runner.records.rows import decode_trial, encode_trial
+
+RECONNECT = 30.0  # seconds that a scheduler may take to start or to come back
+
+
+class WorkerLost(HarnessBroken):
+    """The worker, or the process of its batch, ended before its batch did."""
+
+
+class BatchLost(WorkerLost):
+    """The process of a batch ended, and its worker is still there: nobody returns the disks of the batch."""
+
+
+class BadAnswer(WorkerLost):
+    """The worker sent what no worker of this version sends."""
+
+
+class SchedulerLost(WorkerLost):
+    """The connection to all workers ended at once."""
+
+
+class ClusterLost(HarnessBroken):
+    pass
+
+
+class PlainData(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Order(PlainData):
+    """The common part of all batches of a run. `digest` names it, so that a process expands a matrix once."""
+
+    digest: str
+    version: str
+    name: str
+    text: str
+    used: dict[str, str] = {}
+    templates: dict[str, str] | None = None  # the user's own
+    machine: str
+    host: str = ""  # of the worker's hosts.yaml; empty: any
+    kernel: str | None = None
+    cold: bool = False
+    one_at_a_time: str = ""  # why rigs of this run must not work side by side on a host
+
+
+class BatchRequest(PlainData):
+    """One batch to measure. With no cells, only check whether this host can run the stacks of the order."""
+
+    token: str  # unique
+    order: Order
+    round: int = 0
+    stack: str = ""
+    cells: tuple[str, ...] = ()
+    attempts: tuple[Attempt, ...] = ()  # attempts at these cells in this round that lost their rig
+    retried: dict[str, int] = {}  # attempts of these cells before the last `--retry-broken`
+    seconds: float | None = None  # what is left of the budget
+    disks: tuple[str, ...] = ()  # serial numbers of the physical disks that this run used on the host
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A process on a host that starts batches."""
+
+    address: str
+    host: str
+    slots: int = 1
+    version: str = ""
+    tags: tuple[str, ...] = ()
+
+
+class Cluster(Protocol):
+    """Transports batches, without decisions. `open` connects, and calls `changed` when these properties change."""
+
+    def open(self, changed: Callable[[], None]) -> AbstractAsyncContextManager[None]: ...
+
+    @property
+    def connected(self) -> bool:
+        """Return whether the scheduler answers. While it does not, there are no workers."""
+
+    @property
+    def workers(self) -> Collection[Worker]: ...
+
+    async def carry_out(self, worker: Worker, request: BatchRequest, receive: Callable[[bytes], None]) -> None:
+        """Execute one request, and give all lines to `receive`. Raise WorkerLost; a cancellation stops the batch."""
+
 
 END, FILES, TRIAL, LOST, REFUSED, NOTICE, CHECKED, POOL = (
     *("end", "files", "trial", "attempt", "refused", "notice", "checked", "pool"),
@@ -184,3 +269,32 @@ def pool_from(message: Message, host: str) -> PoolUsed:
 
 def attempt_from(message: Message) -> Attempt:
     return Attempt(**content_of(message))
+
+
+class RecordStream:
+    """`standing`: where tear-down scripts stay if the stack may outlive the process."""
+
+    def __init__(self, outbox: Outbox, standing: Standing | None = None) -> None:
+        self._outbox, self._standing = outbox, standing
+
+    def begin(self, cell: str, round_number: int, attempt: int, boot_id: str, started: str = "") -> None: ...
+    def withdraw(self, cell: str, round_number: int) -> None: ...
+    def record_set_up(self, round_number: int, stack: str, seconds: float) -> None: ...
+
+    def record(self, trial: Trial) -> None:
+        self._outbox.send_trial(trial)
+
+    def record_lost(self, attempt: Attempt) -> None:
+        self._outbox.send_attempt(attempt)
+
+    def put(self, cell: str, round_number: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:
+        self._outbox.send(FILES, cell=cell, round=round_number, scripts=dict(scripts), outputs=dict(outputs))
+        return f"cells/{cell}/trial-{round_number}"
+
+    def keep_tear_down(self, stack: str, tear_down: str) -> None:
+        if self._standing:
+            self._standing.keep_tear_down(stack, tear_down)
+
+    def forget_tear_down(self, stack: str) -> None:
+        if self._standing:
+            self._standing.forget_tear_down(stack)

@@ -21,13 +21,13 @@ from typing import Any
 
 from matrix_runner.carry import batch_messages as messages
 from matrix_runner.carry import members
-from matrix_runner.carry.batch_messages import Message
-from matrix_runner.carry.cluster_interface import (
+from matrix_runner.carry.batch_messages import (
     RECONNECT,
     BadAnswer,
     BatchLost,
     BatchRequest,
     Cluster,
+    Message,
     Order,
     SchedulerLost,
     Worker,
@@ -42,12 +42,10 @@ from matrix_runner.carry.events import (
     TrialStarted,
     Waiting,
 )
-from matrix_runner.carry.flight import Flight, Flights
-from matrix_runner.carry.inbox import Inbox
+from matrix_runner.carry.flight import Flight, Flights, Inbox
 from matrix_runner.carry.members import Members
 from matrix_runner.carry.recorder import RunContext, RunRecorder, now
-from matrix_runner.decide.forecast import Forecast
-from matrix_runner.decide.placement import OpenRound, RepeatsAlone
+from matrix_runner.decide.placement import Forecast, OpenRound, RepeatsAlone
 from matrix_runner.decide.plan import Batch
 from matrix_runner.decide.scheduler import TRIES, Scheduler
 from matrix_runner.machines.base import RigLost

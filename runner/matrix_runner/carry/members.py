@@ -10,15 +10,18 @@ from math import inf
 from secrets import token_hex
 
 from matrix_runner.base.errors import BadInput
-from matrix_runner.carry.batch_messages import CHECKED, REFUSED, Message, parsed
-from matrix_runner.carry.cluster_interface import (
+from matrix_runner.carry.batch_messages import (
+    CHECKED,
+    REFUSED,
     BadAnswer,
     BatchRequest,
     Cluster,
+    Message,
     Order,
     SchedulerLost,
     Worker,
     WorkerLost,
+    parsed,
 )
 from matrix_runner.decide.placement import Refusals, impossible
 

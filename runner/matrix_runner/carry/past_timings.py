@@ -1,15 +1,23 @@
-"""What past runs teach an estimate: the pace of trials and set-ups, and the rate of writes."""
+"""What past runs teach: the pace of trials and set-ups, the rate of writes, the factors of slow motion of this host."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
+from pydantic import TypeAdapter, ValidationError
+
 from matrix_runner.base.errors import MatrixError
-from matrix_runner.carry.known_factors import factors_of
+from matrix_runner.base.files import read_input, write_atomically
 from matrix_runner.carry.rigs import simulated_disk_facts
-from matrix_runner.decide.estimate import QUIET, Load, Pace, machine_pace
+from matrix_runner.decide.costs import Factors
+from matrix_runner.decide.estimate import QUIET, Load, Pace, costs_of, machine_pace
+from matrix_runner.hosts.disk_ledger import state_dir
+from matrix_runner.language.matrix import Matrix
+from matrix_runner.machines.base import Machine
 from matrix_runner.records.run_folder import RunFolder, runs
 
 if TYPE_CHECKING:
@@ -20,6 +28,35 @@ if TYPE_CHECKING:
     from matrix_runner.machines.base import Machine, RigSpec
     from matrix_runner.records.journal_reader import MeanTimes
     from matrix_runner.records.run_folder import Manifest
+
+
+_MOST = 10_000  # kinds of cells
+_KNOWN = TypeAdapter(dict[str, int])
+
+
+def factors_of(matrix: Matrix, here: Machine) -> Factors | None:
+    """Return what chooses the factors of trials; None if the matrix declares one, or if no disks are simulated."""
+    if not (matrix.chooses_slow and here.brings_disks):
+        return None
+    costs = costs_of(here)
+    path = state_dir() / "slow-motion" / f"{here.name}.json"
+
+    def keep(kind: str, factor: int) -> None:
+        known = {**_read(path), kind: factor}
+        latest = dict(list(known.items())[-_MOST:])
+        with suppress(OSError, MatrixError):  # a full disk, or a folder of another user: a later run learns it again
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, _KNOWN.dump_json(latest))
+
+    return Factors(matrix, costs, _read(path), keep)
+
+
+def _read(path: Path) -> dict[str, int]:
+    try:
+        return _KNOWN.validate_json(read_input(path))
+    except (OSError, MatrixError, ValidationError):
+        return {}
+
 
 _LATEST = 5  # the number of latest runs that count
 

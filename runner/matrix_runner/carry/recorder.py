@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matrix_runner.base.errors import HarnessBroken
-    from matrix_runner.decide.factors import Factors
+    from matrix_runner.decide.costs import Factors
     from matrix_runner.decide.plan import Batch
     from matrix_runner.hosts.exclusive import LeasedDisk
     from matrix_runner.records.journal import Journal

@@ -84,9 +84,8 @@ def command(
 
 
 def _alarms(night: RunRow, only: Words, accepted: Path, source: Source) -> list[Alarm]:
-    from matrix_runner.answers.accepted import ACCEPTED
     from matrix_runner.answers.alarms import find_alarms
-    from matrix_runner.answers.selectors import run_words, select_cells
+    from matrix_runner.answers.selectors import ACCEPTED, run_words, select_cells
     from matrix_runner.cli.compare import ComparisonRequest, compare_runs
     from matrix_runner.space.declared_files import load_accepted
 

@@ -1,4 +1,4 @@
-"""`matrix bisect`: the odds are in decide/bisect.py, the run in session/bisect.py, the answer in pages/bisect.py."""
+"""`matrix bisect`: the odds are in decide/bisect.py, the run in session/versions.py, the answer in pages/bisect.py."""
 
 from __future__ import annotations
 
@@ -35,8 +35,7 @@ _PERCENT = options.Parsed("percent", parse_percent)
 def _bisect_options(
     git: Path | None, build: str | None, paths: tuple[str, ...], kernels: Path | None, **values: Any
 ) -> Any:
-    from matrix_runner.session.bisect import BisectOptions
-    from matrix_runner.session.versions import WantedVersions
+    from matrix_runner.session.versions import BisectOptions, WantedVersions
 
     return BisectOptions(**values, versions=WantedVersions(git, build, paths, kernels))
 

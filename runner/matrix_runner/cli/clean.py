@@ -16,7 +16,7 @@ from matrix_runner.cli.screen import echo
 from matrix_runner.hosts.disk_ledger import lease_records, night_of, state_dir
 from matrix_runner.hosts.recovery import clean, is_idle, unreturned_disks
 from matrix_runner.machines import SWEEPERS, sweep
-from matrix_runner.session.host_connection import connect_host, open_connection
+from matrix_runner.session.disk_lease import connect_host, open_connection
 
 _EPILOG = """\b
 Examples:

@@ -58,8 +58,8 @@ def scheduler(cluster: ClusterOptions | None) -> None:
 def status(cluster: ClusterOptions | None) -> None:
     """Show the workers of a cluster: host, version, batches at a time, and how many batches they have now."""
     wanted = _remote(cluster)
-    from matrix_runner.carry.cluster.status import query
-    from matrix_runner.carry.cluster_interface import RECONNECT
+    from matrix_runner.carry.batch_messages import RECONNECT
+    from matrix_runner.carry.cluster.relayed import query
 
     certificates = wanted.security()
     slow_start.begin(f"connecting to {wanted.address.text}, for up to {RECONNECT:g} s")

@@ -173,10 +173,9 @@ class ComparisonRequest:
 
 
 def compare_runs(asked: ComparisonRequest) -> Comparison:
-    from matrix_runner.answers.accepted import ACCEPTED
     from matrix_runner.answers.comparison import compare_sides
     from matrix_runner.answers.pairs import BY_ID, Side, earlier_groups, parts, runs_of, side_of
-    from matrix_runner.answers.selectors import default_runs, explain_passed_over, with_hint
+    from matrix_runner.answers.selectors import ACCEPTED, default_runs, explain_passed_over, with_hint
     from matrix_runner.answers.stored_samples import LATENCIES, USUAL_RATES
     from matrix_runner.cli.results import check_jobs
     from matrix_runner.pages.compare_table import describe_noise_floor

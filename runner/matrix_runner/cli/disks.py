@@ -33,7 +33,7 @@ def _list_disks(hosts: Path | None, host: str | None) -> Sequence[ListedDisk]:
     from matrix_runner.hosts.checks import list_disks, query_health, take_census
     from matrix_runner.hosts.disk_ledger import own_marks, state_dir
     from matrix_runner.scripts.jinja import census_script, smart_script
-    from matrix_runner.session.host_connection import open_connection
+    from matrix_runner.session.disk_lease import open_connection
 
     lab = load_lab_file(hosts)
     if lab is None:

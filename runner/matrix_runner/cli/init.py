@@ -129,7 +129,7 @@ def _of_job(name: str, job: Path, path: Path) -> str:
     """Return the matrix of a job file, checked: errors show lines of the job file."""
     from matrix_runner.language.messages import MOST_SHOWN
     from matrix_runner.language.yaml_source import format_error
-    from matrix_runner.session.fio_check import fio_flaws
+    from matrix_runner.session.selected_matrix import fio_flaws
     from matrix_runner.space.advice import matrix_of_job
     from matrix_runner.space.load import BadMatrix, parse, read_beside
 

@@ -29,7 +29,7 @@ from matrix_runner.cli.screen import echo, echo_whole, first_notes, json_text
 from matrix_runner.decide.budget import ENDLESS, Cost, repeats
 from matrix_runner.decide.concurrency import Jobs, choose_level
 from matrix_runner.decide.estimate import QUIET, Estimate, Load, Pace, Slots, estimate
-from matrix_runner.decide.race import RaceForecast, forecast
+from matrix_runner.decide.steering import RaceForecast, forecast
 from matrix_runner.machines import machine
 from matrix_runner.machines.base import MachineOptions
 from matrix_runner.pages.terminal_text import duration, percent, slow_motion, volume

@@ -27,22 +27,21 @@ from matrix_runner.cli.screen import WIDTH, RunOutput, columns_of, echo, json_te
 from matrix_runner.decide.estimate import count_down, remaining_seconds
 from matrix_runner.pages import bisect
 from matrix_runner.pages.answer import as_objects
-from matrix_runner.pages.decision import MOST_STACKS, beaten_rows, decision_grid
-from matrix_runner.pages.jobs import job_sheet
-from matrix_runner.pages.knees import knee_values
 from matrix_runner.pages.pts import has_tables, pts_sheets
+from matrix_runner.pages.ranking import MOST_STACKS, beaten_rows, decision_grid
+from matrix_runner.pages.sections import job_sheet
 from matrix_runner.pages.study import WORDS
 from matrix_runner.pages.table import as_sheet
 from matrix_runner.pages.terminal import caption, shown_cells, table
 from matrix_runner.pages.terminal_text import GOOD, about
-from matrix_runner.pages.verdicts import explain_verdict, verdict_table
+from matrix_runner.pages.verdicts import explain_verdict, knee_values, verdict_table
 from matrix_runner.records.record import Outcome
 from matrix_runner.session.run import Observer
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from matrix_runner.decide.bisect_cells import BisectSteering
+    from matrix_runner.decide.steering import BisectSteering
     from matrix_runner.session.finish import Ending
 
 

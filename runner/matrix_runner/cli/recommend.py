@@ -19,7 +19,7 @@ from matrix_runner.cli.results import check_jobs
 from matrix_runner.cli.screen import echo, echo_whole
 from matrix_runner.cli.store_options import Output, Source, form, open_store, select_runs, source, write_grid
 from matrix_runner.language.suggestions import did_you_mean
-from matrix_runner.pages.recommended import recommendation_rows, recommendation_table
+from matrix_runner.pages.ranking import recommendation_rows, recommendation_table
 from matrix_runner.pages.stored import as_measured, declared_by, share_of
 from matrix_runner.records.run_folder import load
 from matrix_runner.scripts.recommended_commands import recommended_script

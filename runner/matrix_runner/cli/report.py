@@ -17,8 +17,8 @@ from matrix_runner.records.address import address_of
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.observe import has_results, readable_runs
 from matrix_runner.records.run_folder import load
-from matrix_runner.session.bisect import recorded_search
 from matrix_runner.session.finish import Ending, report
+from matrix_runner.session.versions import recorded_search
 from matrix_runner.space.declared_files import MATRIX, PUBLISHED, study_beside
 
 _EPILOG = """\b

@@ -1,4 +1,4 @@
-"""`matrix results`: the tables are in pages/tables.py and pages/pivot.py."""
+"""`matrix results`: the tables are in pages/results.py."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ def command(output: Output, source: Source, **options: Any) -> None:
     """Show the results of RUNS, or of all runs."""
     from matrix_runner.answers.stored_samples import USUAL_RATES
     from matrix_runner.pages.legacy_columns import FAMILIAR
+    from matrix_runner.pages.results import describe_unfinished
     from matrix_runner.pages.stored import Reader
-    from matrix_runner.pages.tables import describe_unfinished
 
     asked = ResultsRequest(**options)
     _check_options(asked)
@@ -142,9 +142,17 @@ def _grid(
     """Return the table. `unread`: cells and runs that are not in `found`."""
     from matrix_runner.answers.selectors import full_name
     from matrix_runner.pages.legacy_columns import legacy_table
-    from matrix_runner.pages.pivot import data_scaling, display_scaling, pivot, plain_pivot
+    from matrix_runner.pages.results import (
+        cells_grid,
+        data_scaling,
+        display_scaling,
+        display_table,
+        display_trials,
+        pivot,
+        plain_pivot,
+        trials_grid,
+    )
     from matrix_runner.pages.table import more_lines
-    from matrix_runner.pages.tables import cells_grid, display_table, display_trials, trials_grid
 
     if asked.by_trial:
         return display_trials(found, metrics, most=asked.rows) if output.is_table else trials_grid(found, metrics)

@@ -242,7 +242,7 @@ def prune(
     Runs that are not finished stay, those that baselines.yaml names, and the last good run of each matrix, machine and
     host. Without a baseline, the first good runs that stay are the accepted level of later ones.
     """
-    from matrix_runner.answers.accepted import runs_of_baseline
+    from matrix_runner.answers.selectors import runs_of_baseline
     from matrix_runner.space.declared_files import load_accepted
 
     if keep is None and not keep_last and down_to is None:

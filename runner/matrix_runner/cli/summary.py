@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from matrix_runner.answers.accepted import ACCEPTED
 from matrix_runner.answers.alarms import read_levels
-from matrix_runner.answers.selectors import run_words, runs_named
+from matrix_runner.answers.selectors import ACCEPTED, run_words, runs_named
 from matrix_runner.answers.stored_samples import USUAL_RATES, read_samples
 from matrix_runner.base.errors import BadInput, Exit
 from matrix_runner.base.files import write_output

@@ -16,7 +16,7 @@ from matrix_runner.space.variants import levels
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from matrix_runner.decide.factors import Factors
+    from matrix_runner.decide.costs import Factors
     from matrix_runner.decide.plan import Plan
     from matrix_runner.language.matrix import Matrix
     from matrix_runner.simdisks.disk import Physics

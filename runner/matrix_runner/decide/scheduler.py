@@ -1,7 +1,7 @@
 """The choice of the next trials from the records of a run; when a cell is given up. It does no I/O, and does not wait.
 
 The order in a round is in plan.py, the choice within a budget in budget.py, the rule of `until:` in
-statistics/stopping.py, that of `--until-decided` in answers/verdicts.py, that of `--race` in race.py,
+statistics/stopping.py, that of `--until-decided` in answers/verdicts.py, that of `--race` in steering.py,
 that of `--confirm` in confirm.py, and that of `find:` in answers/knee.py.
 """
 

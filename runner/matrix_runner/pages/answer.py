@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from matrix_runner.answers.decision import Decision
 from matrix_runner.answers.ranking import Gap, GapKind, RankedStack, Ranking, Standing, gap_of, stack_name
-from matrix_runner.pages.decision import decision_text
-from matrix_runner.pages.ranking_terms import (
+from matrix_runner.pages.ranking import (
     FIRM,
     WITHIN,
+    decision_text,
     figure_of,
     join,
     join_few,

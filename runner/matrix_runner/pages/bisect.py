@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from matrix_runner.base.files import write_atomically
 from matrix_runner.decide.bisect import Standing, State
-from matrix_runner.decide.bisect_cells import BisectSteering, describe_odds, percent_of
+from matrix_runner.decide.steering import BisectSteering, describe_odds, percent_of
 from matrix_runner.pages.charts import Chart, RatioLine, ratio_chart
 from matrix_runner.pages.table import Grid, as_markdown
 from matrix_runner.pages.terminal_text import figure, percent, times, times_between

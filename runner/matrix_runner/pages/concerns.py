@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from matrix_runner.answers.samples import mean_lost_share
-from matrix_runner.pages.ranking_terms import percent
+from matrix_runner.answers.cell_figures import mean_lost_share
+from matrix_runner.pages.ranking import percent
 from matrix_runner.pages.terminal_text import spaced
 from matrix_runner.records.record import (
     HOST_LIMITED,

@@ -26,9 +26,9 @@ from matrix_runner.pages.csv_columns import (
     TRIALS,
     Column,
 )
-from matrix_runner.pages.knees import knee_values
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.pages.table import BOOLS, estimate_values
+from matrix_runner.pages.verdicts import knee_values
 from matrix_runner.records.record import CellRow, Outcome, Trial
 from matrix_runner.records.rows import notes_of, row_of
 from matrix_runner.statistics.stopping import stop_reason

@@ -1,16 +1,33 @@
-"""Effects: how much an axis changes the rate, and how much another axis changes that; within rounds, with intervals."""
+"""Effects of axes on the rate, and of one axis on that of another: as charts, as heat maps, and of a screen."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from math import exp, fsum, isfinite, log
+from typing import TYPE_CHECKING, ClassVar
 
-from matrix_runner.pages.axis_charts import Group
 from matrix_runner.pages.charts import Chart, RatioLine, ratio_chart
+from matrix_runner.pages.run_data import Section
 from matrix_runner.pages.table import Grid
-from matrix_runner.pages.terminal_text import MARK, SOME_HOST_LIMITED, times, times_between
-from matrix_runner.records.record import Trial
+from matrix_runner.pages.terminal_text import MARK, SOME_HOST_LIMITED, figure, percent, times, times_between
+from matrix_runner.statistics.changes import cell_levels
 from matrix_runner.statistics.ratios import Ratio, paired_ratio
+from matrix_runner.statistics.screening import Factors, screen
+from matrix_runner.work.metrics import SIDES, sides_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from matrix_runner.answers.cell_figures import CellFigures
+    from matrix_runner.pages.axis_charts import Group
+    from matrix_runner.pages.run_data import RunData
+    from matrix_runner.records.record import Trial
+    from matrix_runner.records.run_folder import Manifest
+    from matrix_runner.statistics.screening import Effect, Estimate, Screen
+
 
 _MOST_MAIN, _MOST_PAIRS = 16, 8
 _LEAST_ROUNDS = 2
@@ -144,3 +161,178 @@ def _matched(sides: Sequence[Mapping[Key, Rates]]) -> list[dict[int, float]]:
     return [
         {r: exp(fsum([log(one[key][r]) for key in contexts]) / len(contexts)) for r in sorted(rounds)} for one in sides
     ]
+
+
+_MOST_ROWS, _MOST_COLUMNS = 24, 12  # more columns do not fit on A4
+_SHADES = 9
+_ALIKE = 1.25  # ratio of values that may have all shades between them
+_WIDE = 20.0  # above this ratio of the largest to the smallest value, a scale is logarithmic
+
+
+@dataclass(frozen=True, slots=True)
+class HeatMap:
+    kind: ClassVar[str] = "heat map"
+    title: str
+    corner: str  # names of the axes
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[tuple[str, int], ...]], ...]  # label; text and shade (0 to 9) of each field
+    most: int  # cells behind a field; the best one is shown
+    is_cut: bool  # an axis has more values
+    is_mixed: bool  # the cells of some field do different kinds of work
+
+
+def heat_maps(group: Group) -> Iterator[HeatMap]:
+    """Yield the map of two axes; if its fields would mix kinds of work, one for each kind."""
+    by_work: dict[str, list[tuple[str, CellFigures]]] = {}
+    for label, one in group.cells:
+        by_work.setdefault(_work(one), []).append((label, one))
+    whole = _heat_map(group)
+    if whole and whole.is_mixed:
+        for work, cells in by_work.items():
+            if made := _heat_map(replace(group, about=f"{group.about}, {work}", cells=tuple(cells))):
+                yield made
+    elif whole:
+        yield whole
+
+
+def _work(one: CellFigures) -> str:
+    return " and ".join(side for side in sides_of(one.figures) if side in SIDES)
+
+
+def _heat_map(group: Group) -> HeatMap | None:
+    axes = group.axes
+    ordered = group.ordered(axes)
+    down, along = [*ordered, *(axis for axis in axes if axis not in ordered)][:2][::-1] if len(axes) > 1 else ("", "")
+    columns, rows = (group.values(axis) if axis else [] for axis in (along, down))
+    if len(columns) > max(_MOST_COLUMNS, len(rows)):
+        along, down, columns, rows = down, along, rows, columns
+    is_cut = len(columns) > _MOST_COLUMNS or len(rows) > _MOST_ROWS
+    columns, rows = columns[:_MOST_COLUMNS], rows[:_MOST_ROWS]
+    fields: dict[tuple[str, str], list[CellFigures]] = {}
+    for _, one in group.cells:
+        if along in one.cell.axes and down in one.cell.axes:
+            fields.setdefault((one.cell.axes[down], one.cell.axes[along]), []).append(one)
+    if len(columns) < 2 or len(rows) < 2 or 2 * len(fields) < len(columns) * len(rows):
+        return None
+    name, unit, what = group.metric
+    best = {key: max(cells, key=lambda one: one.figures[name].mean) for key, cells in fields.items()}
+    levels = [one.figures[name].mean for one in best.values()]
+    shade = _shades(min(levels), max(levels))
+
+    def field(row: str, column: str) -> tuple[str, int]:
+        one = best.get((row, column))
+        if one is None:
+            return "", 0
+        value = one.figures[name].mean
+        return figure(value, unit).rpartition(" ")[0] + f" {MARK}" * bool(one.host_limited), shade(value)
+
+    return HeatMap(
+        f"{group.about}: {what}{' in MB/s' * (unit != '1/s')} by {group.names[down]} and {group.names[along]}",
+        f"{group.names[down]} \\ {group.names[along]}",
+        tuple(columns),
+        tuple((row, tuple(field(row, column) for column in columns)) for row in rows),
+        max(map(len, fields.values())),
+        is_cut,
+        any(len(set(map(_work, cells))) > 1 for cells in fields.values()),
+    )
+
+
+def _shades(low: float, high: float) -> Callable[[float], int]:
+    """Return a shade by value. Small differences have similar shades: they may be chance."""
+    low = min(low, high / _ALIKE)
+    if high <= low:
+        return lambda _: 0
+    if low > 0 and high / low > _WIDE:
+        return lambda value: round(_SHADES * log(value / low) / log(high / low))
+    return lambda value: round(_SHADES * (value - low) / (high - low))
+
+
+NEXT = "next.yaml"
+_LEAST_CELLS = 8  # cells with figures
+_RATIOS = (
+    "A ratio is how many times as large the rate is as with the first value, on average over the cells. Of a "
+    "pair, it is how many times as large the first change is with the second one."
+)
+_PLOTS = "Cells of one stack share its set-up, so small effects of layers are less sure than they look."
+_PAIRWISE = "This design has each pair of values once: it finds what breaks, and estimates no effect."
+
+
+def screen_sections(content: RunData, manifest: Manifest) -> Iterator[Section]:
+    """Yield the section of a run with `--design`, if it has enough figures."""
+    if manifest.requested.design == "pairwise":
+        yield Section("Pairs of values", "the design of this run", Grid(("design",), [(_PAIRWISE,)]), {}, (_PAIRWISE,))
+    if not manifest.requested.design.startswith("screen"):
+        return
+    rates = {
+        cell.id: {
+            one.round: float(figures.deciding_rate) for one in content.by_cell[cell.id] if (figures := one.counted)
+        }
+        for cell in content.cells
+    }
+    cells = [cell for cell in content.cells if rates[cell.id] and min(rates[cell.id].values()) > 0]
+    if len(cells) < _LEAST_CELLS:
+        return
+    factors = Factors.of([cell.axes for cell in cells])
+    import numpy as np
+
+    found = screen(factors.levels, np.array(cell_levels([rates[cell.id] for cell in cells])), content.confidence)
+    table = _screen_table(found, factors, content.confidence)
+    kept = {factors.names[at] for one in (*found.axes, *found.pairs) if one.is_active for at in one.term}
+    text = _next_matrix(manifest, factors, kept)
+    files = {NEXT: text.encode()} if text else {}
+    yield Section(
+        "Axes that matter", "the cells of this screen", table, files, tuple(_lines(found, factors, kept, text, content))
+    )
+
+
+def _screen_table(found: Screen, factors: Factors, confidence: float) -> Grid:
+    rows = [row for one in (*found.axes, *found.pairs) for row in _rows(one, factors)]
+    sure = f"Each interval ({confidence * 100:g} %) applies to its own ratio"
+    notes = (_RATIOS, f"{sure}; `matters` is tested for all axes and pairs together. {_PLOTS}")
+    return Grid(("axis", "change", "ratio", "interval", "matters"), rows, notes, frozenset(("ratio", "interval")))
+
+
+def _rows(effect: Effect, factors: Factors) -> Iterator[tuple[str, ...]]:
+    name = " × ".join(factors.names[at] for at in effect.term)
+    changes = [""]
+    for at in effect.term:
+        first, *others = (value or "without" for value in factors.values[at])
+        changes = [" × ".join(filter(None, (one, f"{first} → {value}"))) for one in changes for value in others]
+    for change, ratio in zip(changes, effect.ratios, strict=True):
+        yield name, change, *_texts(ratio), "yes" if effect.is_active else ""
+
+
+def _texts(ratio: Estimate | None) -> tuple[str, str]:
+    if ratio is None:
+        return "", "cannot be told from other axes"
+    return times(ratio.ratio), times_between(ratio.low, ratio.high) if isfinite(ratio.high) else "unbounded"
+
+
+def _lines(found: Screen, factors: Factors, kept: set[str], text: str, content: RunData) -> Iterator[str]:
+    many = f"{found.cells} cells, which scatter by {percent(found.scatter)}" * isfinite(found.scatter)
+    yield f"Axes that matter{' (synthetic)' * content.synthetic} ({many or found.cells}):"
+    active = [one for one in (*found.axes, *found.pairs) if one.is_active]
+    for one in active:
+        name = " × ".join(factors.names[at] for at in one.term)
+        yield f"  {name}: up to {times(one.size)}{' between two values' if len(one.term) == 1 else ', as a pair'}"
+    if not active:
+        yield "  no axis changes the rate by more than the noise"
+    idle = [one for one in found.axes if not one.is_active and factors.names[one.term[0]] not in kept]
+    if idle:
+        yield f"  no effect seen: {', '.join(factors.names[one.term[0]] for one in idle)}"
+    if text:
+        yield f"{NEXT} has all values of the axes that matter, and the first value of the others."
+
+
+def _next_matrix(manifest: Manifest, factors: Factors, kept: set[str]) -> str:
+    """Return the matrix with one value of the other axes; empty if it has rules of its own, or all axes matter."""
+    fixed = {
+        name: values[0]
+        for name, values in zip(factors.names, factors.values, strict=True)
+        if name not in kept and "" not in values  # a rule would exclude cells without the axis
+    }
+    if not kept or not fixed or any(line.startswith("only:") for line in manifest.text.splitlines()):
+        return ""
+    rule = ", ".join(f"{json.dumps(name)}: {json.dumps(value)}" for name, value in fixed.items())
+    about = "# Proposed by a screen. Move this file beside the first one: its paths are relative."
+    return f"{about}\n{manifest.text.rstrip()}\nonly:\n  - {{{rule}}}\n"

@@ -15,16 +15,16 @@ from markupsafe import Markup, escape
 from matrix_runner.base.text import strip_illegal
 from matrix_runner.pages import verdicts
 from matrix_runner.pages.answer import summarize_rankings
-from matrix_runner.pages.decision import MOST_STACKS, decision_grid
 from matrix_runner.pages.explore import script_hash
-from matrix_runner.pages.knees import knee_table
 from matrix_runner.pages.pts import pts_reports
+from matrix_runner.pages.ranking import MOST_STACKS, decision_grid
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.pages.sections import BEFORE_FOLD, MOST_CHARTS, MOST_ROWS, sections
 from matrix_runner.pages.table import Grid
 from matrix_runner.pages.terminal import drift_note, host_note, precision_note
 from matrix_runner.pages.terminal_text import figures_from, legend
 from matrix_runner.pages.use import curves, describe_uses, uses
+from matrix_runner.pages.verdicts import knee_table
 from matrix_runner.records.record import Outcome
 from matrix_runner.records.run_folder import Manifest
 

@@ -18,14 +18,12 @@ from xml.sax.saxutils import quoteattr
 from junitparser import Error, Failure, JUnitXml, Properties, Property, Skipped, SystemOut, TestCase, TestSuite
 from junitparser.junitparser import Element, Result
 
-from matrix_runner.answers.cell_figures import CellFigures
+from matrix_runner.answers.cell_figures import CellFigures, Verdict
 from matrix_runner.answers.knee import Knee
-from matrix_runner.answers.samples import Verdict
 from matrix_runner.answers.verdicts import Judgement
 from matrix_runner.base.text import strip_illegal
-from matrix_runner.pages.knees import knee_values
 from matrix_runner.pages.run_data import RunData, Survey, Tally
-from matrix_runner.pages.verdicts import explain_verdict, verdict_text
+from matrix_runner.pages.verdicts import explain_verdict, knee_values, verdict_text
 from matrix_runner.records.record import Kind, Outcome, Trial, outcome_of_cell
 from matrix_runner.work.fio.output import Direction, Figures
 from matrix_runner.work.metrics import FLUSH, OF_LATENCY

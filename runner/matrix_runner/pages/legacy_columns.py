@@ -9,8 +9,8 @@ from matrix_runner.answers.selectors import describe_synthetic
 from matrix_runner.answers.stored_samples import Samples
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.quantities import parse_size
+from matrix_runner.pages.results import distinct_axes
 from matrix_runner.pages.table import Grid, Value
-from matrix_runner.pages.tables import distinct_axes
 from matrix_runner.pages.terminal_text import doubt_of_share
 
 _KIB = 1024

@@ -17,10 +17,10 @@ from matrix_runner.base.text import of_planned
 from matrix_runner.pages.answer import answer_as_markdown, summarize_rankings
 from matrix_runner.pages.compare_table import describe_alarm
 from matrix_runner.pages.compare_table import display_table as compared_shown
-from matrix_runner.pages.ranking_terms import figure_of, mark, workload_name
+from matrix_runner.pages.ranking import figure_of, mark, workload_name
+from matrix_runner.pages.results import display_table as results_shown
 from matrix_runner.pages.stored import as_measured, share_of
 from matrix_runner.pages.table import Grid, as_markdown, escape_markdown
-from matrix_runner.pages.tables import display_table as results_shown
 from matrix_runner.pages.terminal_text import figure, ratio_texts
 from matrix_runner.pages.verdicts import explain_verdict, verdict_table, verdict_text
 from matrix_runner.records.record import WORST, Outcome

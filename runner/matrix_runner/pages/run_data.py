@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from matrix_runner.answers.axes import in_order, is_numeric
-from matrix_runner.answers.cell_figures import NO_FIGURES, CellFigures, summarize_cell
+from matrix_runner.answers.cell_figures import NO_FIGURES, CellFigures, Measured, measured_cell, summarize_cell
 from matrix_runner.answers.decision import Decision, decide
 from matrix_runner.answers.knee import Knee, find_knee, searches_of
 from matrix_runner.answers.ranking import Ranking, columns_of, rank_stacks
-from matrix_runner.answers.samples import Measured, measured_cell
 from matrix_runner.answers.verdicts import SHARE, Judgement
 from matrix_runner.language.find import Find
 from matrix_runner.pages.concerns import ConcernCounter, Concerns

@@ -1,10 +1,11 @@
-"""The figures of a run as sections of the page: a table and charts of each workload, or of each layout under it."""
+"""The figures of a run as sections of the page: tables and charts of each workload, layout and job."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import ceil
+from typing import NamedTuple
 
 from matrix_runner.answers.axes import determined_axes, names_of, varying_axes
 from matrix_runner.answers.cell_figures import CellFigures
@@ -21,13 +22,11 @@ from matrix_runner.pages.axis_charts import (
 )
 from matrix_runner.pages.charts import Chart, Line, chart, figure_and_interval, overview
 from matrix_runner.pages.concerns import held_back_by
-from matrix_runner.pages.effects import Effects, effects
-from matrix_runner.pages.heat_maps import HeatMap, heat_maps
-from matrix_runner.pages.jobs import job_grid
+from matrix_runner.pages.effects import Effects, HeatMap, effects, heat_maps
 from matrix_runner.pages.run_data import Past, RunData
-from matrix_runner.pages.table import Grid
+from matrix_runner.pages.table import Grid, Sheet
 from matrix_runner.pages.terminal import marks_of, outcome
-from matrix_runner.pages.terminal_text import displayed_rate, figure
+from matrix_runner.pages.terminal_text import displayed_rate, doubt, figure
 from matrix_runner.records.record import WORST, CellRow
 from matrix_runner.statistics.stopping import Estimate
 from matrix_runner.work.metrics import ALL_SIDES, FLUSH, OF_SYNC, SIDES, SYNC, TOTAL, sides_of
@@ -323,3 +322,67 @@ def sparkline(past: Sequence[Past], now: Estimate, unit: str) -> Sparkline:
     runs = f"{len(past)} earlier run{'s' if len(past) > 1 else ''} since {past[0].started[:10]}"
     text = f"{runs}: {between}, the last {figure(earlier[-1], unit)}; this run {figure(now.mean, unit)}"
     return Sparkline(" ".join(f"{x:g},{y:g}" for x, y in places), places[-1], text)
+
+
+_ID = ("cell", "job", "direction")
+#: Headings and units by the names of figures.
+_SHOWN = {
+    "iops": ("requests", "1/s"),
+    "bw": ("bandwidth", "bytes/s"),
+    "lat_p50": ("p50", "ns"),
+    "lat_p99": ("p99", "ns"),
+}
+
+
+class _Row(NamedTuple):
+    id: tuple[str, str, str]
+    figures: Mapping[str, Estimate]  # by the names in `_SHOWN`
+
+    def texts(self, name: str) -> tuple[str, str]:
+        return figure_and_interval(self.figures.get(name), _SHOWN[name][1])
+
+    def doubt(self, name: str) -> str:
+        return doubt(self.figures.get(name))
+
+
+def job_sheet(summaries: Iterable[CellFigures], *, rows: int = 50) -> Sheet | None:
+    """Return the table for the terminal; None if no cell has several jobs."""
+    found = list(_rows((one.cell.name, one) for one in summaries))
+    if not found:
+        return None
+    columns = (*_ID, "requests", "bandwidth", "±", "p50", "± p50", "p99", "± p99")
+    left = f"; {len(found) - rows:,} more rows in report.html" if len(found) > rows else ""
+    return Sheet(
+        columns,
+        [_job_texts(row) for row in found[:rows]],
+        right=frozenset(columns[len(_ID) :]),
+        title=f"jobs of these cells{left}",
+        spare=("± p50", "p50", "bandwidth", "± p99"),
+    )
+
+
+def _job_texts(row: _Row) -> tuple[str, ...]:
+    requests, bandwidth, p50, p99 = (row.texts(name)[0] for name in _SHOWN)
+    bw, iops = row.figures.get("bw"), row.figures.get("iops")
+    doubt = row.doubt("bw" if displayed_rate(bw, iops) is bw else "iops")
+    return (*row.id, requests, bandwidth, doubt, p50, row.doubt("lat_p50"), p99, row.doubt("lat_p99"))
+
+
+def job_grid(named: Sequence[tuple[str, CellFigures]], *, rows: int) -> Grid | None:
+    """Return the table for the page, from labels and summaries of cells; None if no cell has several jobs."""
+    found = list(_rows(named))
+    if not found:
+        return None
+    headings = [heading for title, _ in _SHOWN.values() for heading in (title, f"{title}, interval")]
+    left = f"{len(found) - rows:,} more rows are left out; jobs.csv has the trials of all jobs"
+    notes = (left,) if len(found) > rows else ()
+    texts = [(*row.id, *(text for name in _SHOWN for text in row.texts(name))) for row in found[:rows]]
+    return Grid((*_ID, *headings), texts, notes, right=frozenset(headings))
+
+
+def _rows(named: Iterable[tuple[str, CellFigures]]) -> Iterator[_Row]:
+    for label, summary in named:
+        for job, figures in summary.jobs.items():
+            for side in ALL_SIDES:
+                if found := {name: one for name in _SHOWN if (one := figures.get(f"{side}_{name}"))}:
+                    yield _Row((label, job, side), found)

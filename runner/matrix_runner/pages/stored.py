@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
+from matrix_runner.answers.cell_figures import Measured
 from matrix_runner.answers.knee import Found, Knee
-from matrix_runner.answers.samples import Measured
 from matrix_runner.answers.selectors import CellSelection, select_cells
 from matrix_runner.answers.stored_samples import Samples, read_samples, samples_of
 from matrix_runner.answers.verdicts import SHARE, UNWATCHED, Judgement, judge_guidelines

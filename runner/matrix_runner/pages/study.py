@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable, Sequence
 from math import inf
 
+from matrix_runner.answers.cell_figures import Verdict
 from matrix_runner.answers.published import ComparedFigure, tally
-from matrix_runner.answers.samples import Verdict
 from matrix_runner.answers.verdicts import Judgement
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.model import Condition

@@ -1,44 +1,126 @@
-"""Execution of batches for a coordinator elsewhere: requests in, records out. It writes to temporary folders only."""
+"""Execution of batches for a coordinator elsewhere: requests in, records out. It writes to temporary folders only.
+
+The pool has the physical disks of this host, leased for one batch at a time."""
 
 import asyncio
+import re
 import tempfile
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
+from secrets import token_hex
 from threading import Event, Lock, Thread
-from typing import BinaryIO
+from typing import BinaryIO, Self
 
 import orjson
 from pydantic import ValidationError
 
 from matrix_runner.base.errors import BadInput, MatrixError, UnfitFile
-from matrix_runner.base.files import read_input, scratch_folder
+from matrix_runner.base.files import read_input, scratch_folder, write_atomically
 from matrix_runner.base.version import matrix_version
-from matrix_runner.carry.batch_messages import CHECKED, END, NOTICE, POOL, REFUSED, Outbox
-from matrix_runner.carry.cluster.batch_process import SCRATCH
-from matrix_runner.carry.cluster_interface import BatchRequest, Order
+from matrix_runner.carry.batch_messages import (
+    CHECKED,
+    END,
+    NOTICE,
+    POOL,
+    REFUSED,
+    BatchRequest,
+    Order,
+    Outbox,
+    RecordStream,
+)
+from matrix_runner.carry.cluster.seats import SCRATCH
 from matrix_runner.carry.executor import Executor
-from matrix_runner.carry.known_factors import factors_of
-from matrix_runner.carry.record_stream import RecordStream
+from matrix_runner.carry.past_timings import factors_of
 from matrix_runner.carry.recorder import BatchContext, Recorder
 from matrix_runner.carry.rigs import rig_spec
 from matrix_runner.decide.budget import Cost, Spending
 from matrix_runner.decide.plan import Batch, Plan
 from matrix_runner.decide.scheduler import Scheduler
-from matrix_runner.hosts.disk_ledger import run_within_budget
+from matrix_runner.hosts import HOSTS_FILE
+from matrix_runner.hosts.disk_ledger import lease_records, run_within_budget, state_dir
+from matrix_runner.language.matrix import Matrix
 from matrix_runner.machines import Where, machine
 from matrix_runner.machines.base import APPLIANCE, Machine, MachineOptions, RigSpec
+from matrix_runner.records.databases import translate_errors
 from matrix_runner.records.environment import Health, describe_missing_health
-from matrix_runner.session.disk_lease import RunDisks
+from matrix_runner.records.files import InUse, Standing, locked
+from matrix_runner.session.disk_lease import DiskUse, RunDisks, lease_run_disks, match_disks, precheck
 from matrix_runner.session.host_facts import boot_id
-from matrix_runner.session.pool import Pool
+from matrix_runner.space.declared_files import Match
 from matrix_runner.space.includes import SHELF
 from matrix_runner.space.load import parse
 from matrix_runner.space.select import Selection
 from matrix_runner.space.space import Space, Stack
+
+PAUSE = 0.5  # seconds between two looks whether the disks are free
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    match: Match
+    matrix: Matrix
+    machine: str
+
+    @classmethod
+    def of(cls, matrix: Matrix, place: Where, hosts: Path | None) -> Self:
+        """Choose the disks of a batch. Raise BadInput if none fit, or if hosts.yaml does not allow to destroy them."""
+        found = match_disks(matrix, hosts, place, prefer_standing=True)
+        if missing := [disk.id for disk in found.disks if disk.id not in found.standing]:
+            raise BadInput(
+                f"{hosts or HOSTS_FILE} of this worker does not allow runs to destroy what is on {', '.join(missing)}",
+                resolution=f"if it is not needed, list the disk in `destroy:` of the host {found.host} there",
+            )
+        return cls(found, matrix, place.machine)
+
+    @property
+    def folder(self) -> Path:
+        """Return the folder of this user for all batches on these disks. It outlives a killed batch."""
+        return state_dir() / "batches" / re.sub(r"[^A-Za-z0-9_-]+", "_", self.match.reach)
+
+    @property
+    def standing(self) -> Standing:
+        return Standing(self.folder)
+
+    def check(self) -> None:
+        """Refuse disks that cannot be used. If a batch has them, or was killed with them, the lease checks them."""
+        with suppress(InUse), self._locked() as run:
+            if not self._unreturned(run):
+                precheck(self.match, self.matrix, self.machine, ())
+
+    @asynccontextmanager
+    async def leased(self, stack: Stack, notice: Callable[[str], None]) -> AsyncIterator[RunDisks]:
+        """Wait until no other batch has the disks, and lease them. Take apart what a killed batch left on them."""
+        with ExitStack() as exits:
+            run = ""
+            while not run:
+                try:
+                    run = exits.enter_context(self._locked())
+                except InUse:
+                    await asyncio.sleep(PAUSE)
+            use = DiskUse(self.match, self.matrix, (stack,), self.machine, run, self.folder)
+            disks = exits.enter_context(lease_run_disks(use, notice, notice))
+            if self._unreturned(run) == {one.node.identity for one in disks.leased}:
+                self.standing.clear()
+            yield disks
+
+    @contextmanager
+    def _locked(self) -> Iterator[str]:
+        """Yield the name by which batches lease these disks, if no other batch has them. Raise InUse otherwise."""
+        file = self.folder / "id"
+        with translate_errors(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+        with locked(self.folder):
+            if not (file.exists() and file.read_bytes()):
+                write_atomically(file, f"worker-{token_hex(4)}".encode())
+            yield file.read_text(encoding="ascii")
+
+    def _unreturned(self, run: str) -> set[str]:
+        return {one.identity for one in lease_records(state_dir(), self.match.reach) if one.run == run}
+
 
 HEARTBEAT = 10.0  # seconds between two empty lines, which show that the process is not stuck
 

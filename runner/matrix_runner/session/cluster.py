@@ -1,6 +1,6 @@
 """A run on a cluster: the order for its batches, and the connection.
 
-What a cluster can do is in carry/cluster_interface.py; the command `matrix cluster` is in cli/cluster.py.
+What a cluster can do is in carry/batch_messages.py; the command `matrix cluster` is in cli/cluster.py.
 """
 
 import asyncio
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from matrix_runner.base.version import matrix_version
+from matrix_runner.carry.batch_messages import Cluster, Order
 from matrix_runner.carry.cluster.address import Address, Certificates
-from matrix_runner.carry.cluster_interface import Cluster, Order
 from matrix_runner.carry.events import PoolUsed
 from matrix_runner.carry.members import Members
 from matrix_runner.decide.concurrency import why_one_at_a_time
@@ -44,7 +44,7 @@ def connect(wanted: ClusterOptions) -> Cluster:
 
 def slots_of_hosts(wanted: ClusterOptions, tags: Collection[str]) -> list[int]:
     """Return the batches at a time of each host that is a member now and has all tags."""
-    from matrix_runner.carry.cluster.status import query
+    from matrix_runner.carry.cluster.relayed import query
 
     found = Counter[str]()
     for one in asyncio.run(query(wanted.address.text, wanted.security())).workers:

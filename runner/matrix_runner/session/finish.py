@@ -7,27 +7,26 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from matrix_runner.answers.alarms import compare_with_level
+from matrix_runner.answers.cell_figures import Measured, measured_cells
 from matrix_runner.answers.published import ComparedFigure, columns_of, compare_published
-from matrix_runner.answers.samples import Measured, measured_cells
 from matrix_runner.answers.selectors import CellSelection
 from matrix_runner.answers.stored_samples import USUAL_RATES, read_samples
 from matrix_runner.answers.verdicts import SHARE, UNWATCHED, judge_guidelines
 from matrix_runner.base.errors import Exit, MatrixError
 from matrix_runner.base.files import write_atomically
 from matrix_runner.base.text import of_planned
-from matrix_runner.decide.bisect_cells import BisectSteering
+from matrix_runner.decide.steering import BisectSteering
 from matrix_runner.language.guidelines import Guideline
 from matrix_runner.pages.answer import answer_lines, summarize_rankings
 from matrix_runner.pages.compare_table import confirmed
-from matrix_runner.pages.knees import knee_lines
+from matrix_runner.pages.effects import screen_sections
 from matrix_runner.pages.run_data import Past, RunData
-from matrix_runner.pages.screened import screen_sections
 from matrix_runner.pages.sections import MOST_ROWS
 from matrix_runner.pages.study import section, summary_line
-from matrix_runner.pages.survey import read_trials, survey
 from matrix_runner.pages.terminal import drift_note, host_note, outcome, precision_note, shown_cells
 from matrix_runner.pages.terminal_text import legend
-from matrix_runner.pages.write import load_run_data, write_reports
+from matrix_runner.pages.verdicts import knee_lines
+from matrix_runner.pages.write import load_run_data, read_trials, survey, write_reports
 from matrix_runner.records.address import Address
 from matrix_runner.records.files import ARCHIVE, histogram_errors
 from matrix_runner.records.journal import Journal

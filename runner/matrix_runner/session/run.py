@@ -1,4 +1,4 @@
-"""A run from its preparation to its end: lease disks, execute, report. The choice of the run to continue: resume.py.
+"""A run from its preparation to its end: lease disks, execute, report. The choice of the run to continue: prepare.py.
 
 The signals that stop it: cli/run.py.
 """
@@ -44,7 +44,6 @@ from matrix_runner.records.run_folder import RunFolder, runs
 from matrix_runner.records.store_sync import Feed
 from matrix_runner.scripts.cell import explain_missing_fio
 from matrix_runner.session import disk_lease
-from matrix_runner.session.bisect import exit_of, read_search
 from matrix_runner.session.cluster import (
     connect,
     note_pool,
@@ -54,10 +53,9 @@ from matrix_runner.session.cluster import (
 from matrix_runner.session.disk_lease import RunDisks
 from matrix_runner.session.finish import Ending, report
 from matrix_runner.session.host_facts import boot_id
-from matrix_runner.session.prepare import PreparedRun, RunOptions
-from matrix_runner.session.resume import choose_run
+from matrix_runner.session.prepare import PreparedRun, RunOptions, choose_run
 from matrix_runner.session.run_request import RunRequest
-from matrix_runner.session.versions import Versions
+from matrix_runner.session.versions import Versions, exit_of, read_search
 from matrix_runner.space.declared_files import Match, keep_accepted
 
 #: Facts of one start of a rig, not versions.

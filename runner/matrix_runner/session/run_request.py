@@ -1,4 +1,4 @@
-"""The request of a run: its selected matrix, machine and options; its manifest. The run to continue: resume.py."""
+"""The request of a run: its selected matrix, machine and options; its manifest. The run to continue: prepare.py."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from matrix_runner.base.errors import BadInput
 from matrix_runner.base.model import digest
 from matrix_runner.base.text import without_passwords
 from matrix_runner.carry.rigs import simulated_disk_facts, specs_of
-from matrix_runner.decide.bisect_cells import Bisection, BisectSteering
-from matrix_runner.decide.race import Race
+from matrix_runner.decide.steering import Bisection, BisectSteering, Race
 from matrix_runner.hosts.disk_ledger import state_dir
 from matrix_runner.layers.base import sync_target
 from matrix_runner.machines import PASSTHROUGH, machine

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from matrix_runner.base.errors import BadInput
-from matrix_runner.carry.cluster_interface import BatchRequest
+from matrix_runner.carry.batch_messages import BatchRequest
 from matrix_runner.carry.coordinator import Coordinator
 from matrix_runner.carry.events import BatchDone, BatchStarted, Event, RigWasLost, Waiting
 from matrix_runner.carry.recorder import RunContext
@@ -33,20 +33,18 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
+    from matrix_runner.carry.batch_messages import Cluster
     from matrix_runner.carry.cluster.frames import Lines
-    from matrix_runner.carry.cluster_interface import Cluster
     from tests.support.command import Call, Said
 
 from matrix_runner.base.version import matrix_version
-from matrix_runner.carry.cluster import relayed, seats, status
+from matrix_runner.carry.batch_messages import BatchLost, ClusterLost, SchedulerLost, Worker, WorkerLost
+from matrix_runner.carry.cluster import relayed, seats
 from matrix_runner.carry.cluster.address import Address, load_certificates, make_certificates
-from matrix_runner.carry.cluster.connection import Ended
+from matrix_runner.carry.cluster.connection import Ended, check_listening, connect
 from matrix_runner.carry.cluster.members import Membership, scheduler, stay_member, worker
-from matrix_runner.carry.cluster.reach import check_listening, connect
-from matrix_runner.carry.cluster.relayed import RelayedCluster
+from matrix_runner.carry.cluster.relayed import RelayedCluster, Status, query
 from matrix_runner.carry.cluster.seats import Seats
-from matrix_runner.carry.cluster.status import Status, query
-from matrix_runner.carry.cluster_interface import BatchLost, ClusterLost, SchedulerLost, Worker, WorkerLost
 from matrix_runner.session.cluster import ClusterOptions, slots_of_hosts
 
 
@@ -393,7 +391,7 @@ def test_the_estimate_of_a_run_asks_the_scheduler_for_slots(monkeypatch: pytest.
     async def known(*_: object) -> Status:
         return Status(workers, {})
 
-    monkeypatch.setattr(status, "query", known)
+    monkeypatch.setattr(relayed, "query", known)
     cluster = ClusterOptions(Address.parsed("tcp://127.0.0.1:1"), insecure=True)
     assert slots_of_hosts(cluster, ()) == [3, 4]
     assert slots_of_hosts(cluster, ("nvme",)) == [3]
@@ -484,7 +482,7 @@ def test_a_command_reports_that_it_waits_for_a_scheduler(
 ) -> None:
     begun: list[str] = []
     monkeypatch.setattr("matrix_runner.carry.cluster.relayed.RECONNECT", 0.0)
-    monkeypatch.setattr("matrix_runner.carry.cluster.status.RECONNECT", 0.0)
+    monkeypatch.setattr("matrix_runner.carry.cluster.relayed.RECONNECT", 0.0)
     monkeypatch.setattr("matrix_runner.cli.screen.slow_start.begin", begun.append)
     (tmp_path / "small.yaml").write_text(SMALL)
     with socket.create_server(("127.0.0.1", 0)) as free:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.carry.cluster.connection import Connection, Ended
+from matrix_runner.carry.batch_messages import BadAnswer, BatchRequest
+from matrix_runner.carry.cluster.connection import Connection, Ended, connect
 from matrix_runner.carry.cluster.frames import (
     LENGTHS,
     MOST_BODY,
@@ -35,10 +36,7 @@ from matrix_runner.carry.cluster.frames import (
     unpacked,
 )
 from matrix_runner.carry.cluster.members import Membership, scheduler, worker
-from matrix_runner.carry.cluster.reach import connect
-from matrix_runner.carry.cluster.relayed import RelayedCluster, worker_of
-from matrix_runner.carry.cluster.status import query
-from matrix_runner.carry.cluster_interface import BadAnswer, BatchRequest
+from matrix_runner.carry.cluster.relayed import RelayedCluster, query, worker_of
 from tests.support.batches import ORDER
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.carry.cluster_interface import ClusterLost
+from matrix_runner.carry.batch_messages import ClusterLost
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     from matrix_runner.carry.cluster.address import Certificates
 
-from matrix_runner.carry.cluster import reach
+from matrix_runner.carry.cluster import connection
 from matrix_runner.carry.cluster.address import load_certificates, make_certificates
+from matrix_runner.carry.cluster.connection import Misdirected, connect, connect_soon
 from matrix_runner.carry.cluster.members import Membership, listens_everywhere, scheduler, stay_member
-from matrix_runner.carry.cluster.reach import Misdirected, connect, connect_soon
-from matrix_runner.carry.cluster.status import query
+from matrix_runner.carry.cluster.relayed import query
 
 
 def unknown_name(*_: object, **__: object) -> None:
@@ -80,7 +80,7 @@ async def test_an_address_where_nothing_listens_needs_a_scheduler() -> None:
 
 
 async def test_a_host_that_does_not_answer_may_have_a_firewall(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reach, "_ANSWER", 0.0)
+    monkeypatch.setattr(connection, "_ANSWER", 0.0)
     with pytest.raises(ClusterLost, match="no scheduler answers") as refused:
         await connect(free_address(), None)
     assert refused.value.details == "no answer within 0 s"
@@ -97,8 +97,8 @@ async def test_only_a_scheduler_that_answered_before_is_awaited_without_its_name
         if problem := next(attempts):
             raise problem
 
-    monkeypatch.setattr(reach, "connect", attempt)
-    monkeypatch.setattr(reach, "_PAUSE", 0.0)
+    monkeypatch.setattr(connection, "connect", attempt)
+    monkeypatch.setattr(connection, "_PAUSE", 0.0)
     if known:
         await connect_soon("tcp://lab:1", None, 60.0, again=True)
     else:
@@ -112,7 +112,7 @@ async def test_an_address_with_the_other_scheme_is_named(tmp_path: Path, monkeyp
     security = load_certificates(tmp_path)
     async with scheduler("tls://127.0.0.1:0", security) as address:
         with monkeypatch.context() as briefly:
-            briefly.setattr(reach, "_ANSWER", 0.5)
+            briefly.setattr(connection, "_ANSWER", 0.5)
             with pytest.raises(ClusterLost, match="does not answer as a scheduler") as refused:
                 await connect(address.replace("tls", "tcp"), None)
         assert "tls://" in refused.value.resolution

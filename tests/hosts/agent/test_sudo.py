@@ -18,8 +18,7 @@ from matrix_runner.hosts.agent.connection import SudoConnection, check_program, 
 from matrix_runner.machines import machine
 from matrix_runner.machines.base import MachineOptions, RigSpec
 from matrix_runner.machines.local import Local, Sudo
-from matrix_runner.session.disk_lease import _connection_for
-from matrix_runner.session.host_connection import open_connection
+from matrix_runner.session.disk_lease import _connection_for, open_connection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,12 +16,11 @@ from pydantic import ValidationError
 
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.version import matrix_version
-from matrix_runner.carry.cluster.connection import Connection, Ended
+from matrix_runner.carry.batch_messages import ClusterLost
+from matrix_runner.carry.cluster.connection import Connection, Ended, check_listening, connect
 from matrix_runner.carry.cluster.frames import Cancel, Join, Request
-from matrix_runner.carry.cluster.reach import check_listening, connect
 from matrix_runner.carry.cluster.relay import Relay
 from matrix_runner.carry.cluster.seats import Seats
-from matrix_runner.carry.cluster_interface import ClusterLost
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -1,16 +1,27 @@
-"""A cluster as the coordinator sees it: a connection to its scheduler, which passes batches to workers."""
+"""A cluster as the coordinator sees it: the connection to its scheduler, which passes batches to workers; its state."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from matrix_runner.base.errors import BadInput, MatrixError
+from matrix_runner.carry.batch_messages import (
+    RECONNECT,
+    BadAnswer,
+    BatchLost,
+    BatchRequest,
+    ClusterLost,
+    SchedulerLost,
+    Worker,
+    WorkerLost,
+)
 from matrix_runner.carry.cluster.address import Certificates
-from matrix_runner.carry.cluster.connection import Connection, Ended
+from matrix_runner.carry.cluster.connection import Connection, Ended, connect_soon, unanswered
 from matrix_runner.carry.cluster.frames import (
     MOST_REQUEST,
     AllKnown,
+    Ask,
     BadFrame,
     Cancel,
     Coordinate,
@@ -23,19 +34,8 @@ from matrix_runner.carry.cluster.frames import (
     packed,
     unpacked,
 )
-from matrix_runner.carry.cluster.reach import connect_soon, unanswered
 from matrix_runner.carry.cluster.seats import INTERVAL as SEND_INTERVAL
 from matrix_runner.carry.cluster.seats import QUIET
-from matrix_runner.carry.cluster_interface import (
-    RECONNECT,
-    BadAnswer,
-    BatchLost,
-    BatchRequest,
-    ClusterLost,
-    SchedulerLost,
-    Worker,
-    WorkerLost,
-)
 
 #: A worker is lost if so many looks, as far apart as its signs of life, find no message of its batch.
 _LOOK, _LOOKS = QUIET * SEND_INTERVAL, 12
@@ -207,3 +207,25 @@ async def members_of(connection: Connection, purpose: Head, address: str) -> lis
         connection.abort()
         raise
     return found
+
+
+@dataclass(frozen=True)
+class Status:
+    workers: Sequence[Worker]
+    busy: Mapping[str, int]  # batches of each worker, by address
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return a row for each worker: host, slots, batches that it has, version, tags, address."""
+        return sorted(
+            (one.host, str(one.slots), str(self.busy[one.address]), one.version, ", ".join(one.tags), one.address)
+            for one in self.workers
+        )
+
+
+async def query(address: str, certificates: Certificates | None) -> Status:
+    connection = await connect_soon(address, certificates, RECONNECT, again=False)
+    try:
+        found = await members_of(connection, Ask(), address)
+    finally:
+        connection.abort()
+    return Status([*map(worker_of, found)], {one.address: one.busy for one in found})

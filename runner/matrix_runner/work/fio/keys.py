@@ -1,6 +1,6 @@
 """The keys of a workload of fio, and the options of fio that it may not have.
 
-fio itself refuses unknown options: session/fio_check.py.
+fio itself refuses unknown options: session/selected_matrix.py.
 """
 
 from __future__ import annotations

@@ -1,0 +1,261 @@
+"""Rankings in words and tables: names and figures, the table to decide by, and recommendations."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import ceil, isfinite
+
+from matrix_runner.answers.decision import Decision, Rebuild, StackChoice
+from matrix_runner.answers.ranking import (
+    EQUAL,
+    Pace,
+    RankedStack,
+    Ranking,
+    Recommendation,
+    Setting,
+    Standing,
+    stack_name,
+)
+from matrix_runner.base.findings import few
+from matrix_runner.pages.table import Grid, Value, ratio_values
+from matrix_runner.pages.terminal_text import digits, duration, figure, ratio_texts, times, times_between, volume
+from matrix_runner.pages.terminal_text import percent as rounded_percent
+from matrix_runner.records.record import CellRow
+
+_NAMES = 4  # the longest list of stacks or workloads
+_FINE = 0.02  # narrower intervals have one digit more
+FIRM = "\u00a0"  # a space without a line break
+WITHIN = f"equal within {EQUAL * 100:g}{FIRM}%"
+
+
+def join_few(names: Sequence[str]) -> str:
+    more = len(names) - _NAMES
+    return join([*names[:_NAMES], f"{more} more"] if more > 0 else names)
+
+
+def name_stacks(cells: Iterable[CellRow], of: int) -> str:
+    counts = Counter(map(stack_name, cells))
+    limits = {name: "" if n == of else f" ({n} workload{'s' if n > 1 else ''})" for name, n in counts.items()}
+    return join_few([f"{name}{limit}" for name, limit in limits.items()])
+
+
+def standing_of(stack: RankedStack, one: Ranking) -> str:
+    top = "highest" if one.metric.more_is_better else "lowest"
+    if stack.standing is Standing.FASTEST and one.trials == 1:
+        return f"{top}, in one round"
+    if stack.standing is Standing.FASTEST and len(one.leaders) > 1:
+        return top  # another one may be as fast
+    text = WITHIN if stack.standing is Standing.EQUAL else stack.standing.value
+    return f"{text}, out after {stack.behind.n_a} rounds" if one.raced and stack.is_out and stack.behind else text
+
+
+def ratio_of(stack: RankedStack) -> str:
+    ratio = stack.behind
+    if ratio is None:
+        return ""
+    if not stack.has_interval:
+        return times(ratio.ratio)
+    if stack.corrected:
+        least, most = stack.corrected
+        return times_between(least, most).replace(" ", FIRM) if isfinite(most) else f"at least {times(least)}"
+    fine = ratio.high - ratio.low < _FINE
+    middle, low, high = (f"{one:.3f}" if fine else digits(one) for one in (ratio.ratio, ratio.low, ratio.high))
+    return f"{middle}\u00d7 ({low} to {high})".replace(" ", FIRM)
+
+
+def figure_of(one: Ranking, stack: RankedStack) -> str:
+    level = figure(stack.level, one.metric.unit).replace(" ", FIRM)
+    return f"{level}, {_pace_of(stack.pace)}" if stack.pace else level
+
+
+def _pace_of(pace: Pace) -> str:
+    if pace.is_reached:
+        return "rate reached"
+    got, wanted = (figure(rate, pace.unit).replace(" ", FIRM) for rate in (pace.rate, pace.wanted))
+    return f"{got.partition(FIRM)[0] if pace.unit == '1/s' else got}{FIRM}of{FIRM}{wanted}"
+
+
+def marked_name(stack: RankedStack) -> str:
+    return f"{stack_name(stack.cell)}{mark(stack)}"
+
+
+def mark(stack: RankedStack) -> str:
+    return f"{FIRM}(!{FIRM}{percent(stack.lost_share)})" if stack.lost_share else ""
+
+
+def percent(share: float) -> str:
+    return rounded_percent(share).replace(" ", FIRM)
+
+
+def percent_at_most(share: float) -> str:
+    return f"{ceil(round(share * 100, 6))}{FIRM}%"  # 0.07 * 100 is above 7
+
+
+def layout_name(cell: CellRow) -> str:
+    return cell.axes.get("layout") or stack_name(cell)
+
+
+def workload_name(one: Ranking) -> str:
+    cell = one.fastest.cell
+    faults = f" under faults={cell.axes['faults']}" if "faults" in cell.axes else ""
+    return f"{cell.work or 'the workload'}{faults}"
+
+
+def join(parts: Iterable[str]) -> str:
+    *head, last = parts
+    return f"{', '.join(head)} and {last}" if head else last
+
+
+def recommendation_rows(found: Recommendation, cells: Mapping[str, CellRow]) -> Grid:
+    figures = ("metric", "unit", "value", "ratio", "ratio_low", "ratio_high")
+    columns = ("setting", "best", "may_be_best", *figures, "cells", "recommended")
+    chosen = found.chosen
+    rows: list[tuple[Value, ...]] = [
+        (
+            *(setting_name(one, cells), one is found.best, one.candidate),
+            *(found.metric.name, found.metric.unit, one.level, *ratio_values(one.ratio)),
+            " ".join(one.cells),
+            one is chosen,
+        )
+        for one in found.settings
+    ]
+    return Grid(columns, rows, tuple(_notes(found, cells)))
+
+
+def recommendation_table(found: Recommendation, cells: Mapping[str, CellRow], most: int | None) -> Grid:
+    rows: list[tuple[Value, ...]] = [
+        (setting_name(one, cells), figure(one.level, found.metric.unit), *ratio_texts(one.ratio), _remark(one, found))
+        for one in found.settings[:most]
+    ]
+    columns = ("setting", found.metric.name, "of the best", "interval", "")
+    notes = _notes(found, cells)
+    if most is not None and len(found.settings) > most:
+        notes.append(f"{len(found.settings) - most:,} more settings; `--rows` shows more")
+    return Grid(columns, rows, tuple(notes), frozenset(columns[1:4]))
+
+
+def setting_name(setting: Setting, cells: Mapping[str, CellRow]) -> str:
+    return cells[setting.cells[0]].setting
+
+
+def _remark(setting: Setting, found: Recommendation) -> str:
+    host_limited = " (!)" if setting.host_limited else ""
+    if setting is found.chosen and found.level:
+        return f"recommended{host_limited}"
+    if setting is found.best:
+        return f"{'highest' if found.level else 'best'}{host_limited}"
+    if setting.candidate:
+        return f"{'may be as good' if setting.is_near else 'cannot tell'}{host_limited}"
+    cost = "" if setting.ratio is None else f"costs {rounded_percent(abs(1 - setting.ratio.ratio))}"
+    return f"{cost}{host_limited}"
+
+
+def _notes(found: Recommendation, cells: Mapping[str, CellRow]) -> list[str]:
+    work = f"{' and '.join(found.workloads)}: " if any(found.workloads) else ""
+    others = found.settings[1:]
+    sure = f"({found.confidence * 100:g} % confidence)"
+    best = f"best is {setting_name(found.best, cells)}; all others are slower {sure}"
+    if found.level:
+        alike = few(setting_name(one, cells) for one in (found.best, *found.level))
+        kept = setting_name(found.chosen, cells)
+        why = ": the default, or the smallest value within 5 %" if found.chosen is not found.best else ""
+        best = f"no difference can be told between {alike} {sure}; recommended is {kept}{why}"
+    only = f"{setting_name(found.best, cells)} is the only selected setting with figures"
+    notes = [f"{work}{best if others else only}"]
+    if any(one.ratio is None for one in others) or (others and all(one.ratio and not one.ratio.low for one in others)):
+        notes.append("a setting with one trial, or without a common round with the best, may be as good")
+    if any(
+        one.candidate and one.ratio and one.ratio.low and not one.ratio.low <= 1 <= one.ratio.high for one in others
+    ):
+        notes.append("an interval compares one pair; which settings may be best is tested for all of them together")
+    if others:
+        notes.append("only this figure decides, not how many lost disks a setting survives")
+    if found.combined:
+        works = f"{'; '.join(found.combined[:4])}{' …' if len(found.combined) > 4 else ''}"
+        notes.append(
+            f"{len(found.combined)} workloads count equally, by their geometric mean ({works}); --for selects one"
+        )
+    if found.left_out:
+        some = "1 setting lacks" if found.left_out == 1 else f"{found.left_out:,} settings lack"
+        notes.append(f"not compared: {some} figures for some of this work")
+    if any(one.host_limited for one in found.settings):
+        notes.append(
+            "(!): the host was too slow or too busy in some trials. The figure may be too "
+            "low, and the interval does not include the lost time"
+        )
+    return notes
+
+
+MOST_STACKS = 20  # rows on the terminal and the page
+_MOST_WORKLOADS = 6  # columns; a page is not wider
+
+
+def decision_grid(found: Decision, most: int | None = None) -> Grid:
+    shown, rankings = found.choices[:most], found.rankings[:_MOST_WORKLOADS]
+    offers = {
+        "usable": [volume(one.capacity) if one.capacity else "" for one in shown],
+        "survives": [_survives(one) for one in shown],
+        "rebuild": [_rebuild(one.rebuild) for one in shown],
+    }
+    known = {name: texts for name, texts in offers.items() if any(texts)}
+    figures = [
+        [_figure(of, stack) if (stack := one.figures[at]) else "" for one in shown] for at, of in enumerate(rankings)
+    ]
+    names = [f"{one.name} (beaten)" if one.beaten else one.name for one in shown]
+    columns = ("stack", *known, *map(workload_name, rankings))
+    rows = list(zip(names, *known.values(), *figures, strict=True))
+    return Grid(columns, rows, tuple(_decision_notes(found, len(shown))), frozenset(columns[1:]))
+
+
+def beaten_rows(found: Decision) -> list[int]:
+    return [at for at, one in enumerate(found.choices) if one.beaten]
+
+
+def decision_text(found: Decision) -> Iterator[str]:
+    """Return the lines of the whole table, as plain text."""
+    grid = decision_grid(found)
+    rows = [tuple(map(str, row)) for row in (grid.columns, *grid.rows)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (
+            text.rjust(width) if name in grid.right else text.ljust(width)
+            for name, text, width in zip(grid.columns, row, widths, strict=True)
+        )
+        yield "  ".join(cells).rstrip()
+    yield from grid.notes
+
+
+def _decision_notes(found: Decision, shown: int) -> Iterator[str]:
+    if found.overall:
+        yield _overall(found)
+    yield "A ratio is the share of the best figure of its workload. Lost disks may be any of the stack."
+    if any(one.rebuild and not one.rebuild.measured for one in found.choices):
+        yield "~: computed from the rate of the disks, without other work; `sync_action: rebuild` measures it."
+    if any(one.beaten for one in found.choices):
+        yield "beaten: another stack has as much room and safety, and is faster at every workload."
+    for count, what in ((len(found.choices) - shown, "stack"), (len(found.rankings) - _MOST_WORKLOADS, "workload")):
+        if count > 0:
+            yield f"{count:,} more {what}{'s' if count > 1 else ''} in answer.txt."
+
+
+def _overall(found: Decision) -> str:
+    best, *others = found.overall
+    weights = ", ".join(f"{name} {weight:g}" for name, weight in found.weights.items())
+    confidence = f"{found.rankings[0].confidence * 100:g}{FIRM}% confidence"
+    level = [one for one in others if one.candidate]
+    if level:
+        names = join_few([found.name_of(one) for one in (best, *level)])
+        return f"For all workloads together ({weights}): {names} cannot be told apart ({confidence})."
+    return f"For all workloads together ({weights}): {found.name_of(best)} is best ({confidence})."
+
+
+def _survives(one: StackChoice) -> str:
+    return "" if one.losses is None else f"{one.losses or 'no'} disk{'s' if one.losses > 1 else ''}"
+
+
+def _rebuild(one: Rebuild | None) -> str:
+    return f"{'' if one.measured else '~ '}{duration(one.seconds)}" if one else ""
+
+
+def _figure(of: Ranking, stack: RankedStack) -> str:
+    ratio = f" {times(1 / stack.behind.ratio if stack.behind else 1.0)}" if stack.is_compared else ""
+    return f"{figure_of(of, stack)}{ratio}{mark(stack)}".replace(FIRM, " ")

@@ -72,6 +72,7 @@ def test_notes_tell_what_limits_and_how_evenly_disks_were_used() -> None:
     found = observe_use(EARLY, LATE, READINGS, FIGURES, WORK)
     assert found
     assert shares_of(found, 0) == {"iowait": 0.1111}
+    assert shares_of(found, 0, slow=2) == {}, "in slow motion processors wait longer for each request"
     assert find_bottleneck(found, FIGURES, WORK, (), "") == (
         "queue depth: at most 16 under way, and the busiest disk was so for 50% of the time"
     )

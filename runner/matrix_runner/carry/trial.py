@@ -196,7 +196,7 @@ class StackOnRig:
         if result.replay:
             kept_up = kept_pace(done, strain, result.replay.seconds)
             losses |= late_replay(result.replay, work.runtime or 0.0, losses, kept_up=kept_up)
-        shares = shares_of(beside, self._spares) if beside and result.figures else {}
+        shares = shares_of(beside, self._spares, slow) if beside and result.figures else {}
         cost = cost_of_a_request(beside, result.figures, work, slow) if beside and result.figures else {}
         facts = self._facts(result, {**losses, **shares, **cost})
         lost = loss_notes(facts, result.replay, work.runtime or 0.0)

@@ -90,7 +90,11 @@ TRIAL_TAIL = (
         "",
         "how evenly the disks are used: bytes of the least used disk divided by bytes of the most used; 1: equal",
     ),
-    Column("iowait", "", "share of processor time in which processors were idle because of I/O (0.2: 20 %)"),
+    Column(
+        "iowait",
+        "",
+        "share of processor time in which processors waited for I/O (0.2: 20 %); empty in slow motion",
+    ),
     Column("bottleneck", "", "what limited the speed, by the kernel counters of the trial, with the evidence"),
     Column(
         "host_limited_share",

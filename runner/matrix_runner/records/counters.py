@@ -291,8 +291,10 @@ def lost_to_others(beside: TrialUse, figures: Figures, work: Workload) -> tuple[
     return max(0.0, programs), shares.get("steal", 0.0)
 
 
-def shares_of(beside: TrialUse, spares: int) -> dict[str, float]:
-    shares = {"evenness": evenness(beside.disks, spares), "iowait": beside.processors.shares.get("iowait", 0.0)}
+def shares_of(beside: TrialUse, spares: int, slow: int = 1) -> dict[str, float]:
+    """Return shares of a trial. In slow motion processors wait longer for each request: their waiting is left out."""
+    waiting = beside.processors.shares.get("iowait", 0.0) if slow == 1 else None
+    shares = {"evenness": evenness(beside.disks, spares), "iowait": waiting}
     return {name: round(share, DECIMALS[name]) for name, share in shares.items() if share is not None}
 
 

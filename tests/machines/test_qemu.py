@@ -513,7 +513,7 @@ def test_a_machine_beyond_the_host_is_refused_with_the_limit() -> None:
     )
     assert memory.resolution == "use at most machine: {memory: 20608MiB}"
     assert cpus.brief == "a virtual machine with 64 processors is too large for this host, which has 2"
-    assert capacity_refusals(RigSpec((), memory=20608 << 20, cpus=16), small) == []
+    assert [*capacity_refusals(RigSpec((), memory=20608 << 20, cpus=16), small)] == []
 
 
 def test_memory_that_templates_lock_is_not_given_away() -> None:
@@ -525,7 +525,7 @@ def test_memory_that_templates_lock_is_not_given_away() -> None:
 @given(st.integers(1 << 28, 1 << 45), st.integers(1, 512), st.integers(0, 1 << 40))
 def test_the_advised_size_is_accepted(memory: int, cpus: int, locked: int) -> None:
     host = Host(memory, cpus, locked)
-    assert capacity_refusals(RigSpec((), memory=host.spare, cpus=cpus), host) == []
+    assert [*capacity_refusals(RigSpec((), memory=host.spare, cpus=cpus), host)] == []
     assert crowding_notice(RigSpec((), cpus=cpus), host) == ""
     assert f"this host {cpus}: they take turns" in crowding_notice(RigSpec((), cpus=cpus + 1), host)
 
@@ -534,8 +534,8 @@ def test_the_advised_size_is_accepted(memory: int, cpus: int, locked: int) -> No
 def test_as_many_machines_as_there_is_room_for_are_not_too_many(memory: int, cpus: int, each: int, wide: int) -> None:
     host, spec = Host(memory, cpus), RigSpec((), memory=each, cpus=wide)
     many = max_machines(spec, host)
-    assert many == 1 or capacity_refusals(RigSpec((), memory=many * each, cpus=many * wide), host) == []
-    assert capacity_refusals(RigSpec((), memory=(many + 1) * each, cpus=(many + 1) * wide), host)
+    assert many == 1 or [*capacity_refusals(RigSpec((), memory=many * each, cpus=many * wide), host)] == []
+    assert [*capacity_refusals(RigSpec((), memory=(many + 1) * each, cpus=(many + 1) * wide), host)]
 
 
 def test_the_file_system_of_a_path_is_that_of_the_nearest_mount() -> None:

@@ -5,7 +5,7 @@ Over 400 lines: one model has all keys, and what they mean for each other.
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import (
     BeforeValidator,
@@ -22,7 +22,7 @@ from pydantic import (
 
 from matrix_runner.base.model import NAME, ChangeSchema, Extent, Model, Name, Percent, Size, Time
 from matrix_runner.base.quantities import format_rate, format_size, parse_rate, resolve_share
-from matrix_runner.simdisks.disk import Bus, Disk, Fault, Physics
+from matrix_runner.simdisks.disk import Bus, Disk, Fault, FaultKind, Physics
 
 LARGEST_SPOT = 2**30  # the disk server keeps a list of bad regions
 MOST_FAULTS = 64  # slots for faults in the disk server of a rig
@@ -31,6 +31,15 @@ MOST_FAULTS = 64  # slots for faults in the disk server of a rig
 class _Fault(Model):
     disk: int = Field(ge=0, description="number of the disk, from 0")
     at: Annotated[Time, Field(ge=0, description="time since the start of fio, ramp included")] = 0.0
+    if TYPE_CHECKING:
+        kind: FaultKind
+
+    def of(self, size: int) -> Fault:
+        """Return the fault of a disk of this size. Without a region, it is not at a place."""
+        keys = dict(self)
+        start = resolve_share(keys.get("start", 0), size)
+        where = (start, start + keys.get("length", 0))
+        return Fault(self.disk, self.kind, self.at, keys.get("lasts"), keys.get("times", 1.0), where)
 
 
 class Dies(_Fault):
@@ -41,9 +50,6 @@ class Dies(_Fault):
         None, gt=0, description="the disk returns with its content after this time; never if not given"
     )
 
-    def of(self, size: int) -> Fault:  # noqa: ARG002 - this fault is not at a place
-        return Fault(self.disk, "dies", self.at, self.lasts)
-
 
 class Slow(_Fault):
     """Every command takes longer."""
@@ -52,18 +58,12 @@ class Slow(_Fault):
     times: float = Field(gt=1, le=10_000, strict=False, description="factor by which commands take longer")
     lasts: Time | None = Field(None, gt=0)
 
-    def of(self, size: int) -> Fault:  # noqa: ARG002 - this fault is not at a place
-        return Fault(self.disk, "slow", self.at, self.lasts, self.times)
-
 
 class Stalls(_Fault):
     """No command is answered for a while."""
 
     kind: Literal["stalls"]
     lasts: Annotated[Time, Field(gt=0)]
-
-    def of(self, size: int) -> Fault:  # noqa: ARG002 - this fault is not at a place
-        return Fault(self.disk, "stalls", self.at, self.lasts)
 
 
 class Medium(_Fault):
@@ -72,10 +72,6 @@ class Medium(_Fault):
     kind: Literal["medium"]
     start: Extent
     length: Annotated[Size, Field(gt=0, le=LARGEST_SPOT)]
-
-    def of(self, size: int) -> Fault:
-        start = resolve_share(self.start, size)
-        return Fault(self.disk, "medium", self.at, where=(start, start + self.length))
 
 
 class Corrupt(_Fault):
@@ -86,18 +82,7 @@ class Corrupt(_Fault):
     length: Annotated[Size, Field(gt=0, le=LARGEST_SPOT)]
     lasts: Time | None = Field(None, gt=0)
 
-    def of(self, size: int) -> Fault:
-        start = resolve_share(self.start, size)
-        return Fault(self.disk, "corrupt", self.at, self.lasts, where=(start, start + self.length))
 
-
-FAULTS: dict[str, type[_Fault]] = {
-    "dies": Dies,
-    "slow": Slow,
-    "stalls": Stalls,
-    "medium": Medium,
-    "corrupt": Corrupt,
-}
 AnyFault = Annotated[Dies | Slow | Stalls | Medium | Corrupt, Field(discriminator="kind")]
 
 

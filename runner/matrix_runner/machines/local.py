@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
@@ -56,28 +56,19 @@ def identity_script(options: MachineOptions) -> str:
     return identity_check(zip(options.disks, (one.node for one in options.held), strict=False))
 
 
-def model_refusals(spec: RigSpec) -> list[Refusal]:
-    found = disk_model_refusals(spec)
+def model_refusals(spec: RigSpec) -> Iterator[Refusal]:
+    yield from disk_model_refusals(spec)
     if spec.kernel:
-        found.append(
-            Refusal(f"a running host cannot boot {spec.kernel}", "run this matrix on qemu, or remove `kernel`")
-        )
+        yield Refusal(f"a running host cannot boot {spec.kernel}", "run this matrix on qemu, or remove `kernel`")
     if spec.cmdline:
-        found.append(
-            Refusal(f"a running host cannot boot with {spec.cmdline}", "run this matrix on qemu, or remove `cmdline`")
-        )
-    return found
+        yield Refusal(f"a running host cannot boot with {spec.cmdline}", "run this matrix on qemu, or remove `cmdline`")
 
 
-def disk_model_refusals(spec: RigSpec) -> list[Refusal]:
-    found = []
+def disk_model_refusals(spec: RigSpec) -> Iterator[Refusal]:
     if any(disk.physics for disk in spec.disks):
-        found.append(
-            Refusal("physical disks have no model", "remove `model:` from `disks:`, or run this matrix on qemu")
-        )
+        yield Refusal("physical disks have no model", "remove `model:` from `disks:`, or run this matrix on qemu")
     if any(disk.link for disk in spec.disks):
-        found.append(Refusal("physical disks have no simulated bus limit", "remove `bus_limit:` from the matrix"))
-    return found
+        yield Refusal("physical disks have no simulated bus limit", "remove `bus_limit:` from the matrix")
 
 
 PROGRAMS = ("python3",)
@@ -87,7 +78,7 @@ class Ssh(Machine):
     name: ClassVar[str] = "ssh"
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
-        found = model_refusals(spec)
+        found = [*model_refusals(spec)]
         if shutil.which("ssh") is None:
             found.append(Refusal("ssh is not installed", "apt install openssh-client"))
         elif self.options.where:

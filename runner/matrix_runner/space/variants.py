@@ -237,8 +237,8 @@ class Workloads:
 
     def _variants(self, name: str, kind: bool) -> Iterator[Variant[Workload]]:
         axes = written_workload(self._matrix.workloads[name])
-        written = Written(name, axes, self._matrix.machine.memory, self._slow, self._findings)
-        return KINDS[kind_of(axes)].variants(written, in_files=kind)
+        written = Written(name, axes, self._matrix.machine.memory, self._slow, self._findings, kind)
+        return KINDS[kind_of(axes)].variants(written)
 
     def _check_search(self, name: str) -> None:
         if (find := self._matrix.workloads[name].find) is None:

@@ -1,7 +1,7 @@
 """The registry of kinds of work: each is a folder here, a subclass of Workload and a line in KINDS."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from matrix_runner.base.model import Model, Variant, axes_of
 from matrix_runner.work import sync
@@ -14,14 +14,10 @@ from matrix_runner.work.replay import workload as replay
 from matrix_runner.work.workload import Workload, Written
 
 
-class Variants(Protocol):
-    def __call__(self, written: Written, *, in_files: bool) -> Iterator[Variant[Workload]]: ...
-
-
 class Kind(NamedTuple):
     keys: tuple[type[Model], ...]  # as written
     is_meant: Callable[[Mapping[str, Any]], bool]  # by the keys of a workload
-    variants: Variants
+    variants: Callable[[Written], Iterator[Variant[Workload]]]
 
 
 #: In the order in which they are asked whether a workload is theirs.

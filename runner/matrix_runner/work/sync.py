@@ -184,7 +184,7 @@ def is_rebuild(axes: Mapping[str, Any]) -> bool:
     return _ACTION in axes or any(name.startswith(_UNDER) for name in axes)
 
 
-def variants(written: Written, *, in_files: bool) -> Iterator[Variant[Workload]]:
+def variants(written: Written) -> Iterator[Variant[Workload]]:
     if _ACTION not in written.axes:
         written.flaw("under", "'under' has no effect without `sync_action`")
         return
@@ -195,7 +195,7 @@ def variants(written: Written, *, in_files: bool) -> Iterator[Variant[Workload]]
             return
     for choice in choices(written.axes):
         under = {axis.removeprefix(_UNDER): one for axis, one in choice.values.items() if axis != _ACTION}
-        values = FioWorkload.effective(under, in_files=in_files) if under else {}
+        values = FioWorkload.effective(under, in_files=written.in_files) if under else {}
         made = constructed(FioWorkload, values).on(written.memory) if values else None
         given = {key: getattr(made, key) for key in made.model_fields_set} if made else None
         work = SyncWorkload.of(choice.values[_ACTION], given)

@@ -228,6 +228,7 @@ class Written:
     memory: int
     slow: int  # the declared factor of slow motion
     findings: Findings
+    in_files: bool  # it runs on stacks with a file system
 
     @property
     def path(self) -> Path:

@@ -37,7 +37,7 @@ from matrix_runner.machines.qemu.host import capacity_refusals, crowding_notice,
 from matrix_runner.simdisks.server import TOOLS as DISK_TOOLS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 
     from matrix_runner.hosts.exclusive import LeasedDisk
     from matrix_runner.simdisks.disk import Disk
@@ -206,17 +206,13 @@ def explain_unusable_kernel(kernel: str) -> str:
         return f"{image} cannot be read: {error.strerror or error}"
 
 
-def spec_refusals(spec: RigSpec) -> list[Refusal]:
-    refused = []
+def spec_refusals(spec: RigSpec) -> Iterator[Refusal]:
     if spec.kernel and (why := explain_unusable_kernel(spec.kernel)):
-        refused.append(Refusal(why, f"one of {', '.join(SUITES)}, or the path of a bzImage or its folder"))
+        yield Refusal(why, f"one of {', '.join(SUITES)}, or the path of a bzImage or its folder")
     if argv.slots(spec.disks) > argv.FREE_SLOTS:
-        refused.append(
-            Refusal(f"{len(spec.disks)} disks do not fit into the virtual machine", "use the scsi or sata bus")
-        )
+        yield Refusal(f"{len(spec.disks)} disks do not fit into the virtual machine", "use the scsi or sata bus")
     if spec.memory < recipe.LEAST_MEMORY:
-        refused.append(Refusal(f"{spec.memory} bytes of memory are too few", "use 256 MiB or more"))
-    return refused
+        yield Refusal(f"{spec.memory} bytes of memory are too few", "use 256 MiB or more")
 
 
 BLOCK_DEVICES = Path("/sys/class/block")

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -219,25 +219,19 @@ def file_system_of(path: Path, mounts: str) -> str:
     return next((kinds[folder] for folder in (path, *path.parents) if folder in kinds), "")
 
 
-def capacity_refusals(spec: RigSpec, host: Host) -> list[Refusal]:
-    refused = []
+def capacity_refusals(spec: RigSpec, host: Host) -> Iterator[Refusal]:
     if spec.memory > host.spare:
         templates = f", and saved virtual machines take {_mib(host.locked)} of it" if host.locked else ""
-        refused.append(
-            Refusal(
-                f"this host cannot hold a virtual machine with {_mib(spec.memory)} of memory: it has "
-                f"{_mib(host.memory)}, of which an eighth is reserved{templates}",
-                f"use at most machine: {{memory: {_mib(host.spare)}}}",
-            )
+        yield Refusal(
+            f"this host cannot hold a virtual machine with {_mib(spec.memory)} of memory: it has "
+            f"{_mib(host.memory)}, of which an eighth is reserved{templates}",
+            f"use at most machine: {{memory: {_mib(host.spare)}}}",
         )
     if spec.cpus > MAX_CROWDING * host.cpus:
-        refused.append(
-            Refusal(
-                f"a virtual machine with {spec.cpus} processors is too large for this host, which has {host.cpus}",
-                f"lower `cpus:` of `machine:` to {host.cpus}; the maximum is {MAX_CROWDING * host.cpus}",
-            )
+        yield Refusal(
+            f"a virtual machine with {spec.cpus} processors is too large for this host, which has {host.cpus}",
+            f"lower `cpus:` of `machine:` to {host.cpus}; the maximum is {MAX_CROWDING * host.cpus}",
         )
-    return refused
 
 
 def max_machines(spec: RigSpec, host: Host) -> int:

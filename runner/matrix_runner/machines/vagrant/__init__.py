@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -159,24 +159,18 @@ def tool_refusals() -> list[Refusal]:
     return [*refused, *([] if libvirt.VIRSH in absent else libvirt.refusals())]
 
 
-def spec_refusals(spec: RigSpec) -> list[Refusal]:
-    refused = []
+def spec_refusals(spec: RigSpec) -> Iterator[Refusal]:
     if any(disk.bus == "nvme" for disk in spec.disks):
-        refused.append(Refusal("vagrant-libvirt has no NVMe bus", "use virtio, scsi or sata, or run it on qemu"))
+        yield Refusal("vagrant-libvirt has no NVMe bus", "use virtio, scsi or sata, or run it on qemu")
     if (virtio := sum(disk.bus == "virtio" for disk in spec.disks)) > MOST_VIRTIO:
-        refused.append(
-            Refusal(f"{virtio} virtio disks do not fit into the virtual machine", "use the scsi or sata bus")
-        )
+        yield Refusal(f"{virtio} virtio disks do not fit into the virtual machine", "use the scsi or sata bus")
     if spec.cmdline:
-        refused.append(Refusal("a box has its own kernel parameters", "remove `cmdline:`, or run it on qemu"))
+        yield Refusal("a box has its own kernel parameters", "remove `cmdline:`, or run it on qemu")
     if "faults" in spec.powers:
-        refused.append(
-            Refusal(
-                "disks of vagrant cannot fail on demand, because vagrant cannot signal the start of fio",
-                "remove `faults:`, select stacks without faults by --only, or run it on qemu",
-            )
+        yield Refusal(
+            "disks of vagrant cannot fail on demand, because vagrant cannot signal the start of fio",
+            "remove `faults:`, select stacks without faults by --only, or run it on qemu",
         )
-    return refused
 
 
 #: The sector size of a disk at a socket. libvirt cannot change it.
@@ -195,7 +189,7 @@ class Passthrough(Vagrant):
         self._serve_disks = partial(serve_leased_disks, options.held)
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
-        found = disk_model_refusals(spec)
+        found = [*disk_model_refusals(spec)]
         if os.geteuid() != 0:  # only root can give a socket to QEMU's user alone
             why = "only root can pass disks of this host to virtual machines of libvirt"
             found.append(Refusal(why, "run the whole command with sudo"))

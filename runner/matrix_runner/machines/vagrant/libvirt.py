@@ -19,7 +19,7 @@ from xml.sax.saxutils import escape
 
 from matrix_runner.base import process
 from matrix_runner.base.errors import HarnessBroken
-from matrix_runner.base.files import cache_dir, open_lock_file, try_lock
+from matrix_runner.base.files import cache_dir, open_lock_file, try_lock, write_whole
 from matrix_runner.machines.base import Leftover, Refusal
 from matrix_runner.machines.vagrant.box import NODE
 
@@ -58,20 +58,18 @@ def run_virsh(*words: str, stdin: str = "") -> str:
     return done.stdout
 
 
-def refusals() -> list[Refusal]:
+def refusals() -> Iterator[Refusal]:
     if not uri().endswith("/system"):
-        return [
-            Refusal(
-                f"virtual machines of {uri()} have no network through which the host can reach them", f"use {USUAL}"
-            )
-        ]
-    found, done = [], virsh("version")
+        yield Refusal(
+            f"virtual machines of {uri()} have no network through which the host can reach them", f"use {USUAL}"
+        )
+        return
+    done = virsh("version")
     if done.returncode:
         systemd = Path("/run/systemd/system").exists()
-        found.append(Refusal(*explain_unreachable(done.stderr, systemd=systemd)))
+        yield Refusal(*explain_unreachable(done.stderr, systemd=systemd))
     if not TUN.exists():
-        found.append(Refusal(f"there is no {TUN}, so virtual machines cannot have a network", "modprobe tun"))
-    return found
+        yield Refusal(f"there is no {TUN}, so virtual machines cannot have a network", "modprobe tun")
 
 
 def explain_unreachable(complaint: str, *, systemd: bool) -> tuple[str, str]:
@@ -241,7 +239,8 @@ def record_machine(run: Path) -> Iterator[tuple[Record, Path]]:
             sockets = tempfile.mkdtemp(prefix=f"{PREFIX}{token}-")
             Path(sockets).chmod(0o711)
             record = Record(f"{PREFIX}{token}-", f"matrix {secrets.token_hex(16)}", str(run.absolute()), sockets)
-            write_atomically(folder / RECORD, json.dumps(asdict(record)))
+            # No fsync: the machines end with the host.
+            write_whole(folder / RECORD, json.dumps(asdict(record)).encode())
         try:
             yield record, folder
         finally:
@@ -295,13 +294,6 @@ def _remove(record: Record, folder: Path, title: str) -> Leftover:
     return Leftover(f"{title}: removed")
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file completely or not at all. It needs no fsync, because the machines end with the host."""
-    new = path.with_suffix(".new")
-    new.write_text(text)
-    new.replace(path)
-
-
 def read_record(folder: Path) -> Record | None:
     with suppress(OSError, ValueError, TypeError):
         return Record(**json.loads((folder / RECORD).read_text()))
@@ -317,7 +309,7 @@ def note_upload(box: str, folder: Path) -> Iterator[None]:
         forget_box(interrupted, whole)
         note.unlink()
     whole = box_volumes(box)
-    write_atomically(note, "\n".join((box, *whole)))
+    write_whole(note, "\n".join((box, *whole)).encode())
     try:
         yield
     except BaseException:

@@ -14,7 +14,7 @@ from typing import IO, Literal, Protocol
 
 from matrix_runner.base import process
 from matrix_runner.base.errors import HarnessBroken
-from matrix_runner.base.files import cache_dir, exclusive_lock
+from matrix_runner.base.files import cache_dir, exclusive_lock, write_whole
 from matrix_runner.base.process import is_gone, kill, run_to_end, spawn
 from matrix_runner.base.time_limit import time_limit
 from matrix_runner.machines import requirements
@@ -24,7 +24,7 @@ from matrix_runner.machines.shell import ShellRig
 from matrix_runner.machines.vagrant import box as boxes
 from matrix_runner.machines.vagrant import libvirt
 from matrix_runner.machines.vagrant.box import FIND, NODE, PLAN, Box, ServedDisk, parse_names, serial, temporary_disk
-from matrix_runner.machines.vagrant.libvirt import NOTE, Record, note_upload, record_machine, write_atomically
+from matrix_runner.machines.vagrant.libvirt import NOTE, Record, note_upload, record_machine
 from matrix_runner.simdisks.clib import Board, Library, Report, build_library, load_library
 from matrix_runner.simdisks.disk import Disk, links_of, slow_of
 from matrix_runner.simdisks.server import explain_exit, plain_command, socket_command, wait_for_socket
@@ -281,7 +281,7 @@ async def _create(order: Order, record: Record, folder: Path, disks: Sequence[Se
         await stack.enter_async_context(exclusive_lock(common / "up.lock"))
         address = await asyncio.to_thread(libvirt.prepare)
         unconfined = await asyncio.to_thread(libvirt.security_models)
-        write_atomically(folder / PLAN, plan(order, record, disks, address, unconfined))
+        write_whole(folder / PLAN, plan(order, record, disks, address, unconfined).encode())
         there = await asyncio.to_thread(libvirt.box_volumes, order.box.name)
         if there and order.box.catalogue and not (common / NOTE).exists():
             await stack.aclose()
@@ -319,7 +319,7 @@ def report_progress(line: str, progress: Progress) -> None:
 @asynccontextmanager
 async def ssh_connection(folder: Path, socket: Path) -> AsyncIterator[tuple[str, ...]]:
     config = folder / "ssh-config"
-    write_atomically(config, ssh_config(await vagrant(folder, "ssh-config", deadline=DOWN_DEADLINE)))
+    write_whole(config, ssh_config(await vagrant(folder, "ssh-config", deadline=DOWN_DEADLINE)).encode())
     child = await process.spawn(connection_command(config, socket))
     try:
         await _wait_for_connection(socket, child)

@@ -186,18 +186,18 @@ class Program(Model):
 _CLEARED = "before mmap writes to a device, fio overwrites the whole region of the job with zeros, in every trial"
 
 
-def variants(written: Written, *, in_files: bool) -> Iterator[Variant[Workload]]:
+def variants(written: Written) -> Iterator[Variant[Workload]]:
     for declared in declared_in(written.axes):
         if declared.amiss:
             place = place_of(written.path, declared.choice, "phase")
             written.findings.flaw_of(declared.coords(written.name), place, declared.amiss)
-        elif in_files or not declared.not_on_devices:
-            yield from _variant(written, declared, in_files=in_files)
+        elif written.in_files or not declared.not_on_devices:
+            yield from _variant(written, declared)
 
 
-def _variant(written: Written, declared: Declared, *, in_files: bool) -> Iterator[Variant[Workload]]:
-    values, _ = declared.meant(in_files=in_files)
-    idle = FioWorkload.foreign(values, in_files=in_files)
+def _variant(written: Written, declared: Declared) -> Iterator[Variant[Workload]]:
+    values, _ = declared.meant(in_files=written.in_files)
+    idle = FioWorkload.foreign(values, in_files=written.in_files)
     values = {key: value for key, value in values.items() if key not in idle}
     workload = constructed(FioWorkload, values)
     if not declared.preset:  # a program has no default runtime: it ends when its work is done
@@ -207,7 +207,7 @@ def _variant(written: Written, declared: Declared, *, in_files: bool) -> Iterato
     problems = [*declared.problems()] or [*workload.problems(), *workload.slow_problems(written.slow)]
     written.report(problems, coords, declared.choice)
     if not problems:
-        if not in_files and workload.ioengine == "mmap" and workload.rw not in {"read", "randread"}:
+        if not written.in_files and workload.ioengine == "mmap" and workload.rw not in {"read", "randread"}:
             written.note(_CLEARED)
         yield written.variant(workload.on(written.memory), coords, declared.several)
 

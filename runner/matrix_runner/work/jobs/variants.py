@@ -99,30 +99,28 @@ def has_jobs(axes: Mapping[str, Any]) -> bool:
     return "job" in axes or any(name.startswith((_JOBS, _SET)) for name in axes)
 
 
-def variants(written: Written, *, in_files: bool) -> Iterator[Variant[Workload]]:
-    return _JobVariants(written).on(in_files=in_files)
+def variants(written: Written) -> Iterator[Variant[Workload]]:
+    return _JobVariants(written).all()
 
 
 class _JobVariants:
     def __init__(self, written: Written) -> None:
         self._written, self._axes, self._findings = written, written.axes, written.findings
-        self._base = written.path
+        self._base, self._in_files = written.path, written.in_files
 
-    def on(self, *, in_files: bool) -> Iterator[Variant[Workload]]:
+    def all(self) -> Iterator[Variant[Workload]]:
         if misplaced := self._misplaced():
             self._findings.flaw((*self._base, *steps(misplaced)), _why_misplaced(misplaced, self._axes))
             return
         for choice in choices(self._axes):
             coords: Coords = (("workload", self._written.name), *_coords(choice.values))
             flaws = len(self._findings.impossible)
-            if "job" in choice.values:
-                sections = self._of_file(choice, coords, in_files=in_files)
-            else:
-                sections = self._of_map(choice, coords, in_files=in_files)
+            read = self._of_file if "job" in choice.values else self._of_map
+            sections = read(choice, coords)
             if len(self._findings.impossible) > flaws:
                 continue
             bounds, wrong = bounds_of(sections)
-            work = JobWorkload.of(sections, bounds, in_files=in_files) if bounds else None
+            work = JobWorkload.of(sections, bounds, in_files=self._in_files) if bounds else None
             if work and not wrong:
                 wrong = [one.message for one in (*work.problems(), *work.slow_problems(self._written.slow))]
             for message in wrong:
@@ -140,7 +138,7 @@ class _JobVariants:
     def _place(self, choice: Choice) -> Path:
         return place_of(self._base, choice, "job") if "job" in choice.values else (*self._base, "jobs")
 
-    def _of_file(self, choice: Choice, coords: Coords, *, in_files: bool) -> Sections:
+    def _of_file(self, choice: Choice, coords: Coords) -> Sections:
         file: JobFile = choice.values["job"]
         values = {
             axis.removeprefix(_SET): option_text(one) for axis, one in choice.values.items() if axis.startswith(_SET)
@@ -152,11 +150,11 @@ class _JobVariants:
         sections = with_values(file.sections, values)
         for section in sections:  # not only what is in effect at the end: fio acts on some values while it reads them
             for option in section.options:
-                if why := why_refused(option, in_files=in_files):
+                if why := why_refused(option, in_files=self._in_files):
                     self._refuse(choice, coords, section.name, option, why)
-        for section, why in misnamed(sections, in_files=in_files):
+        for section, why in misnamed(sections, in_files=self._in_files):
             self._findings.flaw_of(coords, self._place(choice), f"[{section.name[:60]}]: {why}")
-        self._note_targets(file, in_files=in_files)
+        self._note_targets(file)
         return sections
 
     def _refuse(self, choice: Choice, coords: Coords, job: str, option: Option, why: str) -> None:
@@ -173,11 +171,11 @@ class _JobVariants:
         path: Path = (*self._base, *steps(axis))
         return path if place is None else (*path, place)
 
-    def _note_targets(self, file: JobFile, *, in_files: bool) -> None:
+    def _note_targets(self, file: JobFile) -> None:
         options = [option for section in file.sections for option in section.options]
         named = [str(one) for one in options if one.name == "directory" or (one.name == "filename" and _is_other(one))]
         devices = list(dict.fromkeys(name for names in devices_named(file.sections) for name in names))
-        if len(devices) > 1 and not in_files:
+        if len(devices) > 1 and not self._in_files:
             which = f"the first {len(devices)} devices on top of the layout, in this order, replace"
             shown = ", ".join(devices[:8]) + (" …" if len(devices) > 8 else "")
             self._note([shown], which + " {options} of " + f"{file}; on a layout with fewer, each job uses all of them")
@@ -190,7 +188,7 @@ class _JobVariants:
         if options:
             self._written.note(text.format(options=", ".join(dict.fromkeys(options[:3]))))
 
-    def _of_map(self, choice: Choice, coords: Coords, *, in_files: bool) -> Sections:
+    def _of_map(self, choice: Choice, coords: Coords) -> Sections:
         common = {axis: value for axis, value in choice.values.items() if not axis.startswith(_JOBS)}
         own: dict[str, dict[str, Any]] = {}
         for axis, value in choice.values.items():
@@ -204,15 +202,15 @@ class _JobVariants:
             if "rw" not in given:
                 self._findings.flaw_of(coords, path, "required key 'rw' is missing; for example rw: randread")
                 continue
-            work = constructed(FioWorkload, FioWorkload.effective(given, in_files=in_files))
+            work = constructed(FioWorkload, FioWorkload.effective(given, in_files=self._in_files))
             work = work.settled().on(self._written.memory)
-            problems = list(problems_of(work, in_files=in_files))
+            problems = list(problems_of(work, in_files=self._in_files))
             if not problems:
                 jobs[job] = work
             for problem in problems:
                 at = path if problem.field.partition(".")[0] in values else self._base
                 self._findings.flaw_of(coords, (*at, *problem.field.split(".")), problem.message)
-        return sections_of(jobs, in_files=in_files)
+        return sections_of(jobs, in_files=self._in_files)
 
 
 def _is_other(option: Option) -> bool:

@@ -215,7 +215,7 @@ def _has_tests(axes: Mapping[str, Any]) -> bool:
     return any(preset in TESTS for preset in axes.get("preset", ()))
 
 
-def variants(written: Written, *, in_files: bool) -> Iterator[Variant[Workload]]:  # noqa: ARG001
+def variants(written: Written) -> Iterator[Variant[Workload]]:
     if not _has_tests(written.axes):
         written.flaw("rounds", "'rounds' has no effect: it ends tests of SNIA (`preset`)")
         return

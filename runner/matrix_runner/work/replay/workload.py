@@ -241,7 +241,7 @@ def is_replay(axes: Mapping[str, Any]) -> bool:
     return not axes.keys().isdisjoint(_OWN)
 
 
-def variants(written: Written, *, in_files: bool) -> Iterator[Variant[Workload]]:  # noqa: ARG001
+def variants(written: Written) -> Iterator[Variant[Workload]]:
     if "replay" not in written.axes:
         written.flaw("speed", "'speed' has no effect without `replay`")
         return

@@ -233,8 +233,7 @@ class WriteBudget:
     boot: str
     #: Makes the agent enforce the limits while we cannot poll; returns whether it received them.
     limit: Callable[[Mapping[str, int]], bool] = lambda _: True
-    #: Why the run has to stop for tonight; empty if it need not.
-    stop_reason: str = ""
+    stop_reason: str = ""  # why the run has to stop for tonight; empty if it need not
     #: The worst observed ratio of bytes written to one disk to bytes written to its array.
     amplification: float = 1.0
     _at_start: Mapping[str, int] = field(default_factory=dict)

@@ -46,8 +46,7 @@ class LeasedDisk:
     node: Node
     operations: DiskOperations
     lock: Lock
-    #: Opened for reading, exclusively; None while it is released.
-    exclusive: OpenDisk | None = None
+    exclusive: OpenDisk | None = None  # opened for reading, exclusively; None while it is released
     parts: tuple[Node, ...] = ()
     controller: str = ""
 

@@ -32,14 +32,12 @@ class Signature:
 @dataclass(frozen=True, slots=True)
 class Node:
     name: str
-    #: The device number, such as `8:16`: the same under all of its names.
-    dev: str
+    dev: str  # the device number, such as `8:16`: the same under all of its names
     size: int
     read_only: bool = False
     removable: bool = False
     partition: bool = False
-    #: Number and start (in bytes) of a partition.
-    number: int = 0
+    number: int = 0  # number and start (in bytes) of a partition
     start: int = 0
     scsi_type: str = ""
     serial: str = ""
@@ -53,12 +51,10 @@ class Node:
     mapping_uuid: str = ""
     array_state: str = ""
     bcache: str = ""
-    #: A number that the kernel never reuses for another medium or device.
-    sequence: str = ""
+    sequence: str = ""  # a number that the kernel never reuses for another medium or device
     written: int = 0
     signatures: tuple[Signature, ...] = ()
-    #: Non-zero bytes in the places that were read; None if unknown.
-    filled: int | None = None
+    filled: int | None = None  # non-zero bytes in the places that were read; None if unknown
     label: Label | None = None
     unreadable: str = ""
 
@@ -82,8 +78,7 @@ class StableName:
     name: str
     dev: str
     target: str = ""
-    #: The kind of its target; empty if the target is missing.
-    kind: str = "block special file"
+    kind: str = "block special file"  # the kind of its target; empty if the target is missing
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,10 +90,8 @@ class Lease:
     run: str
     matrix: str
     folder: Path
-    #: The state folder of this machine: records and ledger.
-    state: Path
-    #: Named with --destroy, or in `destroy:` of the host.
-    destroy: frozenset[str]
+    state: Path  # the state folder of this machine: records and ledger
+    destroy: frozenset[str]  # named with --destroy, or in `destroy:` of the host
     #: Returns UUIDs of what the run makes on them.
     marks: Callable[[Sequence[LeasedDisk]], Iterable[str]] = lambda _: ()
     #: Names of the disks in the guest, in order; empty if scripts run on the host.

@@ -104,10 +104,8 @@ _SIGNATURES = {
 
 @dataclass(frozen=True, slots=True)
 class OwnMarks:
-    #: The current run; its own lease of a disk is no obstacle.
-    run: str = ""
-    #: UUIDs of what our runs made (arrays, groups, file systems, tables).
-    marks: frozenset[str] = frozenset()
+    run: str = ""  # the current run; its own lease of a disk is no obstacle
+    marks: frozenset[str] = frozenset()  # UUIDs of what our runs made (arrays, groups, file systems, tables)
     #: Identities of disks that it leased and did not release: unrecognised bytes on them are its own.
     recorded: frozenset[str] = frozenset()
     #: Identities of disks that other runs did not release, with the run.

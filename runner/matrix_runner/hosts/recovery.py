@@ -58,8 +58,7 @@ ONLY_LABELLED = (
 class Leftover:
     disk: str
     run: str
-    #: Why it was left as it is; empty if it was released.
-    refusal: str = ""
+    refusal: str = ""  # why it was left as it is; empty if it was released
     scripts: int = 0
 
 

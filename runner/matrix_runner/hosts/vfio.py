@@ -31,8 +31,7 @@ DISK_TIMEOUT, UDEV_TIMEOUT, RELEASE_TIMEOUT, POLL = 30.0, 5.0, 10.0, 0.2
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    #: On the PCI bus, such as `0000:01:00.0`; empty if it is not on one.
-    address: str = ""
+    address: str = ""  # on the PCI bus, such as `0000:01:00.0`; empty if it is not on one
     #: The IOMMU group, which can only be passed through as a whole; empty if there is no IOMMU.
     group: str = ""
     group_members: tuple[str, ...] = ()

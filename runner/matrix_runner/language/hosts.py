@@ -90,21 +90,15 @@ Patterns = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeVali
 class DeclaredDisk:
     """A physical disk that may be used, and the values that identify it."""
 
-    #: Its name in /dev/disk/by-id.
-    id: str
+    id: str  # its name in /dev/disk/by-id
     size: int
     serial: str = ""
     wwn: str = ""
-    #: Content on it may be overwritten.
-    wipe: bool = False
-    #: Patterns of matrix names; empty: any matrix.
-    purposes: tuple[str, ...] = ()
-    #: Bytes that may be written in a night; None: no limit.
-    wear: int | None = None
-    #: A virtual machine gets the disk together with its controller.
-    whole: bool = False
-    #: Nothing is written to it, so it may have any content.
-    only_read: bool = False
+    wipe: bool = False  # content on it may be overwritten
+    purposes: tuple[str, ...] = ()  # patterns of matrix names; empty: any matrix
+    wear: int | None = None  # bytes that may be written in a night; None: no limit
+    whole: bool = False  # a virtual machine gets the disk together with its controller
+    only_read: bool = False  # nothing is written to it, so it may have any content
 
 
 class LabDisk(Model):

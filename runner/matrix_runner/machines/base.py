@@ -142,16 +142,12 @@ class Machine(Protocol):
     """A kind of rig. By default it uses physical disks, one rig at a time."""
 
     name: ClassVar[str]
-    #: Each stack gets a new rig, so no state leaks into the next.
-    disposable: ClassVar[bool] = False
-    #: The disks read as zeros when a rig comes up.
-    zeroed: ClassVar[bool] = False
+    disposable: ClassVar[bool] = False  # each stack gets a new rig, so no state leaks into the next
+    zeroed: ClassVar[bool] = False  # the disks read as zeros when a rig comes up
     #: The machine creates its disks, which end with the rig; otherwise it uses physical disks.
     brings_disks: ClassVar[bool] = False
-    #: The results are synthetic, and every report must show that.
-    synthetic: ClassVar[bool] = False
-    #: It can use the kernel, modules and programs of a folder.
-    takes_folders: ClassVar[bool] = False
+    synthetic: ClassVar[bool] = False  # the results are synthetic, and every report must show that
+    takes_folders: ClassVar[bool] = False  # it can use the kernel, modules and programs of a folder
 
     options: MachineOptions
     #: Messages that the user has seen. Those about the host are the same for every rig.

@@ -49,14 +49,11 @@ class Files:
     """
 
     directory: str
-    #: The marker that exists once all files are complete.
-    whole: str
+    whole: str  # the marker that exists once all files are complete
     each: int
-    #: Number and total size of the files of one job.
-    count: int
+    count: int  # number and total size of the files of one job
     span: int
-    #: The trial changes their layout on the disks, so the next trial needs new ones.
-    single_use: bool
+    single_use: bool  # the trial changes their layout on the disks, so the next trial needs new ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +62,7 @@ class Place:
 
     devices: tuple[str, ...] = ()
     files: Files | None = None
-    #: Bytes that each job covers.
-    span: int = 2**30
+    span: int = 2**30  # bytes that each job covers
 
     def only(self, numbers: Sequence[int]) -> Place:
         return replace(self, devices=tuple(self.devices[number] for number in numbers))
@@ -84,10 +80,8 @@ class StackScripts:
     stack: StackView
     set_up: str
     tear_down: str
-    #: Finds and starts the stack after a reboot.
-    activate: str
-    #: Prints the state of the stack after a trial in which disks failed; empty without faults.
-    aftermath: str
+    activate: str  # finds and starts the stack after a reboot
+    aftermath: str  # prints the state of the stack after a trial in which disks failed; empty without faults
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +89,9 @@ class CellScripts:
     tune: str
     verify: str
     measure: str
-    #: Prints the samples of the monitors; empty without monitors.
-    samples: str
-    #: Prints the rate over the course of the trial; empty unless the workload asks for it.
-    profile: str
-    #: Files that the scripts read.
-    files: Mapping[str, str]
+    samples: str  # prints the samples of the monitors; empty without monitors
+    profile: str  # prints the rate over the course of the trial; empty unless the workload asks for it
+    files: Mapping[str, str]  # files that the scripts read
 
 
 def at_pace(stack: Stack, disks: Sequence[str], *, zeroed: bool, slow: int) -> StackView:

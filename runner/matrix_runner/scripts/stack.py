@@ -29,21 +29,14 @@ _PRIVATE = re.compile(r"matrix-(disk)?\d+$")
 @dataclass(frozen=True, slots=True)
 class StackView:
     layers: tuple[View, ...]
-    #: Its highest devices, and the disks that it uses.
-    tops: tuple[str, ...]
+    tops: tuple[str, ...]  # its highest devices, and the disks that it uses
     disks: tuple[str, ...]
-    #: The name of each device in readings.
-    names: Mapping[str, str]
-    #: Disks with a queue whose depth can be set.
-    queued: frozenset[str]
-    #: Part of the names of mount points and of remembered tunables on the host.
-    bay: str
-    #: How many times slower than real time its disks work.
-    slow: int = 1
-    #: It was built at another pace, so each trial sets what depends on it.
-    retimed: bool = False
-    #: Its disks are only read, and may have content.
-    only_read: bool = False
+    names: Mapping[str, str]  # the name of each device in readings
+    queued: frozenset[str]  # disks with a queue whose depth can be set
+    bay: str  # part of the names of mount points and of remembered tunables on the host
+    slow: int = 1  # how many times slower than real time its disks work
+    retimed: bool = False  # it was built at another pace, so each trial sets what depends on it
+    only_read: bool = False  # its disks are only read, and may have content
 
     @property
     def directory(self) -> str | None:
@@ -144,12 +137,10 @@ class Tunable:
     """One file to be set on one device; `value` None: restore the value before the first change."""
 
     setting: str
-    #: Empty for a tunable of the whole host.
-    device: str
+    device: str  # empty for a tunable of the whole host
     file: str
     value: str | None
-    #: How it is set (`templates/turn/<way>.sh`), where that is more than writing the file.
-    way: str = ""
+    way: str = ""  # how it is set (`templates/turn/<way>.sh`), where that is more than writing the file
 
     @property
     def command(self) -> str:
@@ -243,8 +234,7 @@ class Timer:
     """Files of the kernel that were not declared, and that slow motion changes."""
 
     command: str
-    #: The device whose folder in sysfs has the files; empty for paths.
-    device: str
+    device: str  # the device whose folder in sysfs has the files; empty for paths
     files: tuple[str, ...]
 
     @property
@@ -285,8 +275,7 @@ class Inspection:
     device: str
     name: str
     expects: tuple[Expectation, ...]
-    #: Files to record without a check.
-    recorded: tuple[str, ...]
+    recorded: tuple[str, ...]  # files to record without a check
 
 
 def inspections(stack: StackView, tunables: tuple[Tunable, ...]) -> tuple[Inspection, ...]:

@@ -90,8 +90,7 @@ class Drift:
     low: float
     high: float
     confidence: float
-    #: The probability of a trend as steep or steeper without drift.
-    p: float
+    p: float  # the probability of a trend as steep or steeper without drift
     rounds: int
     cells: int
 
@@ -102,10 +101,8 @@ class Change:
 
     at: int
     ratio: Ratio
-    #: The probability of a step as clear anywhere, if the order of nights were random.
-    p: float
-    #: False: correlated nights, without any step, would often show one as clear.
-    certain: bool = True
+    p: float  # the probability of a step as clear anywhere, if the order of nights were random
+    certain: bool = True  # false: correlated nights, without any step, would often show one as clear
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +114,8 @@ class History:
     trend: float | None = None
     #: The correlation of each night with the next one apart from changes; None if it is not clear.
     correlation: float | None = None
-    #: Whether a profile of weekdays was removed before the search.
-    weekly: bool = False
-    #: The newest night over the median of those before, if it alone is far away.
-    newest: float | None = None
+    weekly: bool = False  # whether a profile of weekdays was removed before the search
+    newest: float | None = None  # the newest night over the median of those before, if it alone is far away
 
 
 def drift(samples: Iterable[Mapping[int, float]], confidence: float = 0.95) -> Drift | None:

@@ -161,10 +161,8 @@ class Extreme:
     """The place of the highest (or lowest) mean, and all candidates for the true one."""
 
     at: int
-    #: In order of the axis, `at` included.
-    candidates: tuple[int, ...]
-    #: The least confidence that the true one is a candidate.
-    confidence: float
+    candidates: tuple[int, ...]  # in order of the axis, `at` included
+    confidence: float  # the least confidence that the true one is a candidate
 
 
 def find_extreme(

@@ -135,10 +135,8 @@ class Ratio(NamedTuple):  # there may be 100,000, and frozen classes take five t
     n_a: int
     n_b: int
     confidence: float
-    #: The probability of a ratio as far from 1 or farther without a difference.
-    p: float
-    #: True if values were compared round by round.
-    paired: bool = False
+    p: float  # the probability of a ratio as far from 1 or farther without a difference
+    paired: bool = False  # true if values were compared round by round
     #: How many earlier runs showed the spread of runs; 0: effects on a whole run are part of the ratio.
     foreseen: int = 0
 

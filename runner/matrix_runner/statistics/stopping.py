@@ -42,10 +42,8 @@ class Rule:
     most: int
     until: float | None = None
     confidence: float = 0.95
-    #: The run is finished and gets no more trials.
-    over: bool = False
-    #: Beyond `least`, undecided guidelines chose the trials.
-    steered: bool = False
+    over: bool = False  # the run is finished and gets no more trials
+    steered: bool = False  # beyond `least`, undecided guidelines chose the trials
 
     @property
     def first_look(self) -> int:

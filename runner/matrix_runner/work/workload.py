@@ -51,13 +51,10 @@ class Workload(Model):
     """What runs on a stack in each trial. Its values have the bounds of all its jobs."""
 
     kind: ClassVar[str]
-    #: The template of its job, and options of fio beside those of the keys.
-    job_template: ClassVar[str]
+    job_template: ClassVar[str]  # the template of its job, and options of fio beside those of the keys
     job_options: ClassVar[Mapping[str, str]] = {}
-    #: Where the keys of fio are in a workload of the matrix.
-    fio_keys: ClassVar[tuple[str, ...]] = ()
-    #: The file of a trial that keeps the report of its script; empty: none.
-    report_file: ClassVar[str] = ""
+    fio_keys: ClassVar[tuple[str, ...]] = ()  # where the keys of fio are in a workload of the matrix
+    report_file: ClassVar[str] = ""  # the file of a trial that keeps the report of its script; empty: none
 
     rw: str
     bs: int = 4096

@@ -51,8 +51,7 @@ class ScriptResult:
     timed_out: bool
     output: bytes
     error_output: bytes
-    #: It was stopped because a disk reached its limit (see `limit_writes`).
-    over_budget: bool = False
+    over_budget: bool = False  # it was stopped because a disk reached its limit (see `limit_writes`)
 
 
 class AgentClient:

@@ -76,13 +76,11 @@ class Engine:
 
 @dataclass(frozen=True, slots=True)
 class DiskNode:
-    #: The name in the matrix or hosts file, mostly a stable one.
-    name: str
+    name: str  # the name in the matrix or hosts file, mostly a stable one
     node: str
     major: int
     minor: int
-    #: Its sysfs folder: of the whole drive, where there is one.
-    sysfs: str
+    sysfs: str  # its sysfs folder: of the whole drive, where there is one
 
     @property
     def argument(self) -> str:

@@ -22,14 +22,11 @@ LAST_SLOT = 31
 
 @dataclass(frozen=True, slots=True)
 class DiskProperties:
-    #: Bytes of a logical and of a physical sector.
-    logical: int = 512
+    logical: int = 512  # bytes of a logical and of a physical sector
     physical: int = 512
     discard: int = 0
-    #: Revolutions a minute; 1: not rotating.
-    rotation: int = 1
-    #: Sixteen hex digits; empty if it has none of that length.
-    wwn: str = ""
+    rotation: int = 1  # revolutions a minute; 1: not rotating
+    wwn: str = ""  # sixteen hex digits; empty if it has none of that length
     model: str = ""
 
 
@@ -59,8 +56,7 @@ class Start:
     """How a machine comes up. With a file as its memory it is a template, to be saved, or a clone of one."""
 
     memory: Path | None = None
-    #: It continues from a saved state, with a private copy of the memory.
-    is_clone: bool = False
+    is_clone: bool = False  # it continues from a saved state, with a private copy of the memory
 
     @property
     def is_template(self) -> bool:

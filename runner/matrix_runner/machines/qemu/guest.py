@@ -55,8 +55,7 @@ class DiskFiles:
     servers: dict[int, asyncio.subprocess.Process] = field(default_factory=dict)
     board: Board | None = None
     own_ends: list[socket.socket] = field(default_factory=list)
-    #: Descriptors of locks, which QEMU only keeps open.
-    locks: tuple[int, ...] = ()
+    locks: tuple[int, ...] = ()  # descriptors of locks, which QEMU only keeps open
 
     def reports(self) -> tuple[Report, ...]:
         return tuple(self.board.report(number) for number in range(len(self.descriptors))) if self.board else ()

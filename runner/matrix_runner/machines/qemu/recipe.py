@@ -76,8 +76,7 @@ class Recipe:
     suite: str
     #: The user's kernel image, or a folder of what replaces files of the appliance: a kernel, modules, programs.
     source: Path | None = None
-    #: The `kernel_key` of the source at the start of the run; empty: that of its content now.
-    key: str = ""
+    key: str = ""  # the `kernel_key` of the source at the start of the run; empty: that of its content now
 
     @property
     def image(self) -> Path | None:

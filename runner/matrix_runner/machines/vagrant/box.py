@@ -108,8 +108,7 @@ class ServedDisk:
     serial: str
     socket: str
     cache: Literal["writeback", "unsafe"]
-    #: Revolutions a minute for the kernel; 1: not rotating; None: not set.
-    rotation: int | None = None
+    rotation: int | None = None  # revolutions a minute for the kernel; 1: not rotating; None: not set
     discard: Literal["unmap", "ignore"] = "unmap"
     errors: Literal["enospace"] = "enospace"
 

@@ -214,8 +214,7 @@ class Record:
     prefix: str
     mark: str
     run: str
-    #: The folder with the sockets of its disks.
-    sockets: str
+    sockets: str  # the folder with the sockets of its disks
 
     @property
     def domain(self) -> str:

@@ -132,7 +132,9 @@ class Source:
     loose: frozenset[int] = frozenset()
     _known: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
-    def place(self, path: Path) -> Place:
+    def place(self, path: Path, *, of_key: bool = False) -> Place:
+        if of_key:
+            return self._place_of_key(path)
         node, mark = self.root, self.root.start_mark if self.root else None
         for step in path:
             found = self._child(node, step)
@@ -145,7 +147,7 @@ class Source:
             mark = node.start_mark
         return Place.of(mark) if mark else Place(self.name, 1, 1)
 
-    def place_of_key(self, path: Path) -> Place:
+    def _place_of_key(self, path: Path) -> Place:
         node = self.root
         for step in path[:-1]:
             found = self._child(node, step)

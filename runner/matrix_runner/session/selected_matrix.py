@@ -93,7 +93,7 @@ def load_selected(
     matrix = declared.space.matrix
     if not selection.count():
         rules = [name for name in ("only", "exclude") if getattr(matrix, name)]
-        places = [(declared.source.place_of_key((name,)), name) for name in rules]
+        places = [(declared.source.place((name,), of_key=True), name) for name in rules]
         filters = [*(["--only"] if only else []), *(f"`{name}:`" for name in rules)]
         raise BadInput(
             f"{path}: no cell is left after {' and '.join(filters)}",

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.files import write_atomically
-from matrix_runner.base.findings import Flaw, Place
+from matrix_runner.base.findings import Flaw
 from matrix_runner.base.findings import Path as Keys
 from matrix_runner.base.quantities import format_in_unit
 from matrix_runner.language.guidelines import Guideline, Guidelines
@@ -32,7 +32,7 @@ from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.language.yaml_source import Source, read
 from matrix_runner.space.guideline_references import find_unknown_axes, intersect_rules
 from matrix_runner.space.includes import M, validated
-from matrix_runner.space.load import BadMatrix, load, placed, readable, text_of
+from matrix_runner.space.load import BadMatrix, load, readable, text_of
 from matrix_runner.space.rules import amiss, rule_of
 from matrix_runner.space.select import Selection, select, values_of
 
@@ -66,9 +66,9 @@ def _all_in(path: Path) -> tuple[Guideline, ...]:
     except ValidationError as error:
         # `within`: hints treat the file as the `guidelines` section of a matrix.
         malformed = from_pydantic(error, source, within=("guidelines",))
-        raise BadMatrix(source, placed(source, malformed)) from None
+        raise BadMatrix(source, malformed) from None
     if flaws := list(find_unknown_axes(found)):
-        raise BadMatrix(source, placed(source, flaws))
+        raise BadMatrix(source, flaws)
     return found
 
 
@@ -79,14 +79,14 @@ def load_lab(path: Path) -> Lab:
 def parse_lab(name: str, text: str) -> Lab:
     source = readable(name, text, read)
     if source.data is None:
-        raise BadMatrix(source, [(Place(name, 1, 1), "the file is empty; `matrix help physical-disks` has an example")])
+        raise BadMatrix(source, [Flaw((), "the file is empty; `matrix help physical-disks` has an example")])
     return _required(source, Lab)
 
 
 def _required(source: Source, model: type[M]) -> M:
     found, malformed = validated(source, model)
     if found is None:
-        raise BadMatrix(source, placed(source, malformed))
+        raise BadMatrix(source, malformed)
     return found
 
 
@@ -199,7 +199,7 @@ def parse_published(name: str, text: str, space: Space) -> Study:
     checks = _Checks(values_of(space), select(space))
     flaws = [flaw for at, table in enumerate(found.tables) for flaw in checks.of_table(table, ("tables", at))]
     if flaws:
-        raise BadMatrix(source, placed(source, flaws))
+        raise BadMatrix(source, flaws)
     return Study(text, found)
 
 
@@ -253,7 +253,7 @@ class Listed(Generic[T]):
 
     def check(self, flaws: Iterable[Flaw]) -> None:
         if self.source and (found := list(flaws)):
-            raise BadMatrix(self.source, placed(self.source, found))
+            raise BadMatrix(self.source, found)
 
 
 @dataclass(frozen=True)
@@ -319,7 +319,7 @@ def parse_listed(kind: str, name: str, text: str) -> Listed[Any]:
         return Listed(_ADAPTERS[kind].validate_python(source.data), source)
     except ValidationError as error:
         malformed = from_pydantic(error, source, Accepted, within=(kind,))
-        raise BadMatrix(source, placed(source, malformed)) from None
+        raise BadMatrix(source, malformed) from None
 
 
 def append_entries(kind: str, folder: Path, texts: Sequence[str]) -> Path:

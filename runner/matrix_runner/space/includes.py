@@ -183,7 +183,7 @@ def read_with_uses(
     text_of: Callable[[str], str],
     bytes_of: Callable[[str], bytes],  # of a trace
     environment: Mapping[str, str],
-) -> tuple[Source, list[tuple[Place, str]]]:
+) -> tuple[Source, list[Flaw]]:
     """Parse a matrix with all files that it includes, and list the wrong ones; the rest can still be checked."""
     root = compose(name, text)
     uses = Uses(text_of)
@@ -201,7 +201,8 @@ def read_with_uses(
     jobs = JobReader(text_of, environment)
     _read_jobs(source, jobs)
     uses.texts.update(jobs.texts)
-    return source, [*uses.wrong, *jobs.wrong, *_read_traces(source, bytes_of, uses.texts), *twice]
+    wrong = [*uses.wrong, *jobs.wrong, *_read_traces(source, bytes_of, uses.texts), *twice]
+    return source, [Flaw((), message, place=place) for place, message in wrong]
 
 
 def _read_jobs(source: Source, reader: JobReader) -> None:

@@ -12,7 +12,7 @@ import orjson
 
 from matrix_runner.base.errors import BadInput, UnfitFile
 from matrix_runner.base.files import RECORDED, WRITTEN, read_input
-from matrix_runner.base.findings import Flaw, Note, Place
+from matrix_runner.base.findings import Flaw, Note
 from matrix_runner.language.disks import AnyModel
 from matrix_runner.language.guidelines import FORMER_SHAPES
 from matrix_runner.language.matrix import Matrix
@@ -43,9 +43,10 @@ _ANY_WORKLOAD = {"any": {"rw": "read"}}
 
 
 class BadMatrix(BadInput):
-    def __init__(self, source: Source, flaws: Iterable[tuple[Place, str]], rest: str = "") -> None:
+    def __init__(self, source: Source, flaws: Iterable[Flaw], rest: str = "") -> None:
         self.source = source
-        self.places = sorted(dict.fromkeys(flaws), key=lambda one: (source.order(one[0]), one[1]))
+        found = {(flaw.place or source.place(flaw.path, of_key=flaw.of_key), flaw.message) for flaw in flaws}
+        self.places = sorted(found, key=lambda one: (source.order(one[0]), one[1]))
         count = len(self.places)
         shown = [format_error(source, *one) for one in self.places[:MOST_SHOWN]]
         hidden = count - len(shown)
@@ -56,12 +57,6 @@ class BadMatrix(BadInput):
             details="\n".join([*shown, *more]),
             resolution=f"no trial has started; correct {'this' if count == 1 else 'these'} and try again{rest}",
         )
-
-
-def placed(source: Source, flaws: Iterable[Flaw]) -> Iterator[tuple[Place, str]]:
-    for flaw in flaws:
-        place = source.place_of_key(flaw.path) if flaw.of_key else source.place(flaw.path)
-        yield flaw.place or place, flaw.message
 
 
 @dataclass(frozen=True)
@@ -151,18 +146,17 @@ def parse(
     )
     source, misused = readable(name, text, read)
     if source.data is None:
-        nothing = Place(name, 1, 1), "the file is empty; `matrix init` writes a matrix as a start"
-        raise BadMatrix(source, misused or [nothing])
+        raise BadMatrix(source, misused or [Flaw((), "the file is empty; `matrix init` writes a matrix as a start")])
     return check(source, misused, ask)
 
 
-def check(source: Source, misused: Sequence[tuple[Place, str]] = (), ask: Ask = lambda _: ()) -> Declared:
+def check(source: Source, misused: Sequence[Flaw] = (), ask: Ask = lambda _: ()) -> Declared:
     _refuse_library(source)
     matrix, malformed = validated(source, Matrix)
     if matrix is None or misused:
         if not misused:
             malformed += _flaws_beside(source, malformed, ask)
-        raise BadMatrix(source, [*misused, *placed(source, malformed)], rest=_UNCHECKED)
+        raise BadMatrix(source, [*misused, *malformed], rest=_UNCHECKED)
     return _expanded(source, matrix, ask)
 
 
@@ -199,7 +193,7 @@ def _without(data: object, malformed: Iterable[Flaw]) -> dict[str, object] | Non
 
 def _expanded(source: Source, matrix: Matrix, ask: Ask) -> Declared:
     if excess := list(find_excess(matrix)):
-        raise BadMatrix(source, placed(source, excess))
+        raise BadMatrix(source, excess)
     space, findings = expand(matrix)
     impossible = find_flaws(space, findings)
     if {"layouts", "disks"}.isdisjoint(flaw.path[0] for flaw in impossible):
@@ -210,7 +204,7 @@ def _expanded(source: Source, matrix: Matrix, ask: Ask) -> Declared:
     unfounded, idle = check_guidelines(space, known, undecidable, source.loose)
     refused = [flaw for flaw in asked if flaw.path[0] != "guidelines"]
     if found := [*impossible, *_wrong_rules(matrix, known), *unfounded, *refused]:
-        raise BadMatrix(source, placed(source, found))
+        raise BadMatrix(source, found)
     needs = [_OF_NEEDS] if matrix.needs else []
     notes = map(Note, (*needs, *idle, *former_names(source)))
     return Declared(source, replace(space, remarks=(*space.remarks, *notes)))

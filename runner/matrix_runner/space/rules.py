@@ -17,6 +17,7 @@ from matrix_runner.base.quantities import (
     parse_size,
     parse_time,
 )
+from matrix_runner.language.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from matrix_runner.base.model import Condition, Scalar
@@ -48,13 +49,7 @@ def axis_named(key: str, known: Iterable[str]) -> str:
         return fitting[0]
     if fitting:
         raise BadRule(key, f"'{key}' could be {' or '.join(fitting)}", "write one of these")
-    raise BadRule(key, f"unknown axis '{key}'", _did_you_mean(key, names))
-
-
-def _did_you_mean(word: str, known: Iterable[str]) -> str:
-    from matrix_runner.language.suggestions import did_you_mean
-
-    return did_you_mean(word, known)
+    raise BadRule(key, f"unknown axis '{key}'", did_you_mean(key, names))
 
 
 def spellings(value: Scalar) -> set[str]:
@@ -99,7 +94,7 @@ def amiss(
         keys.setdefault(axis, key)
         for one in each(wanted):
             if not spellings(one) & values[axis]:
-                remedy = _did_you_mean(str(one), sorted((told or values)[axis]))
+                remedy = did_you_mean(str(one), sorted((told or values)[axis]))
                 yield BadRule(key, f"no cell has {axis}={one}", remedy, of_key=False)
 
 
@@ -153,7 +148,7 @@ def _axis_of(names: tuple[str, ...], values: Mapping[str, set[str]], text: str) 
     known = sorted(set().union(*(values.get(axis, ()) for axis in _BY_NAME)))
     unknown = next((name for name in names if not any(spellings(name) & one for one in values.values())), "")
     raise BadInput(
-        f"--only '{text}': there is no layout, workload or other value {unknown}; {_did_you_mean(unknown, known)}"
+        f"--only '{text}': there is no layout, workload or other value {unknown}; {did_you_mean(unknown, known)}"
         if unknown
         else f"--only '{text}': these values are not all on one axis: {', '.join(names)}",
         resolution="for example --only raid5 or --only 'layout=raid5,bs=64KiB|1MiB'",

@@ -98,9 +98,9 @@ def clean(
     A disk with only a label may be in use by another machine that has the disk too, or by a container with its own
     locks: it is left unless `labelled` names it.
     """
-    records = lease_records(state, reach)
-    asked = [one for one in records if only in {None, one.run}]
-    stuck = _return_controllers(asked, state, ask, operations, mine=only, boot=counted[0] if counted else "")
+    host = _Host(state, ask, operations)
+    asked = [one for one in lease_records(state, reach) if only in {None, one.run}]
+    stuck = host.return_controllers(asked, mine=only, boot=counted[0] if counted else "")
     records, census = lease_records(state, reach), ask()
     for one in unreturned_disks(census, records, reach):
         if only not in {None, one.run}:
@@ -112,51 +112,9 @@ def clean(
             there = {node.identity: node.written for node in census.disks if node.identity == one.identity}
             count_written(state, one.run, there, *counted)
         if one in records or one.disk in labelled:
-            yield _clean_disk(one, state, ask, operations)
+            yield host.clean(one)
         else:
             yield Leftover(one.disk, one.run, ONLY_LABELLED.format(disk=one.disk))
-
-
-def _return_controllers(
-    records: Sequence[LeaseRecord],
-    state: Path,
-    ask: Callable[[], Census],
-    operations: DiskOperations,
-    *,
-    mine: str | None,
-    boot: str,
-) -> dict[str, str]:
-    """Return controllers to their drivers, and why that failed. After a reboot the host has them already."""
-    stuck = {}
-    for one in records:
-        if not one.controller or one.boot != boot:
-            continue
-        lock, holder = _wait_for_lock(one, operations, over=one.run == mine)
-        if lock is None:
-            stuck[one.identity] = f"it is in use by {holder}"
-            continue
-        try:
-            if return_to_driver(one.controller):
-                wait_for_disk(one.identity, one.disk, one.controller, ask)
-            clear_controller(state, one.identity)
-        except HarnessBroken as error:
-            stuck[one.identity] = error.brief
-        finally:
-            lock.close()
-    return stuck
-
-
-def _wait_for_lock(one: LeaseRecord, operations: DiskOperations, *, over: bool) -> tuple[Lock | None, str]:
-    """Take the lock. A virtual machine that was killed with its run holds it until its memory is freed."""
-    deadline = time.monotonic() + RELEASE_TIMEOUT
-    lock, holder = operations.lock(one.identity, one.run)
-    while lock is None and time.monotonic() < deadline:
-        with _block_run(one) as is_over:
-            if not (over or is_over):
-                break
-        time.sleep(POLL)
-        lock, holder = operations.lock(one.identity, one.run)
-    return lock, holder
 
 
 def is_idle(one: LeaseRecord, operations: DiskOperations = LOCAL) -> bool:
@@ -179,66 +137,100 @@ def _block_run(one: LeaseRecord) -> Iterator[bool]:
         yield over
 
 
-def _clean_disk(one: LeaseRecord, state: Path, ask: Callable[[], Census], operations: DiskOperations) -> Leftover:
-    lock, holder = operations.lock(one.identity, one.run)
-    if lock is None and one.folder:
-        with _block_run(one) as over:
-            if over:  # only its agent has the lock
-                operations.dismiss(one.run)
-                lock, holder = operations.lock(one.identity, one.run)
-    if lock is None:
-        return Leftover(one.disk, one.run, f"it is in use by {holder}")
-    with closing(lock):
-        if one.only_read:
-            delete_record(state, one.identity, one.reach)
-            return Leftover(one.disk, one.run)
+@dataclass(frozen=True, slots=True)
+class _Host:
+    """A host: the state folder with the records of its disks, its disks now, and what can be done with them."""
+
+    state: Path
+    ask: Callable[[], Census]
+    operations: DiskOperations
+
+    def return_controllers(self, records: Sequence[LeaseRecord], *, mine: str | None, boot: str) -> dict[str, str]:
+        """Return controllers to their drivers, and why that failed. After a reboot the host has them already."""
+        stuck = {}
+        for one in records:
+            if not one.controller or one.boot != boot:
+                continue
+            lock, holder = self._wait_for_lock(one, over=one.run == mine)
+            if lock is None:
+                stuck[one.identity] = f"it is in use by {holder}"
+                continue
+            try:
+                if return_to_driver(one.controller):
+                    wait_for_disk(one.identity, one.disk, one.controller, self.ask)
+                clear_controller(self.state, one.identity)
+            except HarnessBroken as error:
+                stuck[one.identity] = error.brief
+            finally:
+                lock.close()
+        return stuck
+
+    def _wait_for_lock(self, one: LeaseRecord, *, over: bool) -> tuple[Lock | None, str]:
+        """Take the lock. A virtual machine that was killed with its run holds it until its memory is freed."""
+        deadline = time.monotonic() + RELEASE_TIMEOUT
+        lock, holder = self.operations.lock(one.identity, one.run)
+        while lock is None and time.monotonic() < deadline:
+            with _block_run(one) as is_over:
+                if not (over or is_over):
+                    break
+            time.sleep(POLL)
+            lock, holder = self.operations.lock(one.identity, one.run)
+        return lock, holder
+
+    def clean(self, one: LeaseRecord) -> Leftover:
+        lock, holder = self.operations.lock(one.identity, one.run)
+        if lock is None and one.folder:
+            with _block_run(one) as over:
+                if over:  # only its agent has the lock
+                    self.operations.dismiss(one.run)
+                    lock, holder = self.operations.lock(one.identity, one.run)
+        if lock is None:
+            return Leftover(one.disk, one.run, f"it is in use by {holder}")
+        with closing(lock):
+            if one.only_read:
+                delete_record(self.state, one.identity, one.reach)
+                return Leftover(one.disk, one.run)
+            try:
+                scripts = read_scripts(Path(one.folder, STANDING), trusted_users()) if one.folder else ()
+            except UntrustedScript as error:  # they would run with our rights
+                return Leftover(one.disk, one.run, str(error))
+            namespace, troubles = self._namespace_command(one), []
+            for script in scripts:  # it takes apart only what carries the mark of its array
+                text = f"printf %s {quote(script.text)} | {join(namespace)}" if namespace else script.text
+                if why := self.operations.run(text, PATIENCE):
+                    troubles.append(f"{script.path}: {why}")
+        return Leftover(one.disk, one.run, self._return(one, troubles), len(scripts))
+
+    def _return(self, one: LeaseRecord, troubles: list[str]) -> str:
+        census = self.ask()
+        node = next((node for node in census.disks if node.identity == one.identity and node.size == one.size), None)
+        if node is None:
+            return "the disk is not present; `matrix clean` releases it once it is"
+        declared = DeclaredDisk(_stable_name(census, node), node.size, node.serial, node.wwn)
+        mine = OwnMarks(one.run, frozenset(one.marks), frozenset({one.identity}))
         try:
-            scripts = read_scripts(Path(one.folder, STANDING), trusted_users()) if one.folder else ()
-        except UntrustedScript as error:  # they would run with our rights
-            return Leftover(one.disk, one.run, str(error))
-        namespace, troubles = _namespace_command(one, state, ask, operations), []
-        for script in scripts:  # it takes apart only what carries the mark of its array
-            text = f"printf %s {quote(script.text)} | {join(namespace)}" if namespace else script.text
-            if why := operations.run(text, PATIENCE):
-                troubles.append(f"{script.path}: {why}")
-    return Leftover(one.disk, one.run, _return_cleaned(one, troubles, state, ask, operations), len(scripts))
+            with acquire_disks([declared], self.ask, ours=mine, operations=self.operations) as (disk,):
+                refusals = return_disk(disk, mine, census, self.ask)
+                if not refusals:
+                    delete_record(self.state, one.identity, one.reach)
+                    return ""
+        except DisksRefused as refused:
+            refusals = refused.refusals
+        except HarnessBroken as error:  # a dead disk must not block the others
+            return error.brief
+        return f"its teardown scripts left something on it: {'; '.join([*map(str, refusals), *troubles])}"
 
-
-def _return_cleaned(
-    one: LeaseRecord, troubles: list[str], state: Path, ask: Callable[[], Census], operations: DiskOperations
-) -> str:
-    census = ask()
-    node = next((node for node in census.disks if node.identity == one.identity and node.size == one.size), None)
-    if node is None:
-        return "the disk is not present; `matrix clean` releases it once it is"
-    declared = DeclaredDisk(_stable_name(census, node), node.size, node.serial, node.wwn)
-    mine = OwnMarks(one.run, frozenset(one.marks), frozenset({one.identity}))
-    try:
-        with acquire_disks([declared], ask, ours=mine, operations=operations) as (disk,):
-            refusals = return_disk(disk, mine, census, ask)
-            if not refusals:
-                delete_record(state, one.identity, one.reach)
-                return ""
-    except DisksRefused as refused:
-        refusals = refused.refusals
-    except HarnessBroken as error:  # a dead disk must not block the others
-        return error.brief
-    return f"its teardown scripts left something on it: {'; '.join([*map(str, refusals), *troubles])}"
-
-
-def _namespace_command(
-    one: LeaseRecord, state: Path, ask: Callable[[], Census], operations: DiskOperations
-) -> list[str]:
-    if not one.inside:
-        return []
-    census = ask()
-    known = {node.identity: node for node in census.disks}
-    mine = [other for other in lease_records(state) if other.run == one.run and other.inside]
-    free = [other for other in mine if other.identity == one.identity or is_idle(other, operations)]
-    there = [(other.inside, known[other.identity]) for other in free if other.identity in known]
-    parts = [(partition_path(inside, part.number), part) for inside, disk in there for part in census.parts_of(disk)]
-    names = [word for inside, node in (*there, *parts) for word in (inside, node.path)]
-    return ["unshare", "--mount", "--", "bash", "-c", NAMESPACE_SCRIPT, "room", str(len(names) // 2), *names]
+    def _namespace_command(self, one: LeaseRecord) -> list[str]:
+        if not one.inside:
+            return []
+        census = self.ask()
+        known = {node.identity: node for node in census.disks}
+        mine = [other for other in lease_records(self.state) if other.run == one.run and other.inside]
+        free = [other for other in mine if other.identity == one.identity or is_idle(other, self.operations)]
+        there = [(other.inside, known[other.identity]) for other in free if other.identity in known]
+        parts = [(partition_path(at, part.number), part) for at, disk in there for part in census.parts_of(disk)]
+        names = [word for inside, node in (*there, *parts) for word in (inside, node.path)]
+        return ["unshare", "--mount", "--", "bash", "-c", NAMESPACE_SCRIPT, "room", str(len(names) // 2), *names]
 
 
 def _stable_name(census: Census, node: Node) -> str:

@@ -1,4 +1,4 @@
-"""The registry of kinds of work: each is a folder here, a subclass of Workload and a line in KINDS."""
+"""The registry of kinds of work: each is a folder or a module here, a subclass of Workload and a line in KINDS."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple

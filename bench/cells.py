@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from bench.sides import require_difference
 from matrix_runner.carry.events import Event
-from matrix_runner.carry.rigs import rig_spec
+from matrix_runner.carry.executor import rig_spec
 from matrix_runner.carry.trial import StackOnRig
 from matrix_runner.decide.plan import Plan
 from matrix_runner.machines.base import Step

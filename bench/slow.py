@@ -16,7 +16,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from bench.sides import require_difference
-from matrix_runner.carry.rigs import rig_spec
+from matrix_runner.carry.executor import rig_spec
 from matrix_runner.carry.trial import StackOnRig
 from matrix_runner.machines.qemu import Qemu
 from matrix_runner.space.includes import models

@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 from typing import Any
 
-from matrix_runner.answers.alarms import find_alarms
 from matrix_runner.answers.comparison import Speed
+from matrix_runner.answers.history import find_alarms
 
 
 def line(layout: str, rw: str, speed: Speed) -> Any:

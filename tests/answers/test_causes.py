@@ -5,7 +5,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matrix_runner.answers.alarms import find_causes
+from matrix_runner.answers.history import find_causes
 
 Axes = dict[str, str]
 EVERY: list[Axes] = [

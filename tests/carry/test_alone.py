@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.carry.rigs import opened_exclusively
+from matrix_runner.carry.executor import opened_exclusively
 from matrix_runner.carry.trial import SetUpFailed
 from matrix_runner.hosts.agent.client import AgentLost
 from matrix_runner.hosts.exclusive import LeasedDisk, acquire_disks

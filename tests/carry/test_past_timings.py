@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from matrix_runner.carry.executor import simulated_disk_facts
 from matrix_runner.carry.past_timings import pace_of, refine_pace
-from matrix_runner.carry.rigs import simulated_disk_facts
 from matrix_runner.decide.estimate import Pace
 from matrix_runner.machines import machine
 from matrix_runner.machines.base import MachineOptions

@@ -26,7 +26,7 @@ from matrix_runner.base import process
 from matrix_runner.base.errors import BadInput, HarnessBroken
 from matrix_runner.base.files import open_lock_file, try_lock
 from matrix_runner.base.process import run_to_end
-from matrix_runner.carry.rigs import rig_spec
+from matrix_runner.carry.executor import rig_spec
 from matrix_runner.cli import cli
 from matrix_runner.decide.concurrency import Level
 from matrix_runner.hosts.exclusive import LeasedDisk

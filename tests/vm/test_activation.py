@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from matrix_runner.carry.rigs import rig_spec
+from matrix_runner.carry.executor import rig_spec
 from matrix_runner.layers.lvm import CONFIG
 from matrix_runner.machines.base import MachineOptions, Rig, Step
 from matrix_runner.machines.qemu import Qemu

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from matrix_runner.base.errors import BadInput, HarnessBroken
-from matrix_runner.carry.rigs import rig_spec
+from matrix_runner.carry.executor import rig_spec
 from matrix_runner.carry.trial import StackOnRig
 from matrix_runner.machines.base import Rig, RigSpec, Step
 from matrix_runner.machines.qemu import Qemu

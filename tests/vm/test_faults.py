@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from matrix_runner.carry.rigs import rig_spec
+from matrix_runner.carry.executor import rig_spec
 from matrix_runner.carry.trial import Measured, StackOnRig
 from matrix_runner.machines.base import Rig
 from matrix_runner.machines.qemu import Qemu

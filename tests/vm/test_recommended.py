@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from matrix_runner.carry.disk_samples import sample_disks
-from matrix_runner.carry.rigs import rig_spec
+from matrix_runner.carry.executor import rig_spec
 from matrix_runner.machines.base import MachineOptions, Rig
 from matrix_runner.machines.qemu import Qemu
 from matrix_runner.scripts.cell import job

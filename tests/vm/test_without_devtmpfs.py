@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from matrix_runner.carry.rigs import rig_spec
+from matrix_runner.carry.executor import rig_spec
 from matrix_runner.carry.trial import StackOnRig
 from matrix_runner.machines.base import RigSpec, Step
 from matrix_runner.machines.qemu import Qemu

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from matrix_runner.carry.rigs import specs_of
+from matrix_runner.carry.executor import specs_of
 from matrix_runner.machines import Where, machine
 from matrix_runner.machines.base import MachineOptions, RigSpec
 from matrix_runner.machines.local import model_refusals

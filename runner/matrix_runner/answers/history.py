@@ -1,4 +1,4 @@
-"""History of figures over all runs: series by cell and place, their changes of level, and the alarms among them."""
+"""History of figures over all runs: series, their changes of level, and the alarms of a night, one for each cause."""
 
 from __future__ import annotations
 
@@ -7,21 +7,52 @@ from dataclasses import dataclass, field
 from datetime import date
 from math import exp, log
 from statistics import fmean
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from matrix_runner.answers.alarms import Cause, find_causes
-from matrix_runner.answers.axes import grouped, name_key
-from matrix_runner.answers.selectors import accepted_factor, baseline_of, changes_of, runs_of_baseline
-from matrix_runner.answers.stored_samples import Samples, is_compared, more_is_faster, rates_of
+from matrix_runner.answers.axes import grouped, is_workload_axis, name_key, value_key
+from matrix_runner.answers.comparison import Comparison, Line, Speed, compare_sides
+from matrix_runner.answers.pairs import Side, earlier_groups
+from matrix_runner.answers.selectors import (
+    ACCEPTED,
+    accepted_factor,
+    accepted_level,
+    baseline_of,
+    changes_of,
+    runs_of_baseline,
+)
+from matrix_runner.answers.stored_samples import (
+    LATENCIES,
+    USUAL_RATES,
+    Samples,
+    is_compared,
+    more_is_faster,
+    rates_of,
+    read_samples,
+)
+from matrix_runner.base.errors import BadInput
+from matrix_runner.records.address import IN_MEMORY
+from matrix_runner.records.store import SharedStore, describe_run
+from matrix_runner.records.store_sync import bring_up_to_date
+from matrix_runner.space.declared_files import load_accepted
 from matrix_runner.statistics.changes import Change, History, read_history
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from matrix_runner.answers.axes import Axes
+    from matrix_runner.answers.selectors import CellSelection
     from matrix_runner.language.references import Baseline, KnownChange
+    from matrix_runner.records.address import Address
+    from matrix_runner.records.journal import Journal
     from matrix_runner.records.record import CellRow
+    from matrix_runner.records.run_folder import RunFolder
     from matrix_runner.records.store import RunRow
+    from matrix_runner.space.declared_files import AcceptedFiles
     from matrix_runner.statistics.stopping import Estimate
+
+    #: The values that cells have on some axes.
+    Shared: TypeAlias = "Mapping[str, tuple[str, ...]]"
+
 
 #: With other hardware, a host of the same name is another host.
 _HARDWARE = re.compile(r"host\.(cpu|cores)|disk\d+\.(serial|model)")
@@ -199,3 +230,215 @@ def _alarms(
         )
         for cause in find_causes(places, [one.cell.axes for one in others if one.cell.id not in there])
     ]
+
+
+#: Differences up to this size count as equal; the confidence of verdicts.
+WITHIN, CONFIDENCE = 0.05, 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """Figures that became slower together."""
+
+    lines: Sequence[Line]  # the strongest first
+    cause: Cause
+
+    @property
+    def name(self) -> str:
+        return self.cause.name(self.lines[0].name)
+
+    @property
+    def speed(self) -> float:
+        """Return how many times as fast these figures are as before, on average."""
+        return exp(fmean(line.log_speed for line in self.lines))
+
+
+def find_alarms(lines: Sequence[Line], chosen: CellSelection | None = None) -> list[Alarm]:
+    """Group slower figures, or those of some cells, by cause.
+
+    A figure that cannot be told is as before if it moved less than half as far as the others.
+    """
+    slower = [
+        line
+        for line in lines
+        if line.speed is Speed.SLOWER and (chosen is None or chosen.takes(line.pair.right[0].cell))
+    ]
+    least = min((-line.log_speed for line in slower), default=0.0) / 2
+    taken = {line.cells for line in slower}  # another figure of such a cell may be as before
+    unmoved = [
+        line
+        for line in lines
+        if line.cells not in taken and (line.speed is not Speed.UNKNOWN or -line.log_speed < least)
+    ]
+    moved = [(line.pair.right[0].cell.axes, line.log_speed) for line in slower]
+    causes = find_causes(moved, [line.pair.right[0].cell.axes for line in unmoved])
+    return [Alarm([slower[at] for at in cause.members], cause) for cause in causes]
+
+
+def read_levels(store: SharedStore, nights: Sequence[RunRow], files: AcceptedFiles) -> list[RunRow]:
+    """Return the runs that nights are compared with. A baseline for them that names no run is an error."""
+    runs = store.runs()
+    used = {id(baseline_of(run, files.baselines.entries)) for run in nights}
+    files.check_baselines(lambda one: id(one) not in used or runs_of_baseline(one, runs))
+    found = {one.id: one for run in nights for one in _read_level(store, run, files)}
+    return list(found.values())
+
+
+def _read_level(store: SharedStore, night: RunRow, files: AcceptedFiles) -> list[RunRow]:
+    def is_slower(run: RunRow, level: Sequence[RunRow]) -> bool:
+        found = read_samples(store, [run, *level], (*USUAL_RATES, *LATENCIES), histograms=False)
+        before, now = ([one for one in found if (one.run is run) == is_night] for is_night in (False, True))
+        try:
+            sides = Side("level", before), Side(run.name, now)
+            return bool(
+                compare_sides(*sides, "run", (), within=WITHIN, confidence=CONFIDENCE, known=files.changes).slower
+            )
+        except BadInput:  # they have no common cell
+            return False
+
+    return accepted_level(night, store.runs(), files.baselines.entries, is_slower)
+
+
+def compare_with_level(folder: RunFolder, journal: Journal, address: Address, *, planned: bool = False) -> Comparison:
+    """Compare a run at work with the accepted level by the files in its folder; `planned`: by its planned rounds."""
+    night, files, metrics = describe_run(folder), load_accepted(folder.path), (*USUAL_RATES, *LATENCIES)
+    with SharedStore.open(IN_MEMORY) as own, SharedStore.existing(address) as shared:
+        own.catch_up(folder, journal)
+        found = read_samples(own, [night], metrics)
+        bring_up_to_date(shared, folder.path.parent)
+        level = read_levels(shared, [night], files)
+        if not level:
+            raise BadInput("there is no accepted level yet", resolution="it takes an earlier good run, or a baseline")
+        last = night.most or 0
+        b = Side(night.name, [one.in_rounds(lambda at: at <= last) for one in found] if planned else found)
+        a = Side(ACCEPTED, read_samples(shared, level, metrics))
+        groups = earlier_groups(a, b, shared.runs())
+        history = [Side("", read_samples(shared, group, metrics, histograms=False)) for group in groups]
+    return compare_sides(a, b, "run", (), within=WITHIN, confidence=CONFIDENCE, known=files.changes, history=history)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An accepted change, and what became of it in a comparison."""
+
+    change: KnownChange
+    lines: int
+    gone: int
+
+
+def known_changes(lines: Iterable[Line]) -> list[Known]:
+    found: dict[int, Known] = {}
+    for line in lines:
+        for change in line.known:
+            before = found.get(id(change), Known(change, 0, 0))
+            found[id(change)] = Known(change, before.lines + 1, before.gone + any(change is one for one in line.gone))
+    return list(found.values())
+
+
+_ALIKE = 1 / 3
+_BY_NAME = ("layout", "workload", "rw", "bs")  # axes that people name first
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    members: tuple[int, ...]  # positions of cells that moved, the strongest first
+    shared: Shared  # empty: every cell moved
+
+    def name(self, strongest: str) -> str:
+        """Return its name; `strongest`: that of its strongest cell."""
+        if len(self.members) == 1:
+            return strongest
+        return f"all {describe_shared(self.shared)}" if self.shared else "all cells"
+
+
+def describe_shared(shared: Shared) -> str:
+    words = [f"{axis}={'|'.join(values)}" for axis, values in shared.items() if axis != "layout"]
+    return " with ".join(filter(None, ("|".join(shared.get("layout", ())), ", ".join(words))))
+
+
+def find_causes(moved: Sequence[tuple[Axes, float]], unmoved: Collection[Axes]) -> list[Cause]:
+    """Group cells that moved, each with the size of its move (a logarithm). `unmoved`: cells known to be as before.
+
+    A group begins with its strongest cell, and grows while no unmoved cell has its values. Cells that moved less than a
+    third as far do not make it grow.
+    """
+    left = sorted(range(len(moved)), key=lambda at: -abs(moved[at][1]))
+    found = []
+    while left:
+        first, direction = moved[left[0]][0], moved[left[0]][1] > 0
+        alike = [at for at in left if (moved[at][1] > 0) == direction]
+        # Also the cells of other causes: an accepted change is found again by these values alone.
+        others = [*unmoved, *(axes for at, (axes, _) in enumerate(moved) if at not in set(alike))]
+        far = [at for at in alike if abs(moved[at][1]) >= _ALIKE * abs(moved[left[0]][1])]
+        near = [moved[at][0] for at in alike if at not in set(far)]
+        shared = _grown(first, [moved[at][0] for at in far], others, near)
+        shared = _shortened(shared, [*others, *near], len(far))
+        members = [at for at in alike if _has(moved[at][0], shared)]
+        found.append(Cause(tuple(members), shared))
+        left = [at for at in left if at not in set(members)]
+    return found
+
+
+def _has(axes: Axes, shared: Shared) -> bool:
+    return all(axes.get(axis) in values for axis, values in shared.items())
+
+
+def _grown(first: Axes, moved: Sequence[Axes], unmoved: Sequence[Axes], near: Sequence[Axes]) -> Shared:
+    """Widen the values of the first cell as long as only moved cells have them; the step with most cells first."""
+    every = [first, *moved, *unmoved, *near]
+    varying = {axis for axes in every for axis in {*axes, *first} if axes.get(axis) != first.get(axis)}
+    shared: Shared = {axis: (first[axis],) for axis in sorted(varying.intersection(first), key=_importance)}
+    ties = {axis: _determined(axis, shared, every) for axis in shared}
+    count = sum(_has(axes, shared) for axes in moved)
+    while True:
+        steps = [
+            (sum(_has(axes, one) for axes in moved), one)
+            for one in _wider(shared, moved, ties)
+            if not any(_has(axes, one) for axes in unmoved)
+        ]
+        best = max(steps, key=lambda step: (step[0], -len(step[1])), default=(0, shared))
+        if best[0] <= count:
+            break
+        count, shared = best
+    return shared
+
+
+def _shortened(shared: Shared, others: Sequence[Axes], count: int) -> Shared:
+    """Leave out the axes without which no other cell has the values; a single cell keeps all."""
+    for axis in [*shared] if count > 1 else ():
+        less = {name: values for name, values in shared.items() if name != axis}
+        if not any(_has(axes, less) and not _has(axes, shared) for axes in others):
+            shared = less
+    return dict(reversed([*shared.items()]))
+
+
+def _determined(axis: str, others: Iterable[str], every: Iterable[Axes]) -> dict[str, dict[str, str]]:
+    """Return the axes whose value follows from that of this axis, and their value by its value."""
+    found: dict[str, dict[str, str]] = {other: {} for other in others if other != axis}
+    for axes in every:
+        if axis in axes:
+            for other in [*found]:
+                if found[other].setdefault(axes[axis], axes.get(other, "")) != axes.get(other, ""):
+                    del found[other]
+    return found
+
+
+def _wider(shared: Shared, moved: Iterable[Axes], ties: Mapping[str, dict[str, dict[str, str]]]) -> Iterator[Shared]:
+    """Yield the groups without an axis, and those with one value more. What follows from the axis changes with it."""
+    for axis in shared:
+        yield {name: values for name, values in shared.items() if name != axis and name not in ties[axis]}
+    for axis, values in shared.items():
+        for value in sorted({axes[axis] for axes in moved if axis in axes} - {*values}, key=value_key):
+            tied = {name: by_value[value] for name, by_value in ties[axis].items() if name in shared}
+            added = {**tied, axis: value}
+            yield {name: _with_value(some, added.get(name)) for name, some in shared.items()}
+
+
+def _with_value(values: tuple[str, ...], value: str | None) -> tuple[str, ...]:
+    return values if value is None else tuple(sorted({*values, value}, key=value_key))
+
+
+def _importance(axis: str) -> tuple[int, bool, str]:
+    short = axis.rpartition(".")[2]
+    at = _BY_NAME.index(short) if short in _BY_NAME else len(_BY_NAME)
+    return -at, not is_workload_axis(axis), axis

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from matrix_runner.base.errors import MatrixError
 from matrix_runner.base.files import read_input, write_atomically
-from matrix_runner.carry.rigs import simulated_disk_facts
+from matrix_runner.carry.executor import simulated_disk_facts
 from matrix_runner.decide.costs import Factors
 from matrix_runner.decide.estimate import QUIET, Load, Pace, costs_of, machine_pace
 from matrix_runner.hosts.disk_ledger import state_dir

@@ -89,12 +89,14 @@ _HIDDEN = frozenset({"batch"})  # commands for other programs
 #: Commands in a module of another name: there they are `NAME_command`, if the module has a command of its own name.
 _MODULES = {
     "import": "import_fio",
-    "bug-report": "bug_report",
+    "bug-report": "report",
     "batch": "cluster",
     "worker": "cluster",
     "completion": "help",
     "merge": "salvage",
     "history": "compare",
+    "status": "show",
+    "explore": "results",
 }
 
 
@@ -112,7 +114,7 @@ def _exit_without_reader() -> Iterator[None]:
 
 def load_command(name: str) -> click.Command:
     module = importlib.import_module(f"matrix_runner.cli.{_MODULES.get(name, name)}")
-    command: click.Command = getattr(module, f"{name}_command", None) or module.command
+    command: click.Command = getattr(module, f"{name.replace('-', '_')}_command", None) or module.command
     return command
 
 

@@ -1,4 +1,4 @@
-"""`matrix accept`: the alarms are in answers/alarms.py, the files in space/declared_files.py."""
+"""`matrix accept`: the alarms are in answers/history.py, the files in space/declared_files.py."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from matrix_runner.cli.store_options import Source, accepted, open_store, select
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from matrix_runner.answers.alarms import Alarm
+    from matrix_runner.answers.history import Alarm
     from matrix_runner.records.store import RunRow
 
 _EPILOG = """\b
@@ -84,7 +84,7 @@ def command(
 
 
 def _alarms(night: RunRow, only: Words, accepted: Path, source: Source) -> list[Alarm]:
-    from matrix_runner.answers.alarms import find_alarms
+    from matrix_runner.answers.history import find_alarms
     from matrix_runner.answers.selectors import ACCEPTED, run_words, select_cells
     from matrix_runner.cli.compare import ComparisonRequest, compare_runs
     from matrix_runner.space.declared_files import load_accepted

@@ -76,7 +76,7 @@ def status(cluster: ClusterOptions | None) -> None:
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 def certificates(folder: Path) -> None:
     """Make certificates for one cluster. Copy the folder to its scheduler, its workers and its users."""
-    from matrix_runner.carry.cluster.address import make_certificates
+    from matrix_runner.carry.cluster.connection import make_certificates
 
     make_certificates(folder)
     echo(f"wrote {folder}/; copy it to all hosts of the cluster. A user who has it can run programs on all workers.")

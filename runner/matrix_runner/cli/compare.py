@@ -220,7 +220,7 @@ def compare_runs(asked: ComparisonRequest) -> Comparison:
 
 
 def _accepted_word(asked: ComparisonRequest, shared: SharedStore, among: Sequence[RunRow]) -> str:
-    from matrix_runner.answers.alarms import read_levels
+    from matrix_runner.answers.history import read_levels
     from matrix_runner.answers.selectors import run_words, runs_named
 
     nights = runs_named(asked.b, among)

@@ -19,7 +19,7 @@ from matrix_runner.base.quantities import parse_size, parse_time
 from matrix_runner.machines import MACHINES, WITH_HOSTS, Where
 
 if TYPE_CHECKING:
-    from matrix_runner.carry.cluster.address import Address
+    from matrix_runner.carry.cluster.connection import Address
     from matrix_runner.decide.budget import Cost
     from matrix_runner.decide.concurrency import Jobs
     from matrix_runner.session.cluster import ClusterOptions
@@ -178,7 +178,7 @@ PLACE = _Place()
 
 
 def _parse_cluster(text: str) -> Address:
-    from matrix_runner.carry.cluster.address import Address
+    from matrix_runner.carry.cluster.connection import Address
 
     return Address.parsed(text)
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from matrix_runner.base.quantities import format_size, parse_percent
+from matrix_runner.carry.executor import specs_of
 from matrix_runner.carry.past_timings import pace_of
-from matrix_runner.carry.rigs import specs_of
 from matrix_runner.cli.options import (
     Parsed,
     budget,

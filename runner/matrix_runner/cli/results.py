@@ -1,15 +1,16 @@
-"""`matrix results`: the tables are in pages/results.py."""
+"""`matrix results`, whose tables are in pages/results.py, and `matrix explore`, whose page is in pages/explore.py."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.findings import few
-from matrix_runner.cli.options import only, rows
+from matrix_runner.cli.options import Words, only, open_page, opens, rows
 from matrix_runner.cli.screen import echo
 from matrix_runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
 from matrix_runner.records.record import Outcome
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from matrix_runner.answers.stored_samples import Samples
     from matrix_runner.pages.table import Grid
     from matrix_runner.records.store import RunRow, SharedStore
+
 
 _MOST_JOBS = 100  # SQLite has at most 2,000 columns
 _EPILOG = """\b
@@ -224,3 +226,50 @@ def check_jobs(metrics: Sequence[str], shared: SharedStore, runs: Sequence[RunRo
     if unknown := sorted(wanted.difference(there)):
         jobs = f"their jobs are {few(there, 20)}" if there else "no trial of these runs has several jobs"
         raise BadInput(f"these runs have no job '{unknown[0]}'", resolution=jobs)
+
+
+_EXPLORE_EPILOG = """\b
+Examples:
+  matrix explore                            the latest run, in its folder
+  matrix explore latest~1,latest            two runs in one page, results/explore.html
+  matrix explore 'nightly-*' -o nights.html
+  matrix explore --no-open latest           only write the page
+  matrix explore --single latest            a page to send: it needs no other file
+
+\b
+Names of runs: see `matrix results --help`.
+"""
+
+
+@click.command("explore", epilog=_EXPLORE_EPILOG)
+@click.argument("runs", nargs=-1)
+@click.option("-o", "--to", type=click.Path(path_type=Path, dir_okay=False), help="Write the page to this file.")
+@click.option(
+    "--single",
+    is_flag=True,
+    help="Put the chart library (1.1 MB), which all pages below results/ share, into the page.",
+)
+@opens
+@source
+def explore_command(runs: Words, to: Path | None, single: bool, opens: bool | None, source: Source) -> None:
+    """Write explore.html, a page with all trials of RUNS in charts that filter each other, and open it."""
+    from matrix_runner.base.files import write_output
+    from matrix_runner.base.findings import few
+    from matrix_runner.pages.explore import page, read_explored, shared_library, title_of
+
+    with open_store(source) as shared:
+        among = select_runs(shared, runs or ("latest",))
+        own = source.results / among[0].name
+        several = source.home or source.results
+        target = to or (own if len(among) == 1 and own.is_dir() else several) / "explore.html"
+        found = read_explored(shared, among, source.results, target.parent)
+    if not found:
+        raise BadInput(
+            f"no results yet: {few(run.name for run in among)}",
+            resolution="`matrix run` with the same matrix continues it",
+        )
+    library = "" if single else shared_library(target, several)
+    report = (target.parent / "report.html").is_file()
+    write_output(target, page(found, title_of(among), report=report, library=library))
+    echo(f"written to {target}", err=True)
+    open_page(target, opens)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from matrix_runner.answers.alarms import read_levels
+from matrix_runner.answers.history import read_levels
 from matrix_runner.answers.selectors import ACCEPTED, run_words, runs_named
 from matrix_runner.answers.stored_samples import USUAL_RATES, read_samples
 from matrix_runner.base.errors import BadInput, Exit

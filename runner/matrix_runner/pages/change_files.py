@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 from junitparser import Failure, Skipped, TestCase, TestSuite
 
-from matrix_runner.answers.alarms import Alarm, find_alarms
 from matrix_runner.answers.comparison import Comparison, Line, Speed
-from matrix_runner.answers.history import HistoryAlarm, Series
+from matrix_runner.answers.history import Alarm, HistoryAlarm, Series, find_alarms
 from matrix_runner.base.text import strip_illegal
 from matrix_runner.pages.compare_table import describe_alarm, describe_change, describe_line
 from matrix_runner.pages.junit import document_of_suites

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import exp, inf
 
-from matrix_runner.answers.alarms import Alarm, find_alarms, known_changes
 from matrix_runner.answers.axes import grouped
 from matrix_runner.answers.comparison import Comparison, Line, Speed, noise_floor
+from matrix_runner.answers.history import Alarm, find_alarms, known_changes
 from matrix_runner.answers.pairs import Side, differences
 from matrix_runner.answers.stored_samples import more_is_faster, unit_of
 from matrix_runner.base.findings import few

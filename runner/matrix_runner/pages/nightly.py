@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import geometric_mean
 
-from matrix_runner.answers.alarms import Alarm, find_alarms
 from matrix_runner.answers.comparison import Comparison, Line, Speed
+from matrix_runner.answers.history import Alarm, find_alarms
 from matrix_runner.answers.pairs import differences
 from matrix_runner.answers.ranking import Ranking, rank_stacks, stack_name
 from matrix_runner.answers.stored_samples import USUAL_RATES, Samples, unit_of

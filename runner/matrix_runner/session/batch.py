@@ -33,10 +33,9 @@ from matrix_runner.carry.batch_messages import (
     RecordStream,
 )
 from matrix_runner.carry.cluster.seats import SCRATCH
-from matrix_runner.carry.executor import Executor
+from matrix_runner.carry.executor import Executor, rig_spec
 from matrix_runner.carry.past_timings import factors_of
 from matrix_runner.carry.recorder import BatchContext, Recorder
-from matrix_runner.carry.rigs import rig_spec
 from matrix_runner.decide.budget import Cost, Spending
 from matrix_runner.decide.plan import Batch, Plan
 from matrix_runner.decide.scheduler import Scheduler

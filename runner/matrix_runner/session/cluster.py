@@ -12,7 +12,7 @@ from pathlib import Path
 
 from matrix_runner.base.version import matrix_version
 from matrix_runner.carry.batch_messages import Cluster, Order
-from matrix_runner.carry.cluster.address import Address, Certificates
+from matrix_runner.carry.cluster.connection import Address, Certificates
 from matrix_runner.carry.events import PoolUsed
 from matrix_runner.carry.members import Members
 from matrix_runner.decide.concurrency import why_one_at_a_time

@@ -6,8 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from matrix_runner.answers.alarms import compare_with_level
 from matrix_runner.answers.cell_figures import Measured, measured_cells
+from matrix_runner.answers.history import compare_with_level
 from matrix_runner.answers.published import ComparedFigure, columns_of, compare_published
 from matrix_runner.answers.selectors import CellSelection
 from matrix_runner.answers.stored_samples import USUAL_RATES, read_samples

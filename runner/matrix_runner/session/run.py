@@ -13,8 +13,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from matrix_runner.answers.alarms import compare_with_level
 from matrix_runner.answers.comparison import Speed
+from matrix_runner.answers.history import compare_with_level
 from matrix_runner.base.errors import Exit, MatrixError
 from matrix_runner.base.files import write_output
 from matrix_runner.base.findings import few

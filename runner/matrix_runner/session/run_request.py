@@ -17,7 +17,7 @@ from matrix_runner.answers.verdicts import Steering
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.model import digest
 from matrix_runner.base.text import without_passwords
-from matrix_runner.carry.rigs import simulated_disk_facts, specs_of
+from matrix_runner.carry.executor import simulated_disk_facts, specs_of
 from matrix_runner.decide.steering import Bisection, BisectSteering, Race
 from matrix_runner.hosts.disk_ledger import state_dir
 from matrix_runner.layers.base import sync_target

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from matrix_runner.base.errors import BadInput
-from matrix_runner.carry.cluster.address import Address, load_certificates, make_certificates
+from matrix_runner.carry.cluster.connection import Address, load_certificates, make_certificates
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -40,8 +40,14 @@ if TYPE_CHECKING:
 from matrix_runner.base.version import matrix_version
 from matrix_runner.carry.batch_messages import BatchLost, ClusterLost, SchedulerLost, Worker, WorkerLost
 from matrix_runner.carry.cluster import relayed, seats
-from matrix_runner.carry.cluster.address import Address, load_certificates, make_certificates
-from matrix_runner.carry.cluster.connection import Ended, check_listening, connect
+from matrix_runner.carry.cluster.connection import (
+    Address,
+    Ended,
+    check_listening,
+    connect,
+    load_certificates,
+    make_certificates,
+)
 from matrix_runner.carry.cluster.members import Membership, scheduler, stay_member, worker
 from matrix_runner.carry.cluster.relayed import RelayedCluster, Status, query
 from matrix_runner.carry.cluster.seats import Seats

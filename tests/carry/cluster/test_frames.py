@@ -220,7 +220,7 @@ async def test_a_peer_that_does_not_read_is_disconnected(monkeypatch: pytest.Mon
 
 
 async def test_a_silent_worker_is_no_member_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("matrix_runner.carry.cluster.relay.SILENCE", 0.1)
+    monkeypatch.setattr("matrix_runner.carry.cluster.members.SILENCE", 0.1)
     async with scheduler("tcp://127.0.0.1:0") as address:
         silent = await connect(address, None)
         silent.send(FACTS)

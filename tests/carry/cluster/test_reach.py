@@ -16,11 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from matrix_runner.carry.cluster.address import Certificates
+    from matrix_runner.carry.cluster.connection import Certificates
 
 from matrix_runner.carry.cluster import connection
-from matrix_runner.carry.cluster.address import load_certificates, make_certificates
-from matrix_runner.carry.cluster.connection import Misdirected, connect, connect_soon
+from matrix_runner.carry.cluster.connection import (
+    Misdirected,
+    connect,
+    connect_soon,
+    load_certificates,
+    make_certificates,
+)
 from matrix_runner.carry.cluster.members import Membership, listens_everywhere, scheduler, stay_member
 from matrix_runner.carry.cluster.relayed import query
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from matrix_runner.base.errors import HarnessBroken
-from matrix_runner.carry.rigs import powers_of
+from matrix_runner.carry.executor import powers_of
 from matrix_runner.machines import MACHINES
 from matrix_runner.machines.base import NO_OPTIONS, RigSpec
 from matrix_runner.machines.container import (

@@ -16,8 +16,7 @@ from matrix_runner.carry.batch_messages import (
     Worker,
     WorkerLost,
 )
-from matrix_runner.carry.cluster.address import Certificates
-from matrix_runner.carry.cluster.connection import Connection, Ended, connect_soon, unanswered
+from matrix_runner.carry.cluster.connection import Certificates, Connection, Ended, connect_soon, unanswered
 from matrix_runner.carry.cluster.frames import (
     MOST_REQUEST,
     AllKnown,

@@ -14,15 +14,9 @@ from matrix_runner.language.guidelines import SHAPES, Guideline
 from matrix_runner.records.record import CellRow
 from matrix_runner.statistics.ratios import paired_ratio
 from matrix_runner.statistics.stopping import Rule, StopReason
-from tests.answers.world import cells, guideline, measured_as, row, run, verdict
+from tests.answers.world import FIELD, cells, guideline, measured_as, of_layout, row, run, verdict
 
-CHUNKS = ["64KiB", "256KiB", "1MiB"]
-FIELD = cells(layout=["raid0", "far"], md_chunk=CHUNKS, workload=["seq", "rnd"])
 STRIPES = cells(lvm_stripes=["1", "2", "3", "4"], workload=["read"])
-
-
-def of_layout(shape: str = "ratio", **more: Any) -> Guideline:
-    return guideline(**{shape: {"metric": "read.bw", "of": {"layout": "far"}, "to": {"layout": "raid0"}, **more}})
 
 
 def chunky(axes: dict[str, str]) -> float:
@@ -316,85 +310,6 @@ def test_a_claim_of_which_a_part_broke_does_not_hold() -> None:
     assert said.notes == ("no figures: md.chunk=64KiB, workload=seq",)
 
 
-def test_axes_that_change_with_the_layout_are_compared_and_noted() -> None:
-    field = [
-        row({"layout": "raid0", "md.level": "0", "md.chunk": "64KiB", "workload": "seq"}),
-        row({"layout": "far", "md.level": "10", "md.layout": "f2", "md.chunk": "512KiB", "workload": "seq"}),
-        row({"layout": "far", "md.level": "10", "md.layout": "n2", "md.chunk": "512KiB", "workload": "seq"}),
-    ]
-    said = verdict(of_layout(within="10%"), run(field, lambda _: 100.0))
-    assert [one.case.label for one in said.results] == ["md.layout=f2", "md.layout=n2"]
-    assert said.notes == ("md.chunk differs as well: 512KiB against 64KiB", "md.level differs as well: 10 against 0")
-
-
-MIRRORS = [
-    row({"layout": "raid1", "md.level": "1", "workload": "seq"}),
-    *(
-        row({"layout": name, "md.level": "10", "md.layout": name, "md.chunk": "64KiB", "workload": "seq"})
-        for name in ("n2", "o2", "f2")
-    ),
-]
-
-
-@pytest.mark.parametrize(
-    ("shape", "asked"),
-    [
-        (
-            {"ratio": {"of": {"layout": "f2"}, "to": {"layout": ["raid1", "n2", "o2"]}, "at_least": 1.5}},
-            {f"layout=f2 against {other}" for other in ("raid1", "n2", "o2")},
-        ),
-        ({"best": {"along": "layout", "is": "f2"}}, {f"layout=f2 against {other}" for other in ("raid1", "n2", "o2")}),
-        (
-            {"ratio": {"of": {"layout": "f2"}, "to": {"layout": ["raid1", "n2", "o2"]}, "mean": True, "at_least": 1.5}},
-            None,
-        ),
-    ],
-)
-def test_no_layout_that_was_named_is_left_out_as_it_is_of_another_level(
-    shape: dict[str, dict[str, Any]], asked: set[str] | None
-) -> None:
-    """A RAID 1 that reads faster than all of them would be seen."""
-    claim = guideline(**{kind: {"metric": "read.bw", **words} for kind, words in shape.items()})
-
-    levels = {"raid1": 100.0, "n2": 100.0, "o2": 100.0, "f2": 200.0}
-    said = verdict(claim, run(MIRRORS, lambda axes: levels[axes["layout"]]))
-    assert said.verdict is Verdict.HOLDS
-    assert asked is None or {one.case.label for one in said.results} == asked
-    assert {cell for one in said.results for cell in one.case.cells} == {cell.id for cell in MIRRORS}
-    levels["raid1"] = 1600.0
-    assert verdict(claim, run(MIRRORS, lambda axes: levels[axes["layout"]])).verdict is not Verdict.HOLDS
-
-
-def test_selected_cells_without_a_partner_are_named() -> None:
-    field = [
-        *MIRRORS,
-        row({"layout": "f2", "md.level": "10", "md.layout": "f2", "md.chunk": "64KiB", "workload": "rnd"}),
-    ]
-    said = verdict(of_layout(of={"layout": "f2"}, to={"layout": "n2"}, within="10%"), run(field, lambda _: 100.0))
-    assert said.verdict is Verdict.HOLDS
-    assert said.notes[-1] == f"left out, because the other side has no matching cell: {field[-1].name}"
-
-
-def test_cells_without_the_figure_differ_from_missing_cells() -> None:
-    reads, writes = cells(layout=["one"], workload_rw=["read", "write"])
-    found = [*run([reads], lambda _: 100.0), *run([writes], lambda _: 100.0, column="write_bw")]
-    claim = guideline(bound={"metric": "write.bw", "where": {"workload.rw": "read"}, "at_least": "1MB/s"})
-    assert verdict(claim, found).why == "its cells have no write.bw"
-    nowhere = guideline(bound={"metric": "write.bw", "where": {"layout": "two"}, "at_least": "1MB/s"})
-    assert "two" in verdict(nowhere, found).why
-
-
-@pytest.mark.parametrize("bound", [{"within": "10%"}, {"at_least": 1.1}, {"at_least": 1.1, "mean": True}])
-def test_a_claim_with_equal_sides_is_refused(bound: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="both sides select the same cells"):
-        guideline(ratio={"metric": "read.bw", "of": {"layout": "far"}, "to": {"layout": "far"}, **bound})
-
-
-def test_a_margin_and_a_bound_are_two_claims() -> None:
-    with pytest.raises(ValueError, match="`within` is a claim of its own"):
-        of_layout(within="10%", at_least=1.1)
-
-
 @pytest.mark.parametrize(
     ("former", "now"),
     [
@@ -413,15 +328,6 @@ def test_former_names_of_a_ratio_are_the_same_claim(former: dict[str, dict[str, 
     old, new = guideline(**{shape: {"metric": "read.bw", **words}}), guideline(ratio={"metric": "read.bw", **now})
     assert old.claimed == new.claimed
     assert verdict(old, run(FIELD, chunky)).results == verdict(new, run(FIELD, chunky)).results
-
-
-def test_cells_that_differ_in_their_work_as_well_are_no_pair() -> None:
-    field = [row({"layout": "raid0", "workload": "seq"}), row({"layout": "far", "workload": "rnd"})]
-    said = verdict(of_layout(within="10%"), run(field, lambda _: 100.0))
-    assert (said.verdict, said.why) == (
-        Verdict.NOT_TESTED,
-        "the cells of both sides differ in other axes, too",
-    )
 
 
 def test_an_axis_has_the_order_of_its_numbers_and_places_that_lack_one_do_not_count() -> None:
@@ -463,19 +369,6 @@ def test_the_interval_of_a_figure_that_stopped_early_is_what_it_was_stopped_by()
     said = verdict(claim, [early])
     assert said.verdict is Verdict.INCONCLUSIVE
     assert said.results[0].low == pytest.approx(100 / 1.05)
-
-
-def test_several_runs_are_a_value_each() -> None:
-    def shifted(by: float) -> Any:
-        return lambda axes: by * 100 if axes["layout"] == "far" else 100.0
-
-    runs = [
-        one for number, factor in enumerate([1.0, 1.3, 0.8]) for one in run(FIELD, shifted(factor), name=f"run{number}")
-    ]
-    said = verdict(of_layout(within="10%"), runs)
-    assert said.verdict is Verdict.INCONCLUSIVE
-    assert said.results[0].n == 3
-    assert verdict(of_layout(within="10%"), [one for one in runs if one.run == "run0"]).verdict is Verdict.HOLDS
 
 
 def test_synthetic_results_are_no_failure() -> None:
@@ -559,93 +452,3 @@ def test_cells_of_different_runs_are_not_held_against_each_other() -> None:
     said = verdict(of_layout(within="10%"), found)
     assert said.verdict is Verdict.NOT_TESTED
     assert said.why.startswith("its cells were measured in different runs")
-
-
-CHUNKED = [cells(layout=["raid0", "far"], md_chunk=[chunk]) for chunk in ("64KiB", "512KiB")]
-
-
-def effect(**bounds: str) -> Guideline:
-    return guideline(
-        ratio={"mean": True, "metric": "read.bw", "of": {"layout": "far"}, "to": {"layout": "raid0"}, **bounds}
-    )
-
-
-def parts(first: float, second: float, *, noise: float = 0.01, seed: int = 1) -> list[Measured]:
-    """Two parts of a matrix, each run for itself, so that none has both chunks; and what far truly does in each."""
-    return [
-        one
-        for number, factor in enumerate((first, second))
-        for one in run(
-            CHUNKED[number],
-            lambda axes, factor=factor: factor if axes["layout"] == "far" else 1.0,  # type: ignore[misc]
-            noise=noise,
-            seed=2 * seed + number,
-            name=f"{number}0123456-and-more",
-        )
-    ]
-
-
-@pytest.mark.parametrize(("bound", "said"), [("3x", Verdict.FAILS), ("1.5x", Verdict.HOLDS)])
-def test_an_effect_of_which_every_run_has_a_part_is_put_together(bound: str, said: Verdict) -> None:
-    first, second = parts(2.0, 2.0)[:2], parts(2.0, 2.0)[2:]
-    alone = [verdict(effect(at_least=bound), one) for one in (first, second)]
-    both = verdict(effect(at_least=bound), [*first, *second])
-    assert [one.verdict for one in (*alone, both)] == [said] * 3
-    (result,) = both.results
-    assert (result.n, result.case.label) == (5, "mean over 2 pairs")
-    values = [one.results[0].value or 0.0 for one in alone]
-    assert result.value == pytest.approx((values[0] * values[1]) ** 0.5)
-    assert both.notes == ("no run has all cells: combined from 2 parts, whose half-widths add up",)
-
-
-def test_pooled_runs_give_the_mean_and_name_a_run_that_differs() -> None:
-    said = verdict(effect(at_least="1.5x"), parts(4.0, 1.0))
-    assert said.verdict is Verdict.HOLDS
-    assert said.results[0].value == pytest.approx(2.0, rel=0.02)
-    assert said.notes[1].startswith("another verdict alone: run 10123456 (1.0")
-
-
-def test_nights_in_which_another_cell_broke_each_are_put_together() -> None:
-    field = cells(layout=["raid0", "far"], md_chunk=CHUNKS)
-    night = [list(run(field, lambda _: 1.0, seed=seed, noise=1e-4, name=f"night-{seed}")) for seed in (1, 2)]
-    for broken, found in enumerate(night):
-        found[broken] = measured_as(found[broken].cell, {}, name=found[broken].run)
-    said = verdict(effect(at_least="1.3x"), [one for found in night for one in found])
-    assert (said.verdict, said.results[0].parts) == (Verdict.FAILS, 3)
-    assert set(said.cells) == {cell.id for cell in field}
-
-
-def test_contexts_of_one_run_that_share_no_round_are_put_together() -> None:
-    field = cells(layout=["raid0", "far"], md_chunk=["64KiB", "512KiB"])
-    found = [
-        measured_as(cell, dict.fromkeys((1, 2) if cell.axes["md.chunk"] == "64KiB" else (3, 4), 1.0)) for cell in field
-    ]
-    said = verdict(effect(at_least="3x"), found)
-    assert (said.verdict, said.results[0].n, said.results[0].parts) == (Verdict.FAILS, 2, 2)
-
-
-def test_a_run_with_the_whole_effect_decides_alone() -> None:
-    every = list(run([*CHUNKED[0], *CHUNKED[1]], lambda _: 1.0))
-    alone = verdict(effect(at_least="1.3x"), every)
-    assert verdict(effect(at_least="1.3x"), [*every, *parts(9.0, 1.0)[:2]]).results == alone.results
-
-
-def test_pooled_runs_err_at_the_stated_rate() -> None:
-    """On the very edge of truth, and far from it in either part."""
-    said = [
-        verdict(effect(at_least="2x"), parts(4.0, 1.0, noise=0.1, seed=seed)).verdict is not Verdict.INCONCLUSIVE
-        for seed in range(400)
-    ]
-    assert sum(said) / len(said) <= 0.05
-
-
-@given(st.floats(0.2, 5), st.floats(0.2, 5), st.sampled_from([0.01, 0.1]), st.integers(1, 1000))
-def test_a_pooled_interval_is_as_wide_as_its_parts_allow(first: float, second: float, noise: float, seed: int) -> None:
-    found = parts(first, second, noise=noise, seed=seed)
-    one, other = (verdict(effect(at_least="1x"), half).results[0] for half in (found[:2], found[2:]))
-    (both,) = verdict(effect(at_least="1x"), found).results
-    assert one.value is not None
-    assert other.value is not None
-    assert both.value == pytest.approx((one.value * other.value) ** 0.5)
-    assert both.low < (one.low * other.low) ** 0.5
-    assert both.high > (one.high * other.high) ** 0.5

@@ -64,3 +64,11 @@ def measured_as(cell: CellRow, values: Mapping[int, float], column: str = "read_
 def verdict(one: Guideline, found: Iterator[Measured] | list[Measured], **more: Any) -> Judgement:
     (said,) = judge_guidelines([one], found, **more)
     return said
+
+
+def of_layout(shape: str = "ratio", **more: Any) -> Guideline:
+    return guideline(**{shape: {"metric": "read.bw", "of": {"layout": "far"}, "to": {"layout": "raid0"}, **more}})
+
+
+CHUNKS = ["64KiB", "256KiB", "1MiB"]
+FIELD = cells(layout=["raid0", "far"], md_chunk=CHUNKS, workload=["seq", "rnd"])

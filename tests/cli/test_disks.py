@@ -1,61 +1,19 @@
-"""`matrix disks` and `matrix clean`, as a user meets them."""
+"""`matrix disks`, as a user meets it."""
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from matrix_runner.base.errors import BadInput
-from matrix_runner.cli.clean import list_hosts, reach_for
-from matrix_runner.hosts.agent.connection import connection_to
-from matrix_runner.hosts.disk_ledger import LeaseRecord, write_record
 from matrix_runner.machines import requirements
-from tests.support.command import Said
+from tests.support.command import Matrix, Said
+from tests.support.shelf import ANSWER, LAB
 from tests.support.terminal import Terminal
 
 Call = Callable[..., Said]
-
-LAB = """\
-hosts:
-  shelf:
-    reach: ssh:shelf
-    disks: [{id: wwn-0x5000c500a1, serial: ZC11A, size: 1MiB}]
-"""
-#: What a host answers: one disk that was declared, one that was not, and is mounted.
-ANSWER = """\
-node\tsda\tdev\t8:0
-node\tsda\tsize\t2048
-node\tsda\tserial\tZC11A
-node\tsda\twwid\tnaa.5000c500a1
-filled\tsda\t0
-node\tsdb\tdev\t8:16
-node\tsdb\tsize\t4096
-node\tsdb\tserial\t[bold]odd[/bold]
-mount\t8:16\t/dev/sdb\t/srv\text4
-end
-"""
-
-
-@pytest.fixture
-def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A host behind an ssh that is none."""
-    monkeypatch.setenv("MATRIX_STATE", str(tmp_path / "state"))
-    (tmp_path / "hosts.yaml").write_text(LAB)
-    (tmp_path / "answer").write_text(ANSWER)
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    (programs / "ssh").write_text(
-        "#!/bin/sh\ncase $* in *ControlMaster=yes*) echo; echo matrix is up; exec cat >/dev/null ;; esac\n"
-        f'echo "$@" >{tmp_path}/asked\ncat >{tmp_path}/script\ncat {tmp_path}/answer\n'
-    )
-    (programs / "ssh").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    yield tmp_path
-    connection_to("shelf").disconnect()
 
 
 def test_the_disks_of_a_host_are_listed_with_refusals(call: Call, shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,49 +84,20 @@ def test_the_doctor_lists_missing_optional_programs(call: Call, monkeypatch: pyt
     assert "no-such-program" not in call("doctor", "--on", "dry").out
 
 
-def test_clean_without_leases(call: Call, shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Tests beside this one have disks of runs on this very host.
-    monkeypatch.setattr("matrix_runner.hosts.checks.run_query", lambda _reach, _script: ANSWER)
-    said = call("clean", "--dry-run")
-    assert (said.status, said.out) == (0, "")
-    assert said.err.endswith("this host is clean: no leftovers of runs\n")
+def test_disk_models_are_listed_and_an_unknown_one_is_bad_input(matrix: Matrix) -> None:
+    listed = matrix("disks", "models")
+    assert listed.returncode == 0
+    assert "st3320620as" in listed.stdout
+    unknown = matrix("disks", "check", "st33206")
+    assert unknown.returncode == 2
+    assert "did you mean st3320620as?" in unknown.stderr
+    assert matrix("disks", "check", "sata-ssd", "--size", "much").returncode == 2
 
 
-def test_clean_of_this_machine_ignores_the_hosts_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("hosts.yaml").write_text("hosts: [")
-    assert reach_for(None, None) == "local"
-    with pytest.raises(BadInput):
-        reach_for(None, "shelf")
-    Path("hosts.yaml").write_text("hosts: {shelf: {reach: ssh:shelf}}")
-    assert reach_for(None, "shelf") == "ssh:shelf"
-
-
-def test_every_host_cleans_ssh_hosts_of_the_file_and_of_leases(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(shelf)
-    state = shelf / "state"
-    record = LeaseRecord(disk="d", identity="d", reach="ssh:gone", size=1, run="r", folder="", since="x")
-    write_record(state, record)
-    write_record(state, record.model_copy(update={"reach": "local"}))
-    assert list_hosts(None, state) == {"ssh:shelf": "shelf", "ssh:gone": "gone"}
-    (shelf / "hosts.yaml").write_text(LAB + "  same:\n    reach: ssh:shelf\n  here: {reach: local}\n")
-    assert set(list_hosts(None, state)) == {"ssh:shelf", "ssh:gone"}
-    (shelf / "hosts.yaml").unlink()
-    assert list_hosts(None, state) == {"ssh:gone": "gone"}
-
-
-def test_an_unreachable_host_does_not_stop_the_others(call: Call, shelf: Path) -> None:
-    (shelf / "hosts.yaml").write_text(LAB + "  bench:\n    reach: ssh:bench\n")
-    (shelf / "bin/ssh").write_text("#!/bin/sh\necho no route to host >&2\nexit 255\n")
-    said = call("clean", "--every-host", "--dry-run")
-    assert said.status == 3
-    for name in ("shelf", "bench"):
-        assert f"{name}: not cleaned: {name} cannot be reached by ssh (no route to host" in said.out
-    assert "use one of the two" in call("clean", "--every-host", "--host", "shelf").err
-
-
-def test_every_host_without_ssh_hosts(call: Call, shelf: Path) -> None:
-    (shelf / "hosts.yaml").unlink()
-    said = call("clean", "--every-host")
-    assert (said.status, said.out) == (0, "")
-    assert "no ssh host in hosts.yaml" in said.err
+@pytest.mark.parametrize(("size", "enough"), [("1MiB", "4MiB"), ("0B", "4MiB")])
+def test_a_disk_with_zones_too_small_for_a_request_is_not_checked(matrix: Matrix, size: str, enough: str) -> None:
+    small = matrix("disks", "check", "st3320620as", "--size", size)
+    assert small.returncode == 2
+    assert "sequential read in zone 1 cannot be measured: a request of 256 KiB does not fit there" in small.stderr
+    assert f"--size {enough} is enough" in small.stderr
+    assert not small.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.support.kernels import BUILT_IN, RELEASE, ikconfig, image
@@ -10,7 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.support.command import Said
+    import pytest
+
+    from tests.support.command import Call, Matrix, Said
 
 
 def test_doctor_judges_a_kernel(call: Callable[..., Said], tmp_path: Path) -> None:
@@ -40,3 +43,23 @@ def test_a_plan_for_another_kernel(call: Callable[..., Said], tmp_path: Path) ->
     matrix.write_text(matrix.read_text() + "machine: {kernel: debian-13}\n")
     other = call("plan", "--kernel", "debian-12", str(matrix))
     assert (other.status, "--kernel debian-12: the matrix itself names debian-13" in other.err) == (2, True)
+
+
+def test_doctor(matrix: Matrix, tmp_path: Path) -> None:
+    result = matrix("doctor", "--on", "dry")
+    assert result.returncode == 0
+    assert "dry       ready" in result.stdout
+    assert "kvm       " in result.stdout
+    assert f"GB free for {tmp_path}/results/" in result.stdout
+
+
+def test_the_doctor_names_one_command_for_a_machine(
+    call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/gcc" if name == "gcc" else None)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    done = call("doctor", "--on", "qemu")
+    assert done.status == 3
+    (command,) = [line.strip() for line in done.out.splitlines() if "→" in line]
+    assert command.startswith("→ apt install qemu-system-x86 ")
+    assert command.endswith(" zstd nbdkit nbdkit-plugin-dev fio")

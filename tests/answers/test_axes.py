@@ -1,4 +1,4 @@
-"""Which cells stand side by side: properties of the matching itself, and of what an absent axis means."""
+"""Cells side by side: properties of the matching, and the meaning of an absent axis."""
 
 from __future__ import annotations
 

@@ -52,6 +52,13 @@ def test_each_imported_package_is_installed_with_the_program() -> None:
     assert {(name, path) for name, path in found if name not in known | sys.stdlib_module_names} == set()
 
 
+def test_most_modules_have_a_test_of_their_name() -> None:
+    rooms = TESTS.parent / "runner" / "matrix_runner"
+    modules = [path.relative_to(rooms) for path in rooms.rglob("*.py") if not path.name.startswith("__")]
+    without = [str(one) for one in modules if not (TESTS / one.parent / f"test_{one.name}").exists()]
+    assert len(without) <= 0.2 * len(modules), f"tests/ROOM/test_MODULE.py for at least 80 % of the modules: {without}"
+
+
 def _packages(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):

@@ -17,7 +17,6 @@ from matrix_runner.answers.axes import (
     unite_axes,
     with_aliases,
 )
-from matrix_runner.answers.pairs import tied_axes
 
 PLACES = 4
 keys = st.tuples(*[st.sampled_from([None, "a", "b", "c"])] * PLACES)
@@ -124,9 +123,3 @@ def test_an_axis_that_came_into_the_matrix_later_is_not_lacking_but_unknown() ->
     name = "tune.md.stripe_cache_size"
     cells = [{"layout": "raid5"}, {"layout": "raid5", name: "4096"}, {"layout": "far"}]
     assert placed(cells, name, ["old", "new", "old"]) == ["", "4096", None]
-
-
-def test_an_empty_value_and_no_such_axis_are_one_value_of_an_axis_that_changes_along() -> None:
-    left, right = [{"layout": "a", "fs.options": ""}, {"layout": "a"}], [{"layout": "b", "fs.options": "noatime"}]
-    assert tied_axes("layout", left, right) == {"fs.options": ("", "noatime")}
-    assert tied_axes("layout", [*left, *right], right) == {}

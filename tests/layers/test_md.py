@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matrix_runner.language.tune import impossible, meaningless
-from matrix_runner.layers import Crypt, Integrity, Layer, Lvm, Md, OneDisk, Partition, Pick, Precondition, SomeDisks
+from matrix_runner.layers import Md, OneDisk, SomeDisks
 from matrix_runner.layers.geometry import Below, Shape, usable
 from matrix_runner.layers.md import layout_number
 from matrix_runner.simdisks.disk import Disk
@@ -165,59 +165,3 @@ def real_room(size: int, metadata: str, chunk: int) -> int:
     while headroom << 10 > sectors and headroom > chunk // 1024 * 4:
         headroom >>= 1
     return (sectors - -(-(24 + space + headroom) // 2048) * 2048) * 512
-
-
-def test_devices_that_pick_selects_keep_their_noun() -> None:
-    below = Below((Shape(GIB),) * 2, "partitions")
-    assert Pick.model_construct(number=1).noun_above(below) == "partitions"
-    (found,) = Partition.model_construct(count=2).problems(below)
-    assert found.message.startswith("partitions cannot be partitioned: the kernel ignores tables on them")
-    assert not list(Partition.model_construct(count=2).problems(Below((Shape(GIB),), "volumes")))
-
-
-def test_preconditioned_devices_keep_their_noun() -> None:
-    below = Below((Shape(GIB),) * 2, "partitions")
-    assert Precondition.model_construct(how="fill").noun_above(below) == "partitions"
-
-
-@pytest.mark.parametrize(
-    ("fields", "ranges"),
-    [
-        ({"align": 512, "from": 32256}, [(63 * 512, 63 << 20)]),
-        ({"align": 512}, [(34 * 512, 63 << 20)]),
-        ({"at": "25%", "size": "50%"}, [(16 << 20, 48 << 20)]),
-        ({"count": 3}, [(1 << 20, 21 << 20), (21 << 20, 41 << 20), (41 << 20, 61 << 20)]),
-    ],
-)
-def test_partitions_begin_where_they_should(fields: dict[str, Any], ranges: list[tuple[int, int]]) -> None:
-    layer: Any = Partition.model_construct(**fields)
-    assert layer.ranges(Shape(64 << 20)) == ranges
-
-
-def test_on_large_sectors_a_table_is_longer_and_partitions_begin_at_whole_ones() -> None:
-    large = Below((Shape(64 << 20, sector=4096),), "encrypted devices")
-    odd: Any = Partition.model_construct(align=512)
-    (found,) = odd.problems(large)
-    assert found == ("align", "partitions begin at whole sectors of 4KiB")
-    layer: Any = Partition.model_construct(align=4096, count=2)
-    assert not list(layer.problems(large))
-    assert layer.ranges(large.devices[0])[0][0] == 6 * 4096
-    assert {shape.sector for shape in layer.devices_above(large)} == {4096}
-
-
-@pytest.mark.parametrize(
-    ("layer", "sector"),
-    [
-        (Crypt.model_construct(sector_size=512), 2048),
-        (Crypt.model_construct(sector_size=4096), 4096),
-        (Integrity.model_construct(sector_size=4096), 4096),
-        (Integrity.model_construct(), 2048),
-        (Md.model_construct(level=0), 2048),
-        (Md.model_construct(level=1), 2048),
-        (Md.model_construct(level="linear"), 2048),
-        (Lvm.model_construct(), 2048),
-        (Partition.model_construct(count=1), 2048),
-    ],
-)
-def test_sectors_get_no_smaller_on_the_way_up(layer: Layer, sector: int) -> None:
-    assert {shape.sector for shape in layer.devices_above(Below((Shape(GIB, sector=2048),) * 2))} == {sector}

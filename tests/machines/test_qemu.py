@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import shutil
@@ -17,15 +16,12 @@ from hypothesis import strategies as st
 
 from matrix_runner.base.digests import write_digests
 from matrix_runner.base.errors import HarnessBroken
-from matrix_runner.language.matrix import SUITES
 from matrix_runner.machines import shell
 from matrix_runner.machines.base import MachineOptions, RigLost, RigSpec
 from matrix_runner.machines.qemu import (
     Qemu,
     appliance,
     argv,
-    build,
-    explain_unusable_kernel,
     modules_of,
     recipe,
     rig,
@@ -42,7 +38,6 @@ from matrix_runner.machines.qemu.appliance import (
 from matrix_runner.machines.qemu.guest import boot_errors, panic_cause
 from matrix_runner.machines.qemu.host import Host, capacity_refusals, crowding_notice, file_system_of, max_machines
 from matrix_runner.simdisks.disk import Disk, Physics
-from tests.support.kernels import bzimage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -214,32 +209,6 @@ async def test_a_template_is_not_used_with_another_build_of_its_appliance(
     assert len({await key_of("6.12.1", 1), await key_of("6.12.2", 1), await key_of("6.12.1", 2)}) == 3
 
 
-def test_kernels_by_name_and_by_file(tmp_path: Path) -> None:
-    image = tmp_path / "bzImage"
-    image.write_bytes(b"x")
-    default = recipe.recipe_for(None)
-    assert default is not None
-    assert default.suite == SUITES[recipe.DEFAULT_KERNEL]
-    assert recipe.recipe_for("debian-12") == recipe.Recipe("bookworm")
-    own = recipe.recipe_for(str(image))
-    assert own is not None
-    assert own.image == image
-    assert recipe.recipe_for("debian-1") is None
-
-
-def test_the_key_of_an_own_kernel_follows_its_content_and_its_modules(tmp_path: Path) -> None:
-    image = tmp_path / "bzImage"
-    keys = set()
-    for content in (b"1", b"2"):
-        image.write_bytes(content)
-        keys.add(recipe.kernel_key("trixie", image))
-    module = tmp_path / "lib/modules/6.0/kernel/a.ko"
-    module.parent.mkdir(parents=True)
-    module.touch()
-    keys.add(recipe.kernel_key("trixie", image))
-    assert len(keys) == 3
-
-
 @pytest.fixture
 def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Appliances of nothing; the kernels that were built, in a cache of their own."""
@@ -336,108 +305,6 @@ async def test_kernels_of_the_users_own_are_forgotten_unless_they_are_in_use(
     assert built == ["", "1", "2", "3", "4", "5"]
 
 
-@pytest.mark.parametrize(
-    ("name", "path"),
-    [
-        ("./bin/bash", "usr/bin/bash"),
-        ("./lib64/ld.so", "usr/lib64/ld.so"),
-        ("./usr/bin/x", "usr/bin/x"),
-        ("./etc/fstab", "etc/fstab"),
-        ("./bin", ""),
-        ("./sbin/", ""),
-        ("./", ""),
-        ("./library/x", "library/x"),
-    ],
-)
-def test_usr_is_merged(name: str, path: str) -> None:
-    assert recipe.merge_usr(name) == path
-
-
-@pytest.mark.parametrize(
-    ("path", "kept"),
-    [
-        ("usr/bin/fio", True),
-        ("usr/share/doc", False),
-        ("usr/share/doc/fio/README", False),
-        ("usr/share/docs", True),
-        ("", False),
-        ("usr/lib/modules/6.1/kernel/drivers/md/raid456.ko", True),
-        ("usr/lib/modules/6.1/kernel/sound/core.ko", False),
-        ("usr/lib/modules/6.1/kernel/drivers/gpu/x.ko", False),
-        ("usr/lib/modules/6.1/modules.builtin", True),
-        ("usr/lib/python3.11/os.py", False),
-    ],
-)
-def test_files_that_the_appliance_needs(path: str, kept: bool) -> None:
-    assert recipe.is_wanted(path) is kept
-
-
-def test_modules_in_loading_order() -> None:
-    dependencies = "kernel/a.ko: kernel/b-c.ko kernel/d.ko\nkernel/b-c.ko: kernel/d.ko\nkernel/d.ko:\n"
-    assert recipe.load_order(dependencies, ("a", "b_c", "gone")) == ["kernel/d.ko", "kernel/b-c.ko", "kernel/a.ko"]
-
-
-def test_a_kernel_has_its_modules_and_what_is_built_in(tmp_path: Path) -> None:
-    assert build.module_names(tmp_path) == []
-    (tmp_path / "modules.dep").write_text("kernel/drivers/md/dm-mod.ko: kernel/a.ko\nkernel/a.ko:\n")
-    (tmp_path / "modules.builtin").write_text("kernel/fs/ext4/ext4.ko\n")
-    assert build.module_names(tmp_path) == ["a", "dm_mod", "ext4"]
-
-
-def test_release_and_payload_of_a_bzimage() -> None:
-    image = bzimage(b"6.9.1-mine (me@here) #1\0", b"packed....")
-    assert recipe.kernel_release(image) == "6.9.1-mine"
-    assert recipe.kernel_payload(image) == b"packed"
-    assert recipe.kernel_release(b"\x7fELF" + b"\0" * 1024) is None
-
-
-def test_the_host_s_archive_is_found_or_the_usual_taken() -> None:
-    seen = "http://u/ubuntu|Ubuntu|noble\nhttp://s/sec|Debian|bookworm-security\nhttp://m/debian/|Debian|bookworm\n"
-    assert build.mirror_from(seen) == "http://m/debian"
-    assert build.mirror_from("") == recipe.DEFAULT_MIRROR
-
-
-def test_apt_takes_only_fetch_settings_of_the_host() -> None:
-    dump = 'APT::Install-Recommends "1";\nAcquire::http::Proxy "http://p:1";\nDPkg::Post-Invoke:: "rm";\n'
-    text = build.configuration(Path("/w"), dump)
-    assert 'Acquire::http::Proxy "http://p:1";' in text
-    assert "Post-Invoke" not in text
-    assert 'Dir::State "/w"' in text
-
-
-@pytest.mark.parametrize(
-    ("mirror", "asked"),
-    [
-        ("file:///srv/debian", "copy:///srv/debian"),
-        ("file:/srv/file:/debian", "copy:/srv/file:/debian"),
-        ("http://m/debian", "http://m/debian"),
-    ],
-)
-def test_packages_of_a_local_archive_are_copied(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mirror: str, asked: str
-) -> None:
-    """Nothing would be unpacked otherwise, and the root file system of that be kept as whole."""
-    monkeypatch.setattr(build, "run", lambda argv: subprocess.CompletedProcess(argv, 0, "", ""))
-    build.prepare(tmp_path, "trixie", mirror)
-    assert f" {asked} trixie main\n" in (tmp_path / "sources.list").read_text()
-
-
-@pytest.mark.parametrize(
-    ("words", "advice"),
-    [
-        ("E: No space left on device", "disk space"),
-        ("NO_PUBKEY 123", "debian-archive-keyring"),
-        ("404", "MATRIX_MIRROR"),
-    ],
-)
-def test_advice_on_apt_s_complaints(words: str, advice: str) -> None:
-    assert advice in build.hint(words)
-
-
-def test_name_and_version_of_a_package() -> None:
-    assert build.package_version(Path("/x/perl-base_1%3a5.40_amd64.deb")) == ("perl-base", "1:5.40")
-
-
 def test_the_last_error_of_the_builder_is_raised() -> None:
     error = parse_failure(["chatter", '{"error": "no space", "details": "d", "resolution": "r"}', "more"])
     assert (error.brief, error.details, error.resolution) == ("no space", "d", "r")
@@ -458,32 +325,6 @@ async def test_progress_is_passed_on_and_the_rest_kept() -> None:
 
     assert await listen(words, progress) == ["xz: oops"]
     assert seen == [("a", 0.5), ("b", None)]
-
-
-def test_the_compression_of_a_module_is_read_from_its_content(tmp_path: Path) -> None:
-    packed = tmp_path / "a.ko.xz"
-    packed.write_bytes(gzip.compress(b"module"))
-    build.unpack_module(packed)
-    assert (tmp_path / "a.ko").read_bytes() == b"module"
-    assert not packed.exists()
-
-
-def test_a_module_packed_in_an_unknown_way_is_named(tmp_path: Path) -> None:
-    packed = tmp_path / "a.ko.zip"
-    packed.write_bytes(b"PK")
-    with pytest.raises(HarnessBroken, match=r"a\.ko\.zip has an unknown compression"):
-        build.unpack_module(packed)
-
-
-def test_a_kernel_is_left_plain_beside_its_image_only_if_it_can_be_booted(tmp_path: Path) -> None:
-    bootable = b"\x7fELF" + build.PVH_NOTE
-    target = tmp_path / "vmlinux"
-    for payload, plain in ((bootable, bootable), (b"\x7fELF", None)):
-        target.unlink(missing_ok=True)
-        build.unpack_kernel(bzimage(b"6.9", gzip.compress(payload) + b"size"), target)
-        assert (target.read_bytes() if target.exists() else None) == plain
-    build.unpack_kernel(bzimage(b"6.9", b"unknown...."), target)
-    assert [path.name for path in tmp_path.iterdir()] == []
 
 
 def test_names_of_disks_match_no_disk_of_a_host() -> None:
@@ -599,28 +440,3 @@ def test_every_script_gets_an_empty_folder(tmp_path: Path) -> None:
     assert entered(2) == [str(folder / "2")]
     assert entered(shell.WORK_FOLDERS) == [str(folder / "0")]
     assert [path.name for path in folder.iterdir() if (path / "it").exists()] == ["0"]
-
-
-def test_a_folder_is_a_kernel_with_modules_and_programs(tmp_path: Path) -> None:
-    for name in ("boot/vmlinuz-6.1", "lib/modules/6.1/kernel/a.ko", "sbin/mdadm", "usr/bin/fio", "README"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(name)
-    own = recipe.recipe_for(str(tmp_path))
-    assert own is not None
-    assert own.image == tmp_path / "boot/vmlinuz-6.1"
-    assert recipe.modules_in(tmp_path) == [tmp_path / "lib/modules"]
-    assert {*recipe.programs_in(tmp_path)} == {"usr/bin/fio", "usr/sbin/mdadm"}
-    assert "is no kernel image" in explain_unusable_kernel(str(tmp_path))
-
-
-def test_a_folder_without_a_kernel_replaces_programs_of_the_appliance(tmp_path: Path) -> None:
-    assert "has no bzImage, no lib/modules and no programs" in explain_unusable_kernel(str(tmp_path))
-    program = tmp_path / "usr/sbin/mdadm"
-    program.parent.mkdir(parents=True)
-    keys = set()
-    for size in (1, 2):
-        program.write_text("x" * size)
-        keys.add(recipe.kernel_key("trixie", tmp_path))
-    assert len(keys) == 2
-    assert recipe.image_in(tmp_path) is None
-    assert not explain_unusable_kernel(str(tmp_path))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from matrix_runner.base.errors import BadInput, Damaged, HarnessBroken
 from matrix_runner.records.journal import AlreadyRecorded, Journal
-from matrix_runner.records.journal_reader import MeanTimes, UnendedAttempt
+from matrix_runner.records.journal_reader import UnendedAttempt
 from matrix_runner.records.record import Attempt, CellRow, Outcome, Reading, Trial
 from matrix_runner.work.fio.output import Direction, Figures
 from tests.records import strategies
@@ -128,40 +128,6 @@ def test_a_lost_attempt_is_kept_once_and_ends_only_itself(journal: Journal) -> N
     assert journal.unended_attempts() == [UnendedAttempt("c1", 0, 2, "boot-a")]
     with pytest.raises(AlreadyRecorded, match="attempt 1 at trial 0"):
         journal.record_lost(lost)
-
-
-def test_an_empty_journal_does_not_know_what_anything_takes(journal: Journal) -> None:
-    assert journal.mean_times() == MeanTimes(None, None, None)
-
-
-def test_past_times_are_means_of_measured_ones(journal: Journal) -> None:
-    journal.record_set_up(0, "raid10", 40.0)  # it also started the machine
-    journal.record_set_up(0, "raid5", 2.0)
-    journal.record_set_up(1, "raid5", 4.0)
-    journal.record_set_up(0, "raid0", 1.5)
-    journal.record(measured(0, runtime=1.0, seconds=1.5))
-    journal.record(measured(1, runtime=1.0, seconds=2.5))
-    journal.record(Trial("c1", 2, Outcome.BROKEN, seconds=300.0))
-    assert journal.mean_times() == MeanTimes(
-        2.5, 1.0, None, (0.0,), cells={"c1": 2.0}, stacks={"raid5": 2.0, "raid0": 1.5}
-    )
-
-
-def test_a_single_set_up_is_all_that_is_known(journal: Journal) -> None:
-    journal.record_set_up(0, "raid10", 40.0)
-    assert (journal.mean_times().setup, journal.mean_times().stacks) == (40.0, {"raid10": 40.0})
-
-
-def test_scatter_comes_from_cells_with_several_trials(journal: Journal) -> None:
-    assert journal.mean_times().scatter == ()
-    for round_number, bw in enumerate((90e6, 100e6, 110e6)):
-        trial = measured(round_number)
-        assert trial.figures
-        assert trial.figures.read
-        read = replace(trial.figures.read, bw=bw)
-        journal.record(replace(trial, figures=replace(trial.figures, read=read, write=None)))
-    (scatter,) = journal.mean_times().scatter
-    assert scatter == pytest.approx(0.1)
 
 
 def test_figures_can_be_read_by_plain_sql(journal: Journal, tmp_path: Path) -> None:

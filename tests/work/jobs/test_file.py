@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from matrix_runner.base.findings import Place
-from matrix_runner.work.fio.bounds import UnknownBound, parse_fio_size, parse_fio_time, relative_names
+from matrix_runner.work.fio.bounds import relative_names
 from matrix_runner.work.fio.workload import FioWorkload
 from matrix_runner.work.jobs.file import (
     JobFile,
@@ -226,21 +226,6 @@ def test_options_without_a_bound_get_a_hint() -> None:
     assert "waits for 'c'" in waits
     (problem,) = whole("[a]\nrw=read\n", in_files=True).problems()
     assert "set: {a.size: 1g}" in problem.message
-
-
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [("4k", 4096), ("1MiB", 1 << 20), ("2gb", 2 << 30), ("0x100", 256), ("512", 512), ("1.5m", 1572864)],
-)
-def test_sizes_of_fio(text: str, size: int) -> None:
-    assert parse_fio_size(text) == size
-
-
-def test_times_of_fio() -> None:
-    assert [parse_fio_time(one) for one in ("10", "5m", "100ms", "1d")] == [10.0, 300.0, 0.1, 86400.0]
-    assert parse_fio_time("500", "us") == 0.0005
-    with pytest.raises(UnknownBound):
-        parse_fio_time("$ncpus")
 
 
 @pytest.mark.parametrize("name", ["MATRIX_STORE", "GITHUB_TOKEN", "pgpassword", "AWS_SECRET_ACCESS_KEY"])

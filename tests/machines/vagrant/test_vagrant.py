@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import os
 import shutil
 import subprocess
 import sys
-import tempfile
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,13 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import matrix_runner.machines.vagrant as package
-from matrix_runner.base import process
 from matrix_runner.base.errors import BadInput, HarnessBroken
-from matrix_runner.base.files import open_lock_file, try_lock
 from matrix_runner.base.process import run_to_end
 from matrix_runner.carry.executor import rig_spec
 from matrix_runner.cli import cli
@@ -33,30 +27,21 @@ from matrix_runner.hosts.exclusive import LeasedDisk
 from matrix_runner.hosts.inventory import Node
 from matrix_runner.hosts.operations import LOCAL, Descriptor
 from matrix_runner.language.hosts import DeclaredDisk
-from matrix_runner.machines.base import Leftover, Refusal, RigLost, RigSpec
+from matrix_runner.machines.base import Refusal, RigLost, RigSpec
 from matrix_runner.machines.dry import plausible
 from matrix_runner.machines.qemu.argv import DiskProperties
 from matrix_runner.machines.qemu.host import Host, max_machines
-from matrix_runner.machines.vagrant import Passthrough, Vagrant, box, libvirt, refuse_large_sectors, spec_refusals
+from matrix_runner.machines.vagrant import Passthrough, Vagrant, box, refuse_large_sectors, spec_refusals
 from matrix_runner.machines.vagrant.box import (
-    FIND,
     Box,
-    parse_names,
-    physical_disk,
-    read_lines,
     temporary_disk,
 )
 from matrix_runner.machines.vagrant.libvirt import Record
 from matrix_runner.machines.vagrant.rig import (
     Order,
     command,
-    enter_command,
-    missing_modules,
     plan,
-    report_progress,
     serve_disks,
-    ssh_config,
-    start_machine,
 )
 from matrix_runner.simdisks.disk import Disk, Physics
 from matrix_runner.simdisks.server import device_command
@@ -65,14 +50,14 @@ from tests.support.engine import Bench
 from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping
+    from collections.abc import AsyncIterator
 
     from matrix_runner.machines.base import Progress
 
 MIB = 2**20
 SPEC = RigSpec((Disk(64 * MIB, "scsi"), Disk(64 * MIB, "virtio")), cpus=3, memory=512 * MIB)
 RECORD = Record("matrix-1a2b3c4d-", "matrix 00ff", "/r/run", "/tmp/matrix-1a2b3c4d-x")
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def the_plan(spec: RigSpec = SPEC) -> str:
@@ -237,32 +222,6 @@ def test_the_scripts_of_the_box_pass_shellcheck(script: str) -> None:
     assert done.stdout == ""
 
 
-@given(st.lists(st.sampled_from(["scsi", "sata", "virtio"]), min_size=1, max_size=8))
-def test_disks_are_found_by_their_serial_numbers(buses: list[str]) -> None:
-    """`matrix-1` is no part of `matrix-11`, and what is not there is missed."""
-    names = {"scsi": "scsi-0QEMU_QEMU_HARDDISK_", "sata": "ata-QEMU_HARDDISK_", "virtio": "virtio-"}
-    with tempfile.TemporaryDirectory() as folder:
-        for at, bus in enumerate(buses):
-            Path(folder, f"{names[bus]}matrix-{at}").write_text(str(at))
-        for _ in range(2):
-            script = FIND.replace("/dev/disk/by-id", folder).replace("udevadm settle", "true")
-            words = [f"matrix-{at}" for at in range(len(buses) + 1)]
-            done = subprocess.run(["bash", "-c", script, "it", *words], capture_output=True, text=True, check=True)
-            *there, missing = parse_names(done.stdout, len(words))
-            assert there == [f"{folder}/matrix-{at}" for at in range(len(buses))], "as in machines of QEMU's"
-            assert [Path(one).read_text() for one in there] == [str(at) for at in range(len(buses))]
-            assert missing == ""
-
-
-def test_a_disk_of_the_host_is_flushed_and_looks_as_it_is() -> None:
-    turns = physical_disk(Disk(MIB, "scsi"), 3, Path("/s/x"), DiskProperties(rotation=5400))
-    assert (turns.serial, turns.cache, turns.rotation, turns.discard) == ("matrix-3", "writeback", 5400, "ignore")
-    flash = physical_disk(Disk(MIB, "virtio"), 0, Path("/s/x"), DiskProperties(discard=4096, rotation=1))
-    assert (flash.rotation, flash.discard) == (None, "unmap"), "virtio cannot say"
-    with pytest.raises(ValueError, match="no NVMe"):
-        physical_disk(Disk(MIB, "nvme"), 0, Path("/s/x"), DiskProperties())
-
-
 def test_the_server_of_a_physical_disk_does_not_cache() -> None:
     line = " ".join(device_command(Path("/s/x"), 9, discards=False))
     assert "--cache=none --aio=native --discard=ignore --socket /s/x /dev/fd/9" in line
@@ -272,16 +231,6 @@ def test_the_server_of_a_physical_disk_does_not_cache() -> None:
 def test_only_root_may_give_disks_of_the_host_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert "only root can pass disks" in " ".join(one.brief for one in Passthrough().refusals(SPEC))
-
-
-def test_the_user_of_machines_is_read_from_libvirt() -> None:
-    dac = "<secmodel><model>dac</model><doi>0</doi>{}</secmodel>"
-    label = "<baselabel type='{}'>+{}:+108</baselabel>"
-    other = "<secmodel><model>apparmor</model><doi>0</doi></secmodel>"
-    assert libvirt.parse_qemu_user(other + dac.format(label.format("kvm", 1) + label.format("qemu", 64055))) == 64055
-    assert libvirt.parse_qemu_user(dac.format(label.format("qemu", 0))) == 0
-    with pytest.raises(HarnessBroken, match="does not report the user"):
-        libvirt.parse_qemu_user(other)
 
 
 def test_sectors_that_such_a_machine_cannot_have_are_refused() -> None:
@@ -385,295 +334,6 @@ def test_each_missing_program_names_its_package(monkeypatch: pytest.MonkeyPatch,
     assert all(one.resolution.startswith("apt install ") for one in refused)
 
 
-def test_missing_programs_of_the_box_script_are_listed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """It says so on two lines of its own, the first of which ends in one."""
-    build = tmp_path / "build"
-    build.write_text('#!/bin/sh\nprintf "box: this takes programs:\\n  apt install a b\\n" >&2; exit 2\n')
-    build.chmod(0o755)
-    monkeypatch.setattr(box, "BUILD", build)
-    (refused,) = box.refusals(None)
-    assert refused.message == "this takes programs: apt install a b"
-    assert Refusal("no such thing").message == "no such thing"
-
-
-@pytest.mark.parametrize(
-    ("complaint", "systemd", "brief", "resolution"),
-    [
-        ("error: Failed to connect socket to '/run/libvirt/libvirt-sock': No such file", True, "does not", "systemctl"),
-        ("error: Failed to connect socket to '/run/libvirt/libvirt-sock': No such file", False, "does not", "libvirtd"),
-        ("error: authentication unavailable: no polkit agent", True, "may not use libvirt", "adduser"),
-        ("error: Failed to connect socket: Permission denied", False, "may not use libvirt", "adduser"),
-        ("", False, "no reason was given", "libvirtd"),
-    ],
-)
-def test_a_libvirt_that_does_not_answer(complaint: str, systemd: bool, brief: str, resolution: str) -> None:
-    told = libvirt.explain_unreachable(complaint, systemd=systemd)
-    assert brief in told[0]
-    assert resolution in told[1]
-
-
-def test_the_network_is_where_no_route_leads() -> None:
-    routes = "default via 10.0.0.1 dev e\n192.168.131.0/24 dev a scope link\nlocal 192.168.132.7 dev b table local\n"
-    assert str(libvirt.free_subnet(routes)) == "192.168.133.0/24"
-    xml = libvirt.network_xml(libvirt.free_subnet(""))
-    assert libvirt.parse_address(xml) == "192.168.131.0/24"
-    with pytest.raises(HarnessBroken, match="no subnet is free"):
-        libvirt.free_subnet("blackhole 192.168.0.0/16\nunicast 192.168.128.0/17 dev x\n")
-
-
-def test_volumes_of_a_machine_are_those_of_its_name_and_no_others() -> None:
-    domain = "matrix-1a2b3c4d-node"
-    there = [
-        f"{domain}.img",
-        f"{domain}-vdb.raw",
-        f"{domain}_1.img",
-        f"{domain}2.img",
-        "matrix-9-node.img",
-        "photos.img",
-    ]
-    assert libvirt.volumes_of(domain, there) == there[:3]
-
-
-def test_vagrant_knows_one_machine_and_checks_no_updates() -> None:
-    argv = command(Path("/m/1a2b"), "up")
-    assert argv[-2:] == ["vagrant", "up"]
-    assert {"MATRIX_VAGRANT=/m/1a2b/machines.json", "VAGRANT_CHECKPOINT_DISABLE=1"} <= set(argv)
-
-
-async def test_progress_lines_of_vagrant_are_left_out() -> None:
-    stream = asyncio.StreamReader()
-    stream.feed_data(
-        b"\r\x1b[KProgress: 1%\r\x1b[KProgress: 2%\r==> node: Starting domain.\n==> node:  -- Cpus: 2\nend"
-    )
-    stream.feed_eof()
-    said = [line async for line in read_lines(stream)]
-    assert said == ["==> node: Starting domain.", "==> node:  -- Cpus: 2", "end"]
-    heard: list[str] = []
-    for one in said:
-        report_progress(one, lambda brief, _=None: heard.append(brief))
-    assert heard == ["vagrant: Starting domain"]
-
-
-def test_warnings_of_ruby_are_no_ssh_configuration() -> None:
-    said = "/usr/lib/x.rb:1: warning: old\nHost node\n  HostName 192.168.131.7\n  User vagrant\n"
-    assert ssh_config(said) == "Host node\n  HostName 192.168.131.7\n  User vagrant\n"
-
-
-def test_words_reach_the_machine_as_they_were(tmp_path: Path) -> None:
-    """Through ssh, which joins them, and the shell there, which takes them apart."""
-    fake = tmp_path / "ssh"
-    fake.write_text('#!/bin/bash\nfor last do :; done\nexec bash -c "$last"\n')
-    sudo = tmp_path / "sudo"
-    sudo.write_text('#!/bin/bash\nshift\nexec "$@"\n')
-    for one in (fake, sudo):
-        one.chmod(0o755)
-    odd = ["a b", "", "it's", "$HOME `x`", "two\nlines", "*", "ä"]
-    enter = enter_command(Path("/c/ssh config"), Path("/l"))
-    done = process.run([*enter, "printf", "%s|", *odd], env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
-    assert done.stdout == "".join(f"{word}|" for word in odd)
-
-
-def test_missing_modules_are_separated_from_programs() -> None:
-    assert missing_modules("kernel 6.1\nno-module raid456\nno-program f2fs\nno-module dm_raid\n") == "raid456 dm_raid"
-
-
-class Virsh:
-    """A libvirt that knows of these domains."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, domains: Mapping[str, str]) -> None:
-        self.domains = dict(domains)
-        self.removed: list[str] = []
-        monkeypatch.setattr(libvirt, "carries_mark", self.ours)
-        monkeypatch.setattr(libvirt, "remove_domain", self.remove)
-
-    def ours(self, domain: str, mark: str) -> bool | None:
-        return None if domain not in self.domains else self.domains[domain] == mark
-
-    def remove(self, domain: str) -> None:
-        self.removed.append(domain)
-        self.domains.pop(domain, None)
-
-
-@pytest.fixture(autouse=True)
-def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    monkeypatch.setenv("MATRIX_CACHE", str(tmp_path / "cache"))
-    yield
-    for record in filter(None, map(libvirt.read_record, libvirt.home().glob("*/"))):
-        shutil.rmtree(record.sockets, ignore_errors=True)
-
-
-RUNNER = """\
-import sys
-from pathlib import Path
-from matrix_runner.machines.vagrant.libvirt import record_machine
-with record_machine(Path("/the/run")) as (record, folder):
-    print(record.domain, record.mark, flush=True)
-    sys.stdin.read()
-"""
-
-
-def begun() -> tuple[subprocess.Popen[str], str, str]:
-    """Another process that has a machine."""
-    words = [sys.executable, "-c", RUNNER]
-    child = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
-    assert child.stdout is not None
-    domain, mark = child.stdout.readline().strip().split(" ", 1)
-    return child, domain, mark
-
-
-def test_a_machine_is_removed_after_the_death_of_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    child, domain, mark = begun()
-    virsh = Virsh(monkeypatch, {domain: mark, "matrix-of-somebody": "x"})
-    assert list(libvirt.sweep()) == []
-    child.kill()
-    child.communicate()
-    assert list(libvirt.sweep(dry=True)) == [Leftover(f"machine {domain} of /the/run: its process is gone")]
-    assert virsh.removed == []
-    assert list(libvirt.sweep()) == [Leftover(f"machine {domain} of /the/run: removed")]
-    assert virsh.removed == [domain]
-    assert list(libvirt.sweep()) == []
-    assert list(libvirt.home().iterdir()) == []
-
-
-def test_a_machine_without_the_mark_stays_and_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    child, domain, _ = begun()
-    virsh = Virsh(monkeypatch, {domain: "somebody else's"})
-    child.kill()
-    child.communicate()
-    (found,) = libvirt.sweep()
-    assert "does not have the recorded mark" in found.message
-    assert found.remains
-    assert virsh.removed == []
-
-
-def test_records_stay_while_libvirt_does_not_answer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def silent(*words: str, stdin: str = "") -> str:
-        raise HarnessBroken("libvirt: virsh list failed", details="no socket")
-
-    monkeypatch.setattr(libvirt, "run_virsh", silent)
-    with libvirt.record_machine(tmp_path) as (record, folder):
-        pass
-    assert libvirt.read_record(folder) == record
-    (found,) = libvirt.sweep()
-    assert found.message.endswith("could not be removed: libvirt: virsh list failed: no socket")
-    assert found.remains
-    assert libvirt.read_record(folder) == record
-
-
-@pytest.mark.parametrize(("busy", "said"), [(3, ""), (9, "failed")])
-def test_calls_on_a_busy_pool_are_repeated(monkeypatch: pytest.MonkeyPatch, busy: int, said: str) -> None:
-    answers = [SimpleNamespace(returncode=1, stderr=f"error: pool 'matrix' has {libvirt.BUSY}")] * busy
-    answers.append(SimpleNamespace(returncode=0, stderr="", stdout="there"))
-    monkeypatch.setattr(libvirt, "virsh", lambda *_, **__: answers.pop(0))
-    monkeypatch.setattr(libvirt, "PAUSE", 0)
-    monkeypatch.setattr(libvirt, "PAUSES", 5)
-    with pytest.raises(HarnessBroken, match=said) if said else nullcontext():
-        assert libvirt.run_virsh("pool-refresh", "matrix") == "there"
-    assert len(answers) == (0 if not said else 4)
-
-
-def test_a_folder_without_a_record_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
-    Virsh(monkeypatch, {})
-    (libvirt.home() / "0badf00d").mkdir(parents=True)
-    assert list(libvirt.sweep()) == []
-    assert list(libvirt.home().iterdir()) == []
-
-
-def test_a_record_stays_while_its_machine_exists(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    virsh = Virsh(monkeypatch, {})
-    with libvirt.record_machine(tmp_path) as (record, folder):
-        assert libvirt.read_record(folder) == record
-        assert Path(record.sockets).stat().st_mode & 0o777 == 0o711
-    assert not folder.exists()
-    assert not Path(record.sockets).exists()
-    with libvirt.record_machine(tmp_path) as (record, folder):
-        virsh.domains[record.domain] = record.mark
-    assert libvirt.read_record(folder) == record
-    assert list(libvirt.sweep()) == [Leftover(f"machine {record.domain} of {tmp_path}: removed")]
-
-
-def test_an_interrupted_upload_is_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Vagrant would take a volume of that name for the whole box, for good."""
-    forgotten: list[str] = []
-    pool = ["matrix-VAGRANTSLASH-a_vagrant_box_image_1.0_box.img"]  # of another version, with machines on it
-    monkeypatch.setattr(libvirt, "box_volumes", lambda box: pool if box == "matrix/a" else [])
-    monkeypatch.setattr(libvirt, "forget_box", lambda box, but: forgotten.append(" but ".join((box, *but))))
-    with libvirt.note_upload("matrix/a", tmp_path):
-        assert (tmp_path / libvirt.NOTE).exists()
-    assert not (tmp_path / libvirt.NOTE).exists()
-    assert forgotten == []
-    with pytest.raises(RigLost), libvirt.note_upload("matrix/a", tmp_path):
-        raise RigLost("the disk is full")
-    assert forgotten == [f"matrix/a but {pool[0]}"]
-    with libvirt.note_upload("matrix/a", tmp_path):
-        said = (tmp_path / libvirt.NOTE).read_text()
-    (tmp_path / libvirt.NOTE).write_text(said)  # of one that was killed
-    with libvirt.note_upload("matrix/c", tmp_path):
-        assert forgotten == [f"matrix/a but {pool[0]}"] * 2
-
-
-def test_complete_volumes_of_a_box_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = [f"generic-VAGRANTSLASH-debian12_vagrant_box_image_{one}_box.img" for one in ("1.0", "1.1")]
-    deleted: list[str] = []
-    monkeypatch.setattr(libvirt, "_list_volumes", lambda: [*names, "other_vagrant_box_image_1.1_box.img"])
-    monkeypatch.setattr(libvirt, "run_virsh", lambda *words: deleted.append(words[-1]))
-    libvirt.forget_box("generic/debian12", names[:1])
-    assert deleted == names[1:]
-
-
-@pytest.mark.skipif(
-    not (shutil.which("nbdkit") and shutil.which("qemu-nbd")), reason="without nbdkit or qemu-utils on this host"
-)
-async def test_simulated_disks_report_their_work(tmp_path: Path) -> None:
-    disks = (Disk(MIB, "scsi", Physics("ideal")), Disk(MIB), Disk(MIB, "sata", Physics("ideal")))
-    async with serve_disks(disks, tmp_path, tmp_path) as made:
-        uri = f"nbd+unix:///?socket={made.sockets[2]}"
-        write = await asyncio.to_thread(process.run, ["qemu-io", "-f", "raw", "-c", "write -P 7 0 64k", uri])
-        assert write.returncode == 0, write.stderr
-        assert [report.written_bytes for report in made.reports()] == [0, 0, 64 << 10]
-        made.empty()
-        read = await asyncio.to_thread(process.run, ["qemu-io", "-f", "raw", "-c", "read -P 0 0 1M", uri])
-        assert "verification failed" not in read.stdout
-
-
-@pytest.mark.skipif(shutil.which("qemu-nbd") is None, reason="without qemu-nbd on this host")
-async def test_disks_answer_at_their_sockets_and_are_emptied_from_outside(tmp_path: Path) -> None:
-    async with serve_disks((Disk(MIB), Disk(MIB, "scsi")), tmp_path, tmp_path) as made:
-        assert await made.find_ended_server() is None
-        assert made.reports() == ()
-        uri = f"nbd+unix:///?socket={made.sockets[0]}"
-        write = process.run(["qemu-io", "-f", "raw", "-c", "write -P 7 0 64k", uri])
-        assert write.returncode == 0, write.stderr
-        made.empty()
-        read = process.run(["qemu-io", "-f", "raw", "-c", "read -P 0 0 1M", uri])
-        assert "verification failed" not in read.stdout
-        assert read.returncode == 0
-        made.servers[0].kill()
-        await made.servers[0].wait()
-        assert await made.find_ended_server()
-
-
-@pytest.mark.skipif(shutil.which("nbdkit") is None, reason="without nbdkit on this host")
-async def test_an_ended_server_has_a_reason(tmp_path: Path) -> None:
-    disk = Disk(MIB, "scsi", Physics("ideal"))
-    async with serve_disks((disk, disk), tmp_path, tmp_path) as made:
-        assert await made.find_ended_server() is None
-        made.servers[1].kill()
-        await made.servers[1].wait()
-        assert await made.find_ended_server() == ("the server of disk 1 was killed by signal 9", "")
-
-
-async def test_servers_and_records_end_with_the_context(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    Virsh(monkeypatch, {})
-    with ExitStack() as stack:
-        record, _ = stack.enter_context(libvirt.record_machine(tmp_path))
-        if shutil.which("qemu-nbd"):
-            async with serve_disks((Disk(MIB),), tmp_path, Path(record.sockets)) as made:
-                server = made.servers[0]
-            assert server.returncode is not None
-    assert record.domain not in [one.name for one in libvirt.home().iterdir()]
-
-
 def test_the_box_has_memory_beyond_the_rig() -> None:
     assert json.loads(the_plan())["machines"][0]["memory"] * MIB > SPEC.memory
 
@@ -719,78 +379,6 @@ class Comes:
     def ends(self) -> list[str]:
         """Of each machine in turn: that it is up, or down."""
         return [word.rpartition(" ")[2] for word in self.said if not word.endswith(" emptied")]
-
-
-def test_a_cancelled_run_still_removes_its_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    said: list[str] = []
-
-    @asynccontextmanager
-    async def nothing(*_: object) -> AsyncIterator[SimpleNamespace]:
-        yield SimpleNamespace(plan_entries=())
-
-    @contextmanager
-    def recorded(_: Path) -> Iterator[tuple[Record, Path]]:
-        yield RECORD, tmp_path
-
-    async def made(*_: object) -> None:
-        pass
-
-    async def vagrant(_folder: Path, *words: str, deadline: float) -> None:
-        assert deadline
-        next(one for one in asyncio.all_tasks() if one.get_name() == "run").cancel()
-        for _ in range(5):
-            await asyncio.sleep(0)
-        said.append(words[0])
-
-    fakes = {"record_machine": recorded, "ssh_connection": nothing, "_create": made, "vagrant": vagrant}
-    for name, fake in {**fakes, "facts_of": lambda _: {}}.items():
-        monkeypatch.setattr(sys.modules["matrix_runner.machines.vagrant.rig"], name, fake)
-    monkeypatch.setattr(libvirt, "remove_domain", said.append)
-
-    async def run() -> None:
-        async with start_machine(Order(SPEC, Box(name="b"), "qemu", tmp_path, cast("Any", nothing)), lambda *_: None):
-            pass
-
-    async def whole() -> None:
-        await asyncio.create_task(run(), name="run")
-
-    with pytest.raises(asyncio.CancelledError):
-        asyncio.run(whole())
-    assert said == ["destroy", RECORD.domain]
-
-
-@pytest.mark.parametrize(
-    ("made_of", "there", "waits"),
-    [
-        (Box(name="matrix/ours", catalogue="/c/box.json"), True, False),
-        (Box(name="matrix/ours", catalogue="/c/box.json"), False, True),
-        (Box(name="generic/debian12"), True, True),
-    ],
-)
-async def test_only_one_process_uploads_a_box(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, made_of: Box, *, there: bool, waits: bool
-) -> None:
-    """Of a box of ours that is there no other can be brought; of one of the user's own a newer version may be."""
-    held: list[bool] = []
-
-    async def vagrant(*_: object, **__: object) -> None:
-        with open_lock_file(tmp_path / "cache/vagrant/up.lock") as lock:
-            held.append(not try_lock(lock, fcntl.LOCK_EX))
-
-    coming_up = sys.modules["matrix_runner.machines.vagrant.rig"]
-    monkeypatch.setattr(coming_up, "vagrant", vagrant)
-    monkeypatch.setattr(libvirt, "prepare", lambda: "192.168.131.0/24")
-    monkeypatch.setattr(libvirt, "security_models", tuple)
-    monkeypatch.setattr(libvirt, "box_volumes", lambda name: [name] if there else [])
-    monkeypatch.setenv("HOME", str(tmp_path / "me"))
-    monkeypatch.setenv("MATRIX_BOX", "" if made_of.catalogue else made_of.name)
-    theirs = tmp_path / "me/uploading"
-    theirs.parent.mkdir()
-    theirs.write_text("photos")
-    order = Order(SPEC, made_of, "qemu", tmp_path, serve_disks)
-    await coming_up._create(order, RECORD, tmp_path, [], lambda *_: None)
-    assert held == [waits]
-    assert [(one.name, one.read_text()) for one in theirs.parent.iterdir()] == [("uploading", "photos")]
 
 
 async def test_a_machine_stays_for_all_arrays_that_want_the_same(

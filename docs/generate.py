@@ -20,7 +20,7 @@ from matrix_runner.cli.schema import schema_text
 from matrix_runner.language.period import RULES
 from matrix_runner.layers import LAYERS
 from matrix_runner.machines.qemu.kernel_config import OPTIONS, Option
-from matrix_runner.pages import csv_columns
+from matrix_runner.pages import csv_files
 from matrix_runner.work.fio.keys import Steady, WorkloadKeys
 from matrix_runner.work.sync import ENDS
 
@@ -437,9 +437,9 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "models": models,
     "hosts": hosts,
     "commands": commands,
-    "trials.csv": lambda: csv_columns.markdown(csv_columns.TRIALS),
-    "summary.csv": lambda: csv_columns.markdown(csv_columns.SUMMARY),
-    "found.csv": lambda: csv_columns.markdown(csv_columns.FOUND),
+    "trials.csv": lambda: csv_files.markdown(csv_files.TRIALS),
+    "summary.csv": lambda: csv_files.markdown(csv_files.SUMMARY),
+    "found.csv": lambda: csv_files.markdown(csv_files.FOUND),
     "kernel-options": kernel_options,
     "periods": periods,
     "messages": messages,

@@ -11,7 +11,7 @@ from hypothesis import given
 
 from matrix_runner.answers.axes import names_of
 from matrix_runner.base.text import without_formula
-from matrix_runner.pages import csv_columns
+from matrix_runner.pages import csv_files
 from matrix_runner.pages.csv_files import summary_csv, trials_csv
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.records.record import CellRow, Outcome, Trial
@@ -54,7 +54,7 @@ def test_a_measured_trial_has_its_figures() -> None:
 def test_missing_values_are_empty_not_zero() -> None:
     read_only, broken = read(trials_csv(RUN))[0], read(trials_csv(RUN))[3]
     assert {read_only[name] for name in read_only if name.startswith("write_")} == {""}
-    assert {broken[column.name] for column in csv_columns.TRIAL_FIGURES} == {""}
+    assert {broken[column.name] for column in csv_files.TRIAL_FIGURES} == {""}
     assert (broken["reason"], broken["attempts"]) == ("the guest panicked", "2")
 
 
@@ -161,16 +161,16 @@ def test_synthetic_numbers_say_so_in_every_row(table: object) -> None:
 
 
 def test_columns_are_those_that_are_documented() -> None:
-    for lines, documented in ((trials_csv(RUN), csv_columns.TRIALS), (summary_csv(RUN), csv_columns.SUMMARY)):
+    for lines, documented in ((trials_csv(RUN), csv_files.TRIALS), (summary_csv(RUN), csv_files.SUMMARY)):
         axes = names_of(one.axes for one in RUN.cells)
-        names = [name for column in documented for name in (axes if column is csv_columns.AXES else [column.name])]
+        names = [name for column in documented for name in (axes if column is csv_files.AXES else [column.name])]
         assert next(lines).rstrip("\n").split(",") == names
         assert all(column.meaning for column in documented)
 
 
-@pytest.mark.parametrize("documented", [csv_columns.TRIALS, csv_columns.SUMMARY, csv_columns.FOUND])
-def test_the_readme_of_the_results_shows_these_tables(documented: tuple[csv_columns.Column, ...]) -> None:
-    assert csv_columns.markdown(documented) in README.read_text()
+@pytest.mark.parametrize("documented", [csv_files.TRIALS, csv_files.SUMMARY, csv_files.FOUND])
+def test_the_readme_of_the_results_shows_these_tables(documented: tuple[csv_files.Column, ...]) -> None:
+    assert csv_files.markdown(documented) in README.read_text()
 
 
 @given(samples.runs())

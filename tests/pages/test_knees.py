@@ -14,8 +14,7 @@ from matrix_runner.answers.knee import Searches
 from matrix_runner.answers.verdicts import judge_guidelines
 from matrix_runner.language.find import Find
 from matrix_runner.language.guidelines import Guideline
-from matrix_runner.pages.csv_columns import FOUND
-from matrix_runner.pages.csv_files import found_csv, summary_csv
+from matrix_runner.pages.csv_files import FOUND, found_csv, summary_csv
 from matrix_runner.pages.junit import junit
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.pages.terminal import caption, shown_cells

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from matrix_runner.pages.csv_columns import JOBS
-from matrix_runner.pages.csv_files import jobs_csv
+from matrix_runner.pages.csv_files import JOBS, jobs_csv
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import CellRow, Outcome, Trial

@@ -18,7 +18,7 @@ import csv, json
 from dataclasses import replace
 from click.testing import CliRunner
 from matrix_runner.cli.results import command
-from matrix_runner.pages.csv_columns import SUMMARY
+from matrix_runner.pages.csv_files import SUMMARY
 from matrix_runner.pages.csv_files import summary_csv
 from matrix_runner.pages.junit import junit
 from matrix_runner.pages.terminal import table

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.base.log import LOG
 from matrix_runner.base.process import run_to_end
-from matrix_runner.carry.disk_samples import sample_disks
+from matrix_runner.carry.disk_samples import Service, sample_disks
 from matrix_runner.carry.trial_result import Finding, TrialOutput, evidence, finding, split_outputs
 from matrix_runner.decide import costs
 from matrix_runner.machines.base import Machine, Rig, RigLost, SlowsDisks, Step, StepResult
@@ -169,22 +169,10 @@ class StackOnRig:
         scripts = self._cell_scripts(cell)
         fio_job = job(cell, self.view, trial_seed(self._matrix.seed, cell.id, round_number), self._own)
         work, slow = cell.work, self.view.slow
-        faults = self._stack.faults
-        slowest = costs.slowest_request(work, self._disks)
-        deadline = costs.deadline(work, cell.span, cell.files.total if cell.files else 0, slowest)
-        deadline += costs.flush_seconds(work, self._matrix.machine.memory, slowest)
         started, clock = datetime.now(UTC), time.monotonic()
-        self._rig.arm(faults)
-        async with sample_disks(self._rig, slow) as service:
-            results = await self._rig.run(
-                _steps(scripts, fio_job, shared_shell=self._own is None),
-                expected=costs.expected(work) * slow,
-                deadline=costs.with_faults(deadline, work, faults, slowest) * slow,
-            )
-        _log_steps(results)
-        output = split_outputs(results, work, invented=self._invented, slow=slow)
+        output, service = await self._run_steps(cell, _steps(scripts, fio_job, shared_shell=self._own is None))
         aftermath = ""  # the state of the stack after its disks failed
-        if faults and output.steps[-1].name == "measure":
+        if self._stack.faults and output.steps[-1].name == "measure":
             aftermath = (await _run_step(self._rig, "aftermath", self._scripts.aftermath)).output
         done = service.since(sum(one.seconds for one in output.steps if one.name != "measure"))
         found = self._find(output, work, done)
@@ -226,6 +214,21 @@ class StackOnRig:
                 **(beside.files() if beside else {}),
             },
         )
+
+    async def _run_steps(self, cell: Cell, steps: Sequence[Step]) -> tuple[TrialOutput, Service]:
+        work, slow, faults = cell.work, self.view.slow, self._stack.faults
+        slowest = costs.slowest_request(work, self._disks)
+        deadline = costs.deadline(work, cell.span, cell.files.total if cell.files else 0, slowest)
+        deadline += costs.flush_seconds(work, self._matrix.machine.memory, slowest)
+        self._rig.arm(faults)
+        async with sample_disks(self._rig, slow) as service:
+            results = await self._rig.run(
+                steps,
+                expected=costs.expected(work) * slow,
+                deadline=costs.with_faults(deadline, work, faults, slowest) * slow,
+            )
+        _log_steps(results)
+        return split_outputs(results, work, invented=self._invented, slow=slow), service
 
     def _find(self, output: TrialOutput, work: Workload, done: Sequence[Report]) -> Finding:
         found = finding(output.steps, work, self.view.slow, output.report)

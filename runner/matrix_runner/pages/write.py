@@ -18,10 +18,12 @@ from matrix_runner.base.files import RECORDED, replacing, write_atomically
 from matrix_runner.language.find import Find
 from matrix_runner.pages.answer import full_answer
 from matrix_runner.pages.concerns import ConcernCounter
-from matrix_runner.pages.csv_columns import JOBS, SUMMARY, TRIALS
 from matrix_runner.pages.csv_files import (
     AT,
     COLUMNS,
+    JOBS,
+    SUMMARY,
+    TRIALS,
     Lines,
     Row,
     figures_of,

@@ -74,34 +74,8 @@ def prepare(
 ) -> PreparedRun:
     """Check all that is known before a run exists, and remove leftovers of killed runs from this machine."""
     place = Where(disk_lease.passthrough_machine(options.place.machine)) if options.passthrough else options.place
-    check_names(options.templates)
-    wanted = options.bisect
-    versions = _versions_of(wanted, place.machine) if wanted else NO_VERSIONS
-    checks = Checks(place.machine, options.templates)
-    selected = load_selected(options.matrix, options.only, options.shard, checks, options.design, versions.names)
-    refuse_many(selected.selection, "run at once")
-    bisection = None
-    if wanted:
-        selected, bisection = narrowed(selected, wanted, versions)
-    matrix = selected.space.matrix
-    check_kernel(options.kernel, matrix.machine.kernel or ())
-    check_templates(selected, options.templates)
-    order = RunRequest(
-        options.matrix,
-        selected,
-        place.machine,
-        options.kernel,
-        options.templates,
-        cold=options.cold,
-        until_decided=options.until_decided,
-        bisection=bisection,
-        versions=versions,
-        race=options.race,
-        study=study_beside(options.matrix, selected.space),
-        host=place.host,
-    )
-    order.check()
-    _check_confirm(options, selected.space)
+    order = _checked_request(options, place)
+    selected, matrix = order.selected, order.selected.space.matrix
     here, specs = machine(place.machine, MachineOptions()), order.specs()
     if options.cluster:
         options.cluster.security()
@@ -122,7 +96,7 @@ def prepare(
     order = replace(order, match=match, release=kernel_release(match.ssh) if match else "")
     if match and match.ssh:
         check_machine(machine(place.machine, MachineOptions(where=match.ssh)), specs)
-    versions.build_ends(begin)
+    order.versions.build_ends(begin)
     choice = {"fresh": options.fresh, "retry_broken": options.retry_broken}
     if match and not run_to_continue(options.results, order.manifest(), **choice):
         # A run that continues may have left stacks on its disks that only it may remove.
@@ -131,6 +105,37 @@ def prepare(
         begin(f"connecting to {options.cluster.address.text}, for up to {RECONNECT:g} s")
         check_hosts(options.cluster, order, options.tags)
     return PreparedRun(options, order, *choose_level(options.jobs, here, specs, selected.stacks()))
+
+
+def _checked_request(options: RunOptions, place: Where) -> RunRequest:
+    check_names(options.templates)
+    wanted = options.bisect
+    versions = _versions_of(wanted, place.machine) if wanted else NO_VERSIONS
+    checks = Checks(place.machine, options.templates)
+    selected = load_selected(options.matrix, options.only, options.shard, checks, options.design, versions.names)
+    refuse_many(selected.selection, "run at once")
+    bisection = None
+    if wanted:
+        selected, bisection = narrowed(selected, wanted, versions)
+    check_kernel(options.kernel, selected.space.matrix.machine.kernel or ())
+    check_templates(selected, options.templates)
+    order = RunRequest(
+        options.matrix,
+        selected,
+        place.machine,
+        options.kernel,
+        options.templates,
+        cold=options.cold,
+        until_decided=options.until_decided,
+        bisection=bisection,
+        versions=versions,
+        race=options.race,
+        study=study_beside(options.matrix, selected.space),
+        host=place.host,
+    )
+    order.check()
+    _check_confirm(options, selected.space)
+    return order
 
 
 def _versions_of(wanted: BisectOptions, place: str) -> Versions:

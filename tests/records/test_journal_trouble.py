@@ -238,3 +238,32 @@ def test_each_reader_refuses_a_log_that_lost_commits(tmp_path: Path, open_journa
             open_journal(path)
         assert "commits that cannot be read" in caught.value.details
         assert log.read_bytes() == content
+
+
+_WRITER = """
+import os, sys
+from pathlib import Path
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.record import CellRow
+
+path, kind = Path(sys.argv[1]), sys.argv[2]
+journal = Journal.open(path)
+journal.add_cells([CellRow("c1", "single/seqread", {})])
+if kind == "resume":
+    print("open", flush=True)
+    sys.stdin.read()
+os._exit(0)  # without closing the journal, so its log stays
+"""
+
+
+def test_a_journal_that_a_killed_run_left_stays_locked_while_others_read_it(tmp_path: Path) -> None:
+    """A reader that takes the writer for gone cuts the file `-shm`, which the writer has mapped: it dies of SIGBUS."""
+    path, shared = tmp_path / "journal.sqlite", tmp_path / "journal.sqlite-shm"
+    subprocess.run([sys.executable, "-c", _WRITER, str(path), "killed"], check=True)
+    writer = [sys.executable, "-c", _WRITER, str(path), "resume"]
+    with subprocess.Popen(writer, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as resumed:
+        assert resumed.stdout
+        assert resumed.stdout.readline() == "open\n"
+        locks = subprocess.run(["lslocks", "-n", "-p", str(resumed.pid), "-o", "INODE"], capture_output=True, text=True)  # noqa: S607, PLW1510
+        assert str(shared.stat().st_ino) in locks.stdout.split()
+        resumed.communicate("")

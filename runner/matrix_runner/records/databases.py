@@ -8,7 +8,6 @@ import os
 import shutil
 import sqlite3
 import struct
-import sys
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -32,6 +31,7 @@ from matrix_runner.base.errors import (
     MatrixError,
 )
 from matrix_runner.base.files import check_regular
+from matrix_runner.base.process import run
 from matrix_runner.records.files import DAMAGED, FILE_ERRORS, UNFIT, cause_of
 
 _STRANGE = Cause(BadInput, "{path} is not a file that matrix wrote", "move it away, or name the folder of another run")
@@ -265,13 +265,23 @@ def has_lost_commits(path: Path) -> bool:
         page, salts = int.from_bytes(head[8:12], "big"), (head[16:20], head[20:24])
         if len(head) == _LOG_HEAD and not _is_log_head(head):
             return True
-        file.seek(_LOG_HEAD + int.from_bytes(shared.read_bytes()[16:20], sys.byteorder) * (_FRAME_HEAD + page))
+        file.seek(_LOG_HEAD + _known_frames(shared) * (_FRAME_HEAD + page))
         while len(frame := file.read(_FRAME_HEAD)) == _FRAME_HEAD:
             is_commit = frame[4:8] != bytes(4)
             if is_commit and (frame[8:12] == salts[0] or frame[12:16] == salts[1]):
                 return True
             file.seek(page, os.SEEK_CUR)
     return False
+
+
+def _known_frames(shared: Path) -> int:
+    """Return how many frames of its log SQLite knows.
+
+    Another program reads the file: if this process closed it, it would lose SQLite's own locks on it, and the next
+    reader would cut the file while it is mapped (SIGBUS).
+    """
+    done = run(["od", "-An", "-tu4", "-j16", "-N4", str(shared)])
+    return int(done.stdout) if done.returncode == 0 else 0
 
 
 def _is_log_head(head: bytes) -> bool:

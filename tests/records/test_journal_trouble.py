@@ -264,6 +264,6 @@ def test_a_journal_that_a_killed_run_left_stays_locked_while_others_read_it(tmp_
     with subprocess.Popen(writer, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as resumed:
         assert resumed.stdout
         assert resumed.stdout.readline() == "open\n"
-        locks = subprocess.run(["lslocks", "-n", "-p", str(resumed.pid), "-o", "INODE"], capture_output=True, text=True)  # noqa: S607, PLW1510
+        locks = subprocess.run(["lslocks", "-n", "-p", str(resumed.pid), "-o", "INODE"], capture_output=True, text=True)
         assert str(shared.stat().st_ino) in locks.stdout.split()
         resumed.communicate("")

@@ -168,3 +168,23 @@ def test_the_best_looks_best_and_is_always_a_candidate(seed: int, noise: float, 
     assert len(found.settings) == 3
     levels = [one.level for one in found.settings]
     assert levels == sorted(levels, reverse=True)
+
+
+def test_workloads_count_by_their_weights() -> None:
+    """The first layout is faster for reads, the second by less for writes, of which there are more variants."""
+    field = [
+        *cells(layout=["a", "b"], workload=["reads"]),
+        *cells(layout=["a", "b"], workload=["writes"], workload_bs=["4KiB", "16KiB"]),
+        *cells(layout=["a", "b"], workload=["others"]),
+    ]
+    rates = {("a", "reads"): 150.0, ("b", "writes"): 120.0, ("b", "others"): 900.0}
+    found = list(run(field, lambda axes: rates.get((axes["layout"], axes["workload"]), 100.0)))
+
+    def best(weights: dict[str, float]) -> str:
+        chosen = recommend_settings(found, READ, weights=weights)
+        assert set(chosen.workloads) == (set(weights) or {"reads", "writes", "others"})
+        return dict(chosen.best.places)["layout"]
+
+    assert best({}) == "b"
+    assert best({"reads": 1, "writes": 1}) == "a"
+    assert best({"reads": 1, "writes": 3}) == "b"

@@ -185,3 +185,12 @@ def test_impossible_requests_are_bad_input(ran: Said, call: Call, words: tuple[s
     said = call("recommend", *words)
     assert said.status == 2
     assert told in said.err
+
+
+def test_the_weights_of_the_matrix_count(call: Call, tmp_path: Path) -> None:
+    works = "workloads:\n  read: {rw: read, bs: 64KiB, runtime: 1s}\n  write: {rw: write, bs: 64KiB, runtime: 1s}\n"
+    head = BOTH.partition("workloads")[0].replace("raw: [md: {level: 5}]", "raw: [md: {level: 0}]")
+    (tmp_path / "both.yaml").write_text(f"{head}{works}repeat: 3\nfor: {{read: 3, write: 1}}\n")
+    call("run", "--on", "dry", "both.yaml")
+    assert "2 workloads count by the weights in `for:` (read 3, write 1)" in call("recommend", "latest").out
+    assert "2 workloads count equally" in call("recommend", "latest", "--for", "workload.bs=64KiB").out

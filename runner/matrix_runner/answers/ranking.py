@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from math import inf, isfinite
 from statistics import fmean, geometric_mean
@@ -47,6 +47,7 @@ class Recommendation:
     left_out: int
     confidence: float
     combined: tuple[str, ...] = ()  # several workloads, each by the axes in which they differ
+    weights: Mapping[str, float] = field(default_factory=dict)  # of workloads; empty: all are equal
 
     @property
     def best(self) -> Setting:
@@ -99,16 +100,25 @@ def possible_choices(found: Sequence[Measured]) -> list[Measured]:
 
 
 def recommend_settings(
-    found: Sequence[Measured], metric: Metric, confidence: float = 0.95, share: float = 1.0
+    found: Sequence[Measured],
+    metric: Metric,
+    confidence: float = 0.95,
+    share: float = 1.0,
+    weights: Mapping[str, float] | None = None,
 ) -> Recommendation:
-    """Recommend settings from cells of one run. `share` is the used part of the error rate, as for guidelines."""
-    having = [one for one in found if one.has(metric)]
+    """Recommend settings from cells of one run. `share` is the used part of the error rate, as for guidelines.
+
+    With `weights`, only these workloads count.
+    """
+    having = [one for one in found if one.has(metric) and (not weights or _name(one) in weights)]
     if not any(one.rounds(metric) for one in having):
         raise BadInput(f"no selected cell has {metric.name}", resolution="choose another figure with --metric")
     settings = group_by_setting(having)
     works = {work for several in settings.values() for work in several}
     complete = {place: several for place, several in settings.items() if works == set(several)}
-    ordered = sort_by_figure(complete, metric, Level(confidence, share=share).yes)
+    samples = {place: _combined_figure(several, metric, weights) for place, several in complete.items()}
+    sure = Level(confidence, share=share).yes
+    ordered = sort_samples(complete, samples, sure, more_is_better=metric.more_is_better)
     if not ordered:
         raise BadInput(
             f"no setting was measured with all selected workloads in the same rounds ({metric.name})",
@@ -119,7 +129,8 @@ def recommend_settings(
     common = set.intersection(*map(set, works))
     combined = sorted(_describe(tuple(place for place in work if place not in common)) for work in works)
     left_out = len(settings) - len(ordered)
-    return Recommendation(metric, ordered, names, left_out, confidence, tuple(combined) if len(works) > 1 else ())
+    several = tuple(combined) if len(works) > 1 else ()
+    return Recommendation(metric, ordered, names, left_out, confidence, several, weights or {})
 
 
 def sort_by_figure(settings: Settings, metric: Metric, sure: float, *, raced: bool = False) -> tuple[Setting, ...]:
@@ -204,10 +215,19 @@ def _describe(work: Places) -> str:
     return ", ".join(f"{axis.removeprefix('workload.')}={value}" for axis, value in work)
 
 
-def _combined_figure(several: Mapping[Places, Measured], metric: Metric) -> dict[int, float]:
+def _combined_figure(
+    several: Mapping[Places, Measured], metric: Metric, weights: Mapping[str, float] | None = None
+) -> dict[int, float]:
+    """Return the weighted geometric mean by round. The variants of a workload share its weight."""
+    names = Counter(map(_name, several.values()))
+    powers = [weights[_name(one)] / names[_name(one)] if weights else 1.0 for one in several.values()]
     figures = [one.rounds(metric) for one in several.values()]
     shared = set.intersection(*(set(one) for one in figures))
-    return {round_number: geometric_mean(one[round_number] for one in figures) for round_number in sorted(shared)}
+    mean = fmean(powers)
+    return {
+        number: geometric_mean(one[number] ** (power / mean) for one, power in zip(figures, powers, strict=True))
+        for number in sorted(shared)
+    }
 
 
 EQUAL = 0.05  # differences up to this size count as equal

@@ -28,6 +28,7 @@ from matrix_runner.work.metrics import KNOWN, Metric, metric_named, split_column
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from matrix_runner.records.run_folder import Manifest
     from matrix_runner.records.store import RunRow
     from matrix_runner.space.space import Cell
 
@@ -38,7 +39,9 @@ Examples:
   matrix recommend latest --for 'workload=oltp,layout=raid5' --script best.sh
 
 \b
-If --for selects several workloads, they have equal weight.
+Without --for, the workloads in `for:` of the matrix count, by their weights.
+If --for selects several workloads, or the matrix has no `for:`, they have
+equal weight.
 
 \b
 Names of runs: see `matrix results --help`.
@@ -80,9 +83,9 @@ def command(
 ) -> None:
     """Show the best setting of RUN, settings that may be equally good, and the commands to build it."""
     output = Output(form)
-    row, samples, left, found = _recommend(run, wanted, metric, source)
+    row, manifest, samples, left, found = _recommend(run, wanted, metric, source)
     cells = {one.cell.id: one.cell for one in samples}
-    best = _best_cell(row, found, source.results)
+    best = _best_cell(manifest, found)
     grid = recommendation_table(found, cells, rows) if output.is_text else recommendation_rows(found, cells)
     notes = (
         "synthetic, from the dry machine: this recommends nothing" if row.synthetic else "",
@@ -104,7 +107,7 @@ def _survival(best: Cell) -> str:
 
 def _recommend(
     run: str, wanted: Sequence[str], metric: str | None, source: Source
-) -> tuple[RunRow, list[Samples], int, Recommendation]:
+) -> tuple[RunRow, Manifest | None, list[Samples], int, Recommendation]:
     ranked_by = _metric(metric) if metric else None
     with open_store(source) as shared:
         row, *others = select_runs(shared, [run])
@@ -121,8 +124,10 @@ def _recommend(
         samples = read_samples(shared, [row], columns, cells)
     measured = [as_measured(one) for one in samples]
     among = possible_choices(measured)
-    found = recommend_settings(among, ranked_by or headline(among), row.confidence, share_of(samples))
-    return row, samples, len(measured) - len(among), found
+    manifest = _manifest(row, source.results)
+    weights = manifest.weights if manifest and not wanted else None
+    found = recommend_settings(among, ranked_by or headline(among), row.confidence, share_of(samples), weights)
+    return row, manifest, samples, len(measured) - len(among), found
 
 
 def _metric(word: str) -> Metric:
@@ -133,13 +138,17 @@ def _metric(word: str) -> Metric:
     raise BadInput(f"--metric {word} is not a figure", resolution=did_you_mean(word, KNOWN))
 
 
-def _best_cell(row: RunRow, found: Recommendation, results: Path) -> Cell | None:
+def _manifest(row: RunRow, results: Path) -> Manifest | None:
+    """Return what a run was asked; None if its folder is not here, or it was imported."""
     if not (results / row.name / "manifest.json").is_file():
         return None
     manifest = load(results / row.name).manifest
-    if manifest.machine == IMPORTED:
-        return None
-    return next((cell for cell in declared_by(manifest).space.cells() if cell.id in found.chosen.cells), None)
+    return None if manifest.machine == IMPORTED else manifest
+
+
+def _best_cell(manifest: Manifest | None, found: Recommendation) -> Cell | None:
+    cells = declared_by(manifest).space.cells() if manifest else ()
+    return next((cell for cell in cells if cell.id in found.chosen.cells), None)
 
 
 def _write_commands(

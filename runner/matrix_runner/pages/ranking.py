@@ -171,8 +171,10 @@ def _notes(found: Recommendation, cells: Mapping[str, CellRow]) -> list[str]:
         notes.append("only this figure decides, not how many lost disks a setting survives")
     if found.combined:
         works = f"{'; '.join(found.combined[:4])}{' …' if len(found.combined) > 4 else ''}"
+        weights = ", ".join(f"{name} {weight:g}" for name, weight in found.weights.items())
+        how = f"by the weights in `for:` ({weights})" if weights else "equally"
         notes.append(
-            f"{len(found.combined)} workloads count equally, by their geometric mean ({works}); --for selects one"
+            f"{len(found.combined)} workloads count {how}, by their geometric mean ({works}); --for selects one"
         )
     if found.left_out:
         some = "1 setting lacks" if found.left_out == 1 else f"{found.left_out:,} settings lack"

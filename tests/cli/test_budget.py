@@ -79,7 +79,7 @@ def test_a_plan_prints_percentages_like_all_other_texts(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "budget.yaml").write_text(MATRIX)
-    known = replace(Pace(), scatter=0.0612, scattered=3)
+    known = replace(Pace(), scatter=0.0612, runs=3)
     monkeypatch.setattr(plan, "pace_of", lambda *_: known)
     said = " ".join(call("plan", "--on", "dry", "--budget", "1h", "budget.yaml").out.split())
     assert "intervals of ±9.7 % if trials scatter by 6.1 % as in 3 recorded runs on dry" in said

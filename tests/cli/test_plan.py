@@ -62,7 +62,7 @@ def test_plan_prints_both(call: Call, tmp_path: Path) -> None:
 
 def test_the_scatter_of_past_runs_counts(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "small.yaml").write_text(FIVE)
-    monkeypatch.setattr(plan, "pace_of", lambda *words: replace(pace_of(*words), scatter=0.1, scattered=2))
+    monkeypatch.setattr(plan, "pace_of", lambda *words: replace(pace_of(*words), scatter=0.1, runs=2))
     said = call("plan", "--on", "dry", "--race", "--for", "rw=read", "small.yaml")
     assert "if trials scatter by 10 % as in 2 recorded runs on dry" in said.out
 

@@ -75,20 +75,19 @@ def pace_of(
 
 
 def refine_pace(results: Path, machine: str, matrix: str, guess: Pace, alike: Callable[[Manifest], bool]) -> Pace:
-    """Refine a guess by past runs of this machine. Runs of other matrices or disks only give the scatter of trials."""
-    found = [run for run in runs(results) if run.manifest.machine == machine]
-    found.sort(key=lambda run: run.manifest.started)
-    same = [run for run in found if run.manifest.matrix == matrix and alike(run.manifest)]
-    times = list(_mean_times((same or found)[-_LATEST:]))
+    """Refine a guess by past runs of this matrix on this machine. Other work may scatter ten times as much."""
+    found = [run for run in runs(results) if (run.manifest.machine, run.manifest.matrix) == (machine, matrix)]
+    found = sorted((run for run in found if alike(run.manifest)), key=lambda run: run.manifest.started)
+    times = list(_mean_times(found[-_LATEST:]))
+    if not times:
+        return guess
     synthetic = any(run.manifest.synthetic for run in found)
     scatter = [] if synthetic else [one for run in times for one in run.scatter]
-    guess = replace(guess, scatter=median(scatter) if scatter else None, scattered=len(times))
-    if not (same and times):
-        return guess
     set_ups = [run.setup for run in times if run.setup is not None]
     rates = [] if synthetic else [run.write_rate for run in times if run.write_rate]
     return replace(
         guess,
+        scatter=median(scatter) if scatter else None,
         overhead=max(0.0, fmean(run.overhead or 0.0 for run in times)),
         set_up=fmean(set_ups) if set_ups else None,
         write_rate=fmean(rates) if rates else None,

@@ -236,7 +236,7 @@ def describe_race(plan: RunPlan) -> str:
 def _scatter_of(plan: RunPlan) -> str:
     if plan.pace.scatter is None:
         return f"if trials scatter by {percent(_SCATTER)}, an assumption before the first run"
-    return f"if trials scatter by {percent(plan.scatter)} as in {_runs(plan, plan.pace.scattered)}"
+    return f"if trials scatter by {percent(plan.scatter)} as in {_runs(plan, plan.pace.runs)}"
 
 
 def _describe_detect(plan: RunPlan, size: str) -> str:

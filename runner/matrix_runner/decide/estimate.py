@@ -53,7 +53,6 @@ class Pace:
     runs: int = 0
     rated: int = 0  # number of runs with a write rate
     scatter: float | None = None  # relative deviation of a cell's trials; None: unknown
-    scattered: int = 0  # number of runs behind `scatter`, of this matrix or others
 
     def of_trial(self, cell: Cell) -> Pace:
         """Return the pace of the trials of a cell. The set-up of its stack, and so on, may have another one."""

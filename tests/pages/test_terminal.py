@@ -10,7 +10,7 @@ from rich.console import Console
 
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.pages.table import Fitted
-from matrix_runner.pages.terminal import caption, table
+from matrix_runner.pages.terminal import caption, correlation_note, table
 from matrix_runner.pages.terminal_text import doubt_of_share, figure, percent, rate
 from matrix_runner.records.record import UNSETTLED, CellRow
 from matrix_runner.statistics.percentile import Histogram
@@ -227,3 +227,42 @@ def test_a_cell_that_jumps_between_two_states_is_marked() -> None:
     assert "(!) two states" in shown(RunData("m", "qemu", False, [samples.SEQ], jumps))
     assert "two states" not in shown(RunData("m", "qemu", False, [samples.SEQ], steady))
     assert "(!) two states" not in shown(RUN)
+
+
+def with_rounds(*factors: float, synthetic: bool = False) -> RunData:
+    trials = [measured("c1", at, direction(1e8 * one, 4096)) for at, one in enumerate(factors)]
+    return RunData("sweep", "qemu", synthetic, (samples.SEQ,), trials[::-1], until=0.05)
+
+
+WAVES = (1.0, 1.02, 1.03, 1.03, 1.02, 1.0, 0.98, 0.97, 0.97, 0.98)
+
+
+def test_correlated_trials_are_named() -> None:
+    note = correlation_note(with_rounds(*WAVES))
+    assert note.startswith("trials are correlated in 1 of 1 cells (0.9 from one round to the next)")
+    assert "their intervals are too narrow, and `until:` ends too early" in note
+    assert "until" not in correlation_note(replace(with_rounds(*WAVES), until=None))
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        with_rounds(1.0, 0.97, 1.03, 0.98, 1.02, 1.01, 0.99, 1.0, 0.97, 1.02),
+        with_rounds(*WAVES[:7]),
+        with_rounds(*WAVES, synthetic=True),
+    ],
+    ids=["independent", "few", "synthetic"],
+)
+def test_other_trials_are_not_called_correlated(run: RunData) -> None:
+    assert correlation_note(run) == ""
+
+
+def test_one_of_many_cells_may_seem_correlated_by_chance() -> None:
+    cells = [replace(samples.SEQ, id=f"c{at}") for at in range(9)]
+    trials = [
+        measured(cell.id, at, direction(1e8 * (one if cell.id == "c0" else 1 + (at * 7 + 3) % 5 / 100), 4096))
+        for cell in cells
+        for at, one in enumerate(WAVES)
+    ]
+    assert correlation_note(RunData("sweep", "qemu", False, cells, trials)) == ""
+    assert correlation_note(RunData("sweep", "qemu", False, cells[:2], trials[:20])) != ""

@@ -21,7 +21,7 @@ from matrix_runner.pages.ranking import MOST_STACKS, decision_grid
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.pages.sections import BEFORE_FOLD, MOST_CHARTS, MOST_ROWS, sections
 from matrix_runner.pages.table import Grid
-from matrix_runner.pages.terminal import drift_note, host_note, precision_note
+from matrix_runner.pages.terminal import correlation_note, drift_note, host_note, precision_note
 from matrix_runner.pages.terminal_text import figures_from, legend
 from matrix_runner.pages.use import curves, describe_uses, uses
 from matrix_runner.pages.verdicts import knee_table
@@ -50,7 +50,8 @@ def page(
     before = BEFORE_FOLD - len(over_device[:SHOWN_CURVES]) - len(used[:SHOWN_USES])
     shown = list(sections(recorded, rows=rows, charts=charts, before=before))
     found = recorded.concerns
-    notes = (recorded.unread, drift_note(recorded), host_note(recorded, certain=True), precision_note(recorded))
+    of_rounds = (precision_note(recorded), correlation_note(recorded))
+    notes = (recorded.unread, drift_note(recorded), host_note(recorded, certain=True), *of_rounds)
     answer = summarize_rankings(recorded.rankings, synthetic=False, over=recorded.over)
     explained = answer.notes if answer else ()
     return render_page(

@@ -1,6 +1,7 @@
 """The table at the end of a run, and notes on the run's precision and drift."""
 
 from collections.abc import Sequence
+from statistics import median
 
 from matrix_runner.answers.cell_figures import CellFigures
 from matrix_runner.pages.run_data import RunData
@@ -17,8 +18,8 @@ from matrix_runner.pages.terminal_text import (
     rate,
     unsettled_mark,
 )
-from matrix_runner.records.record import COUNTED, WORST, CellRow, Kind, Outcome, Trial
-from matrix_runner.statistics.ratios import host_ratios
+from matrix_runner.records.record import COUNTED, WORST, CellRow, Kind, Outcome, Trial, counted_trials
+from matrix_runner.statistics.ratios import LEAST_VALUES, clear_correlation, host_ratios
 from matrix_runner.work.metrics import FLUSH, LARGE, OF_SYNC, SIDES, SYNC, TOTAL, shown_sides, sides_of
 
 _SYNC_P99 = f"{FLUSH} p99"
@@ -165,6 +166,28 @@ def drift_note(recorded: RunData) -> str:
     return (
         f"from the first round to the last, rates {'rose' if drift.change > 1 else 'fell'} by "
         f"{percent(abs(drift.change - 1))} ({percent(bounds[0])} to {percent(bounds[1])}): {effect}"
+    )
+
+
+_BY_CHANCE = 0.1  # of some independent cells, hardly ever more seem correlated (each with 1 %)
+
+
+def correlation_note(recorded: RunData) -> str:
+    """Return how correlated the trials of cells are, if more cells show it than would by chance."""
+    if recorded.synthetic:
+        return ""
+    every = [
+        [figures.deciding_rate for _, figures in counted_trials(sorted(trials, key=lambda trial: trial.round))]
+        for trials in recorded.by_cell.values()
+    ]
+    long = [rates for rates in every if len(rates) >= LEAST_VALUES]
+    found = [correlation for rates in long if (correlation := clear_correlation(rates))]
+    if len(found) <= max(_BY_CHANCE * len(long), 1 if len(long) > 2 else 0):
+        return ""
+    stops = "" if recorded.until is None else ", and `until:` ends too early"
+    return (
+        f"trials are correlated in {len(found):,} of {len(long):,} cells ({median(found):.1f} from one round to the "
+        f"next): their intervals are too narrow{stops}; more rounds, or rounds further apart, help"
     )
 
 

@@ -23,7 +23,7 @@ from matrix_runner.pages.effects import screen_sections
 from matrix_runner.pages.run_data import Past, RunData
 from matrix_runner.pages.sections import MOST_ROWS
 from matrix_runner.pages.study import section, summary_line
-from matrix_runner.pages.terminal import drift_note, host_note, outcome, precision_note, shown_cells
+from matrix_runner.pages.terminal import correlation_note, drift_note, host_note, outcome, precision_note, shown_cells
 from matrix_runner.pages.terminal_text import legend
 from matrix_runner.pages.verdicts import knee_lines
 from matrix_runner.pages.write import load_run_data, read_trials, survey, write_reports
@@ -70,7 +70,8 @@ class Ending:
         published = f"published: {summary_line(self.comparisons)} (published.md)" if self.comparisons else ""
         lines = [*knee_lines(content.knees, over=content.over, synthetic=content.synthetic)]
         marks = legend((*map(outcome, shown_cells(content)), *lines, *doubts))
-        notes = (part, *doubts, precision_note(content), drift_note(content), host_note(content), published)
+        of_run = (precision_note(content), correlation_note(content), drift_note(content), host_note(content))
+        notes = (part, *doubts, *of_run, published)
         lines += filter(None, (self.failure, unread, *notes))
         lines += [line for one in content.added for line in one.lines]
         answer = summarize_rankings(content.rankings, synthetic=content.synthetic, over=content.over)

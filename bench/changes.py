@@ -1,9 +1,10 @@
 """How often `history` finds a change of level, and how often it sees one where there is none.
 
-    python -m bench.changes [--times 1000]
+    python -m bench.changes [--times 1000] [--critical]
 
 Histories of simulated nights with 2 % noise. `certain` and `perhaps`: histories with such a change, of which `perhaps`
 has no certain one. `wanted` is about certain ones where there is no change, and about both where there is one.
+With `--critical`, it prints the table of `statistics/correlated_changes.py` (an hour).
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ import numpy as np
 
 from bench.guidelines import correlated
 from matrix_runner.statistics.changes import read_history
+from matrix_runner.statistics.correlated_changes import CORRELATIONS, NIGHTS, change_evidence
 
 if TYPE_CHECKING:
     from numpy.random import Generator
     from numpy.typing import NDArray
 
 NOISE = 0.02
+WANTED = 0.01  # the share of histories without a change that may have a certain one
 
 
 class Case(NamedTuple):
@@ -59,6 +62,11 @@ CASES = (
     Case("no change, 40 nights, correlation 0.6", 40, 0, 0, 0.0, "≤ 1 %", correlation=0.6),
     Case("no change, 56 nights, weekends -4 %", 56, 0, 0, 0.0, "≤ 1 %", weekends=-0.04),
     Case("no change, 40 nights, weekends -4 %", 40, 0, 0, 0.0, "≤ 1 %", weekends=-0.04),
+    Case("no change, 40 nights, correlation 0.8", 40, 0, 0, 0.0, "", correlation=0.8),
+    Case("no change, 100 nights, correlation 0.6", 100, 0, 0, 0.0, "≤ 1 %", correlation=0.6),
+    Case("no change, 20 nights, correlation 0.6", 20, 0, 0, 0.0, "≤ 1 %", correlation=0.6),
+    Case("no change, 40 nights, the newest -30 %", 40, 39, 40, -0.3, "≤ 1 %"),
+    Case("no change, 40 nights, the newest -10 %", 40, 39, 40, -0.1, "≤ 1 %"),
     Case("no change, 40 nights, one in four missing", 40, 0, 0, 0.0, "≤ 1 %", missing=0.25),
     Case("no change, 60 nights, host replaced at 21", 60, 0, 20, 0.2, "≤ 1 %", replaced=20),
     Case("no step, 60 nights, drift -10 %", 60, 0, 0, 0.0, "", drift=-0.1),
@@ -88,10 +96,36 @@ def shares_found(case: Case, times: int) -> tuple[float, float]:
     return certain / times, perhaps / times
 
 
+def critical_evidence(nights: int, times: int) -> list[float]:
+    """Return the evidence that 1 % of nights without a change exceed for all correlations, whichever is theirs."""
+    chance = np.random.default_rng(11)
+    found = []
+    for correlation in CORRELATIONS:
+        parts = [
+            change_evidence(np.array([correlated(chance, nights, correlation) for _ in range(50)]))
+            for _ in range(times // 50)
+        ]
+        found.append(np.concatenate(parts, axis=1))
+    shares = np.arange(0.97, 0.995, 0.001)
+    every = [[float(np.quantile(one[at], share)) for at, one in enumerate(found)] for share in shares]
+    few = (
+        limits
+        for limits in every
+        if max((one > np.array(limits)[:, None]).all(axis=0).mean() for one in found) <= WANTED
+    )
+    return next(few)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.changes", description=__doc__)
     parser.add_argument("--times", type=int, default=1000)
-    times = parser.parse_args().times
+    parser.add_argument("--critical", action="store_true", help="print the table of critical evidence")
+    wanted = parser.parse_args()
+    times = wanted.times
+    for nights in NIGHTS if wanted.critical else ():
+        print(f"{nights:>5}", *(f"{one:5.2f}" for one in critical_evidence(nights, 10 * times)), flush=True)
+    if wanted.critical:
+        return
     print(f"{'':<50}{'certain':>8}{'perhaps':>8}   wanted")
     for case in CASES:
         certain, perhaps = shares_found(case, times)

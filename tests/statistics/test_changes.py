@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from bench.guidelines import correlated
 from matrix_runner.statistics.changes import (
     FEW_ORDERS,
-    LEAST_NIGHTS,
     ORDERS,
     History,
     _chance,
@@ -23,6 +22,7 @@ from matrix_runner.statistics.changes import (
     find_changes,
     read_history,
 )
+from matrix_runner.statistics.correlated_changes import LEAST_NIGHTS, has_clear_change
 from matrix_runner.statistics.ratios import unpaired_ratio
 
 if TYPE_CHECKING:
@@ -226,14 +226,25 @@ def noise(chance: np.random.Generator, nights: int = 40) -> NDArray[np.float64]:
 def test_correlated_nights_hardly_ever_make_a_certain_step(correlation: float) -> None:
     """Against random orders alone, 11 and 66 % of such histories have a step."""
     found = repeated(60, lambda chance: 0.02 * correlated(chance, 40, correlation))
-    assert share(found, certain) <= 0.12
+    assert share(found, certain) <= 0.05
     assert share(found, lambda one: one.changes) > share(found, certain)
 
 
-def test_a_part_is_as_correlated_as_the_whole_and_a_clear_correlation_may_be_higher() -> None:
-    """Without both, 12 % of such histories have a certain step."""
-    found = repeated(150, lambda chance: 0.02 * correlated(chance, 40, 0.8))
-    assert share(found, certain) <= 0.08
+@pytest.mark.parametrize("nights", [12, 40, 80])
+def test_one_percent_of_nights_of_each_correlation_have_a_clear_change(nights: int) -> None:
+    chance = np.random.default_rng(13)
+    for correlation in (0.0, 0.3, 0.6, 0.8):
+        rows = np.array([correlated(chance, nights, correlation) for _ in range(400)])
+        assert np.mean([has_clear_change(row) for row in rows]) <= 0.025
+        rows[:, nights // 2 :] -= 4
+        if nights >= 40 and correlation < 0.5:
+            assert np.mean([has_clear_change(row) for row in rows]) > 0.8
+
+
+def test_a_change_in_a_part_is_certain_only_if_that_which_made_the_part_is() -> None:
+    """Otherwise, each part of correlated nights has another 1 %."""
+    found = repeated(80, lambda chance: 0.02 * correlated(chance, 40, 0.8))
+    assert share(found, certain) <= 0.04
 
 
 def test_correlated_nights_are_named() -> None:
@@ -269,6 +280,13 @@ def test_a_drift_is_no_step_and_a_step_is_no_drift() -> None:
     assert share(drifts, lambda one: one.trend) > 0.85
     assert share(steps, lambda one: one.trend) < 0.1
     assert all(one.trend == pytest.approx(0.9, abs=0.05) for one in drifts if one.trend)
+
+
+@pytest.mark.parametrize("factor", [0.7, 0.9])
+def test_one_newest_night_is_no_step(factor: float) -> None:
+    """Where the newest two count by their mean, 3 to 6 % of such histories have a step."""
+    found = repeated(100, lambda chance: noise(chance) + np.log(factor) * (np.arange(40) == 39))
+    assert share(found, lambda one: one.changes) <= 0.03
 
 
 def test_a_newest_night_that_is_far_off_is_named() -> None:

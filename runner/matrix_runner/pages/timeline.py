@@ -108,9 +108,8 @@ def _series_table(series: Sequence[Series], most: int) -> Grid:
     return Grid(columns, rows, (*_warnings(series), *left), frozenset({"runs", "latest", "±"}))
 
 
-#: A step in correlated runs leaves too little correlation beside it to be seen. From `bench.changes`.
 _TOO_FEW = f"too few to find a change of level, which takes {ENOUGH_NIGHTS}"
-_FALSE_STEPS = "1 % of histories without a change show a step by chance; 2 to 4 % if runs are correlated"
+_FALSE_STEPS = "1 % of histories without a change show a step by chance"
 
 
 def _warnings(series: Sequence[Series]) -> tuple[str, ...]:

@@ -9,13 +9,12 @@ from math import fsum, inf, log, sqrt
 from statistics import fmean, linear_regression
 from typing import TYPE_CHECKING, TypeAlias
 
+from matrix_runner.statistics.correlated_changes import LEAST_NEWEST, LEAST_NIGHTS, has_clear_change, longest_arc
 from matrix_runner.statistics.ratios import (
-    MOST_CORRELATION,
     Interval,
     Ratio,
     bounded_exp,
     clear_correlation,
-    lag_correlation,
     student_interval,
     t_factor,
     two_sided_p,
@@ -67,15 +66,11 @@ def cell_levels(samples: Sequence[Mapping[int, float]]) -> list[float]:
     return found
 
 
-#: The least nights of a level: one or two outliers are no change.
-LEAST_NIGHTS = 3
 ENOUGH_NIGHTS = 9  # fewer have too few orders for any change
-#: So many of the newest nights may be a level already: a reader can still act on them.
-LEAST_NEWEST = 2
-#: So much clearer must they be: they are one search in three, for the rarest change.
+#: So much clearer must the newest nights be: they are one search in three, for the rarest change.
 NEWEST_HANDICAP = 1.2
-#: The longest arc, as a share of the history: longer ones are found as two steps.
-LONGEST_ARC = 0.5
+#: So many standard deviations must each of them be away.
+LEAST_APART = 1.7
 #: The numbers of random orders for comparison: few of them show that most histories have no change.
 FEW_ORDERS, ORDERS = 499, 3999
 #: The rounding error of equal values.
@@ -160,8 +155,8 @@ def read_history(
     Three searches look for the clearest difference of means: a step, some nights between others (an arc, as in
     circular binary segmentation), and the newest nights. It is a change if hardly any random order of the same nights
     has one as clear in any search. All parts are then searched in the same way. A history of independent nights
-    without a change raises a false alarm with probability `alarms`. A change is certain if orders with the same
-    correlation as the nights hardly ever have one as clear, too. Fewer than about nine nights have too few orders for
+    without a change raises a false alarm with probability `alarms`. A change is certain if correlated nights without
+    one do not explain it (1 %, up to a correlation of 0.8). Fewer than about nine nights have too few orders for
     any change. A single night that is far away is clipped before the search.
     """
     import numpy as np
@@ -171,9 +166,9 @@ def read_history(
         return History()
     logs = np.log(np.asarray(nights))
     profile = _profile(logs, weekdays)
-    clipped = _clip(logs - profile)
+    clipped, is_alone = _clip(logs - profile)
     newest = float(np.exp(logs[-1] - profile[-1] - np.median((logs - profile)[-1 - WINDOW : -1])))
-    alone = newest if clipped[-1] != (logs - profile)[-1] else None
+    alone = newest if is_alone else None
     found = sorted(_split(clipped, 0, len(nights), alarms, seed))
     if found and (line := _trend(clipped)):
         return History((), line, None, bool(profile.any()), alone)
@@ -195,9 +190,7 @@ WINDOW = 7
 LEAST_WEEKS, CLEAR_PROFILE = 4, 4.5
 #: A night as many standard deviations from those around it is clipped to that, if its neighbours are not as far away.
 FAR = 5.0
-
-#: Independent nights hardly ever seem as correlated. By simulation (`bench.changes`).
-CLEAR_CORRELATION = 0.4
+FAR_NEWEST = 3.0
 
 
 def _profile(logs: NDArray[np.float64], weekdays: Sequence[int]) -> NDArray[np.float64]:
@@ -220,18 +213,34 @@ def _profile(logs: NDArray[np.float64], weekdays: Sequence[int]) -> NDArray[np.f
     return found if clear else np.zeros(len(logs))
 
 
-def _clip(logs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Move each night that is alone far from those around it nearer to them."""
+def _clip(logs: NDArray[np.float64]) -> tuple[NDArray[np.float64], bool]:
+    """Move each night that is alone far from those around it nearer to them; return whether the newest one was far.
+
+    That one moves to their level, because one night is none, and it is moved from `FAR_NEWEST` on.
+    """
     import numpy as np
 
     half, n = WINDOW // 2, len(logs)
     level = np.array([np.median(logs[max(0, at - half) : at + half + 1]) for at in range(n)])
     apart = logs - level
-    limit = FAR * 1.4826 * float(np.median(abs(apart)))
-    far = abs(apart) > limit
+    deviation = 1.4826 * float(np.median(abs(apart)))
+    if not deviation:
+        return logs, False
+    alone, limit = _are_alone(abs(apart) > FAR * deviation), FAR * deviation
+    clipped = np.where(alone, level + np.clip(apart, -limit, limit), logs)
+    if alone[-1]:
+        clipped[-1] = level[-1]
+    elif _are_alone(abs(apart) > FAR_NEWEST * deviation)[-1]:
+        clipped[-1] = level[-1] + np.sign(apart[-1]) * FAR_NEWEST * deviation
+    return clipped, bool(alone[-1])
+
+
+def _are_alone(far: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    import numpy as np
+
     beside = np.pad(far, 1)
-    alone = far & ~beside[:-2] & ~beside[2:]
-    return np.where(alone & (limit > 0), level + np.clip(apart, -limit, limit), logs)
+    found: NDArray[np.bool_] = far & ~beside[:-2] & ~beside[2:]
+    return found
 
 
 def _trend(logs: NDArray[np.float64]) -> float | None:
@@ -247,11 +256,12 @@ def _trend(logs: NDArray[np.float64]) -> float | None:
 
 
 def _split(
-    logs: NDArray[np.float64], begin: int, end: int, alarms: float, seed: int, least: float = 0.0
+    logs: NDArray[np.float64], begin: int, end: int, alarms: float, seed: int, *, certain: bool = True
 ) -> list[tuple[int, float, bool]]:
     """Return the changes between two places of a history, with their p, and whether they are certain.
 
-    A part is at least as correlated as the whole (`least`): its few nights hardly show it.
+    In a part, a change is certain only if the one that made the part is (`certain`): few nights hardly show that they
+    are correlated.
     """
     nights = logs[begin:end]
     if len(nights) < 2 * LEAST_NIGHTS or not nights.std():
@@ -262,54 +272,28 @@ def _split(
     chance, edges = _clearest(nights, ORDERS, seed, newest=at_end)
     if chance > alarms:
         return []
-    correlation = max(least, _correlation(nights))
-    certain = not correlation or _clearest(nights, ORDERS, seed, correlation, newest=at_end)[0] <= alarms
+    certain = certain and has_clear_change(nights)
     cuts = [begin + edge for edge in edges]
     parts = pairwise((begin, *cuts, end))
     own = [(cut, chance, certain) for cut in cuts]
-    return [*own, *(one for part in parts for one in _split(logs, *part, alarms, seed, correlation))]
+    return [*own, *(one for part in parts for one in _split(logs, *part, alarms, seed, certain=certain))]
 
 
-def _clearest(
-    nights: NDArray[np.float64], orders: int, seed: int, correlation: float = 0.0, *, newest: bool
-) -> tuple[float, tuple[int, ...]]:
+def _clearest(nights: NDArray[np.float64], orders: int, seed: int, *, newest: bool) -> tuple[float, tuple[int, ...]]:
     """Return the share of random orders that are as clear as this one, and the edges of its clearest change."""
-    sums = _orders(nights, orders, seed, correlation)
+    sums = _orders(nights, orders, seed)
     found = [(1.0, *_steps(sums)), (1.0, *_arcs(sums)), *([(NEWEST_HANDICAP, *_newest(sums))] if newest else [])]
     chance, best = _chance([clear for _, clear, _ in found], [handicap for handicap, _, _ in found])
     return chance, found[best][2]
 
 
-def _orders(nights: NDArray[np.float64], count: int, seed: int, correlation: float = 0.0) -> NDArray[np.float64]:
-    """Return the sums of nights up to each place: in their own order, and in random ones with this correlation."""
+def _orders(nights: NDArray[np.float64], count: int, seed: int) -> NDArray[np.float64]:
+    """Return the sums of nights up to each place: in their own order, and in random ones."""
     import numpy as np
 
     rows = np.tile(nights - nights.mean(), (count + 1, 1))
     np.random.default_rng(seed).permuted(rows[1:], axis=1, out=rows[1:])
-    if correlation:
-        rows[1:, 1:] *= (1 - correlation**2) ** 0.5
-        for at in range(1, len(nights)):
-            rows[1:, at] += correlation * rows[1:, at - 1]
-        rows -= rows.mean(axis=1, keepdims=True)
-        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     return np.concatenate((np.zeros((count + 1, 1)), np.cumsum(rows, axis=1)), axis=1)
-
-
-def _correlation(nights: NDArray[np.float64]) -> float:
-    """Return the correlation of each night with the next one, apart from the clearest change; 0 if it is not positive.
-
-    A change that is removed takes a part of the correlation with it. The correction is from simulation. A clear one may
-    be higher by the error of its estimate.
-    """
-    import numpy as np
-
-    n, sums = len(nights), np.concatenate(([0.0], np.cumsum(nights - nights.mean())))[None, :]
-    (clear, edges), (clear_arc, arc) = _steps(sums), _arcs(sums)
-    inner = np.zeros(n, dtype=bool)
-    inner[slice(*arc) if clear_arc[0] > clear[0] else slice(0, edges[0])] = True
-    apart = np.where(inner, nights - nights[inner].mean(), nights - nights[~inner].mean())
-    found = float(np.clip((lag_correlation(apart.tolist()) + 5 / n) / max(0.5, 1 - 10 / n), 0, MOST_CORRELATION))
-    return min(MOST_CORRELATION, found + ((1 - found**2) / n) ** 0.5) if found > CLEAR_CORRELATION else found
 
 
 def _chance(clearness: Sequence[NDArray[np.float64]], handicaps: Sequence[float]) -> tuple[float, int]:
@@ -345,8 +329,14 @@ def _steps(sums: NDArray[np.float64]) -> tuple[NDArray[np.float64], tuple[int, .
 
 
 def _newest(sums: NDArray[np.float64]) -> tuple[NDArray[np.float64], tuple[int, ...]]:
-    nights = sums.shape[1] - 1
-    return _variance(sums[:, -1 - LEAST_NEWEST], LEAST_NEWEST, nights), (nights - LEAST_NEWEST,)
+    """Return how clear the newest two nights are. The nearer one counts twice: one night is no level."""
+    import numpy as np
+
+    nights, apart = sums.shape[1] - 1, np.diff(sums, axis=1)
+    other, last = apart[:, -LEAST_NEWEST:].T
+    nearer = np.where(last * other > 0, np.minimum(abs(last), abs(other)), 0.0)
+    nearer = np.where(nearer > LEAST_APART * apart.std(axis=1), nearer, 0.0)
+    return _variance(LEAST_NEWEST * nearer, LEAST_NEWEST, nights), (nights - LEAST_NEWEST,)
 
 
 def _arcs(sums: NDArray[np.float64]) -> tuple[NDArray[np.float64], tuple[int, ...]]:
@@ -355,7 +345,7 @@ def _arcs(sums: NDArray[np.float64]) -> tuple[NDArray[np.float64], tuple[int, ..
 
     nights = sums.shape[1] - 1
     clearest, edges = np.zeros(len(sums)), (0, 0)
-    for length in range(LEAST_NIGHTS, min(int(LONGEST_ARC * nights), nights - LEAST_NIGHTS - LEAST_NEWEST) + 1):
+    for length in range(LEAST_NIGHTS, longest_arc(nights) + 1):
         begins = np.arange(LEAST_NIGHTS, nights - LEAST_NEWEST - length + 1)
         clear = _variance(sums[:, begins + length] - sums[:, begins], length, nights)
         if clear[0].max() > clearest[0]:

@@ -13,7 +13,7 @@ import pytest
 
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.hosts import exclusive as work
-from matrix_runner.hosts import identity
+from matrix_runner.hosts import inventory
 from matrix_runner.hosts import operations as here
 from matrix_runner.hosts.disk_ledger import LeaseRecord, lease_records, read_ledger, write_record
 from matrix_runner.hosts.exclusive import DisksRefused
@@ -213,7 +213,7 @@ def test_a_label_is_printable_for_any_serial_number(tmp_path: Path, serial: str)
     with lease_disks(claims, operations.ask, lease(tmp_path, operations), lambda: NOW, print):
         written = operations.grips["sda"].blocks[-1].rstrip(b"\0")
     assert re.fullmatch(rb"[ -~]+", written)
-    assert identity.decode_label(written.decode()) == identity.Label("r", "disk-sda", serial, "held")
+    assert inventory.decode_label(written.decode()) == inventory.Label("r", "disk-sda", serial, "held")
 
 
 def test_a_disk_without_room_for_a_label_is_not_wiped(tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from matrix_runner.base.errors import BadInput
-from matrix_runner.hosts.identity import DiskSwapped, identity_check, parse_report, require_lasting_identity
-from matrix_runner.hosts.inventory import Node
+from matrix_runner.hosts.inventory import DiskSwapped, Node, identity_check, parse_report, require_lasting_identity
 from matrix_runner.machines.base import RigLost, Step
 from matrix_runner.machines.shell import ShellRig
 from tests.hosts.loops import Bay, bay, exchange, why_not

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from matrix_runner.base.errors import HarnessBroken
-from matrix_runner.hosts import identity
-from matrix_runner.hosts.identity import Label
-from matrix_runner.hosts.inventory import Signature, StableName, parse_census
+from matrix_runner.hosts import inventory
+from matrix_runner.hosts.inventory import Label, Signature, StableName, parse_census
 from matrix_runner.scripts.jinja import census_script
 
 
@@ -105,14 +104,14 @@ def test_members_of_arrays_are_also_taken_from_mdstat() -> None:
 
 def test_a_label_is_read_as_it_was_written_and_only_whole() -> None:
     mine = Label("20260101-1", "wwn-1", "ZC11", "held")
-    block = identity.encode_label(mine)
-    assert len(block) == identity.BYTES
+    block = inventory.encode_label(mine)
+    assert len(block) == inventory.LABEL_BYTES
     text = block.decode()
-    assert identity.decode_label(text) == mine
-    assert identity.decode_label(text.replace("ZC11", "ZC12")) is None
-    assert identity.decode_label("") is None
+    assert inventory.decode_label(text) == mine
+    assert inventory.decode_label(text.replace("ZC11", "ZC12")) is None
+    assert inventory.decode_label("") is None
     with pytest.raises(ValueError, match="no label"):
-        identity.encode_label(Label("ü" * 1000, "", "", "free"))
+        inventory.encode_label(Label("ü" * 1000, "", "", "free"))
 
 
 def test_labels_of_earlier_versions_are_read_and_written_as_they_were() -> None:
@@ -120,5 +119,5 @@ def test_labels_of_earlier_versions_are_read_and_written_as_they_were() -> None:
     content = '{"run":"20260101-1","disk":"wwn-1","serial":"ZC11","state":"free"}'
     digest = hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
     text, mine = f"matrix-disk 1 {digest} {content}", Label("20260101-1", "wwn-1", "ZC11", "free")
-    assert identity.decode_label(text) == mine
-    assert identity.encode_label(mine).rstrip(b"\0").decode() == text
+    assert inventory.decode_label(text) == mine
+    assert inventory.encode_label(mine).rstrip(b"\0").decode() == text

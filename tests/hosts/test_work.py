@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from matrix_runner.base.errors import HarnessBroken
-from matrix_runner.hosts import identity
+from matrix_runner.hosts import inventory
 from matrix_runner.hosts.checks import check_disk, check_disks, take_census
 from matrix_runner.hosts.disk_ledger import (
     LeaseRecord,
@@ -79,7 +79,7 @@ def test_a_disk_goes_from_run_to_run_without_being_declared_as_one_to_wipe(empty
     again = check_disk(empty.ask(), empty.declared)
     assert again.usable
     assert again.node is not None
-    assert again.node.label == identity.Label("night-1", "disk-a", str(empty.file), "free")
+    assert again.node.label == inventory.Label("night-1", "disk-a", str(empty.file), "free")
 
 
 @on_loops
@@ -369,8 +369,7 @@ def test_only_the_mark_of_a_run_excuses_a_signature() -> None:
 
 
 def test_a_label_that_a_mirror_of_the_run_copied_is_its_own() -> None:
-    from matrix_runner.hosts.identity import Label
-    from matrix_runner.hosts.inventory import Node
+    from matrix_runner.hosts.inventory import Label, Node
     from matrix_runner.hosts.reasons import foreign_content
 
     node = Node("sda", "8:0", 1 << 30, serial="S1", label=Label("r", "b", "S2", "held"), filled=5)

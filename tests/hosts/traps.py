@@ -11,14 +11,14 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from matrix_runner.hosts import identity
-from matrix_runner.hosts.identity import Label
+from matrix_runner.hosts import inventory
+from matrix_runner.hosts.inventory import Label
 from matrix_runner.hosts.reasons import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from matrix_runner.hosts.identity import State
+    from matrix_runner.hosts.inventory import State
     from matrix_runner.language.hosts import DeclaredDisk
 
 
@@ -90,10 +90,10 @@ def script(trap: Trap, serial: str) -> str:
 
 
 def _label(state: str, serial: str) -> str:
-    block = identity.encode_label(Label("20260101-1", "a-disk", serial, "held" if state == "held" else "free")).rstrip(
+    block = inventory.encode_label(Label("20260101-1", "a-disk", serial, "held" if state == "held" else "free")).rstrip(
         b"\0"
     )
-    return f"printf '%s' '{block.decode()}' | dd of=\"$DISK\" bs={identity.BYTES} seek={identity.BLOCK} conv=notrunc status=none\n"
+    return f"printf '%s' '{block.decode()}' | dd of=\"$DISK\" bs={inventory.LABEL_BYTES} seek={inventory.LABEL_BLOCK} conv=notrunc status=none\n"
 
 
 def table(kind: str) -> str:
@@ -467,7 +467,7 @@ LABELS = [
     written(
         "a label that is not whole",
         "no matrix label",
-        labelled("free") + at(identity.BLOCK * identity.BYTES + 20, "X"),
+        labelled("free") + at(inventory.LABEL_BLOCK * inventory.LABEL_BYTES + 20, "X"),
         reason=Reason.UNKNOWN_DATA,
     ),
     Trap("left over from a run that was killed", Reason.LEFT_OVER, "leased to the run 20260101-1", labelled("held")),

@@ -10,9 +10,9 @@ from shlex import join, quote
 from typing import TYPE_CHECKING, TypeVar
 
 from matrix_runner.base.errors import BadInput, HarnessBroken
-from matrix_runner.hosts import SECTOR, identity
+from matrix_runner.hosts import SECTOR, inventory
 from matrix_runner.hosts.checks import DiskCheck, check_disks
-from matrix_runner.hosts.identity import Label, State
+from matrix_runner.hosts.inventory import Label, State
 from matrix_runner.hosts.operations import LOCAL, OPEN_PAUSE, OPEN_TRIES, DiskOperations, Lock, OpenDisk
 from matrix_runner.hosts.reasons import NO_MARKS, OwnMarks, Reason, Refusal, is_marked
 
@@ -283,14 +283,14 @@ def _reread_partitions(disk: LeasedDisk, opened: OpenDisk) -> None:
 
 def _label_block(disk: LeasedDisk, run: str, state: State) -> bytes:
     try:
-        return identity.encode_label(label_of(disk, run, state))
+        return inventory.encode_label(label_of(disk, run, state))
     except ValueError as error:
         raise HarnessBroken(f"{disk.declared.id} ({disk.node.path}) cannot be labelled", details=str(error)) from None
 
 
 def _write_label(disk: LeasedDisk, block: bytes) -> None:
     with _name_disk_on_error(disk):
-        disk.opened.write(block, identity.BLOCK * identity.BYTES)
+        disk.opened.write(block, inventory.LABEL_BLOCK * inventory.LABEL_BYTES)
 
 
 @contextmanager

@@ -1,13 +1,12 @@
 """The registry of layers. Each layer is a module here, an entry in LAYERS and a folder in `templates/`."""
 
-from matrix_runner.layers.bare import OneDisk, Pick, SomeDisks
+from matrix_runner.layers.bare import OneDisk, Pick, Precondition, SomeDisks
 from matrix_runner.layers.base import Grouped, Layer, Problem
 from matrix_runner.layers.dm import Crypt, Integrity, Writecache
 from matrix_runner.layers.fs import Fs
 from matrix_runner.layers.lvm import Lvm
 from matrix_runner.layers.md import Md
 from matrix_runner.layers.partition import Partition
-from matrix_runner.layers.precondition import Precondition
 
 LAYERS: dict[str, type[Layer]] = {
     layer.kind: layer

@@ -1,12 +1,16 @@
-"""Plain disks, the choice of one device, and the change to other parts."""
+"""Layers that make no devices: they select some of those below, name parts, or write them full before."""
+
+from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import ClassVar, Self, TypeVar
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import Field
 
+from matrix_runner.base.model import Percent, Size, Time
+from matrix_runner.base.quantities import format_size, format_time
 from matrix_runner.layers.base import BuildContext, Layer, Problem, View
 from matrix_runner.layers.geometry import Below, Part, Shape, scrambled
 
@@ -125,3 +129,123 @@ class Pick(_Selection):
 
     def select(self, devices: tuple[T, ...]) -> tuple[T, ...]:
         return (devices[self.number - 1],)
+
+
+KIB = 1024
+BLOCKS = {"fill": 1024 * KIB, "random-fill": 4 * KIB, "until-steady": 4 * KIB}  # default block sizes
+
+
+class Precondition(Layer):
+    """Writes over every device below in each set-up, as `how` says, and passes the devices on."""
+
+    kind: ClassVar[str] = "precondition"
+    noun: ClassVar[str] = "preconditioned devices"
+    keeps_zeros: ClassVar[bool] = False  # a precondition without effect is no layer at all (see `is_absent`)
+    how: Literal["none", "fill", "random-fill", "until-steady"] = Field(
+        "none",
+        description="fill: write all in order; random-fill: write all once in random order; until-steady: "
+        "fill, then write at random until the rate is steady",
+    )
+    discard: bool = Field(False, description="discard the whole device first")
+    block_size: Size | None = Field(None, ge=512, description="size of a write; if not given: 1MiB for fill, else 4KiB")
+    iodepth: int = Field(32, ge=1, le=65536, description="requests in flight on each device")
+    criterion: Literal["iops_slope", "iops", "bw_slope", "bw"] = Field(
+        "iops_slope",
+        description="until-steady: the rate that has to be steady, by its slope or its largest deviation from the mean",
+    )
+    within: Annotated[
+        Percent, Field(gt=0, description="until-steady: limit of slope or deviation, relative to the mean")
+    ] = 0.05
+    window: Annotated[Time, Field(ge=2, description="until-steady: the time over which the rate has to be steady")] = (
+        60.0
+    )
+    limit: Annotated[
+        Time, Field(ge=2, description="until-steady: stop after this time, steady or not; the result records it")
+    ] = 1800.0
+
+    @classmethod
+    def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:
+        idle: dict[str, str] = {}
+        if values["how"] != "until-steady":
+            why = f"how: {values['how']} does not wait for a steady state"
+            idle |= dict.fromkeys(("criterion", "within", "window", "limit"), why)
+        if values["how"] == "none":
+            idle |= dict.fromkeys(("block_size", "iodepth"), "how: none does not write")
+        return idle
+
+    @property
+    def is_absent(self) -> bool:
+        return self.how == "none" and not self.discard
+
+    @property
+    def wait_seconds(self) -> float:
+        return self.limit if self.how == "until-steady" else 0.0
+
+    def resolve(self, below: Below) -> Self:  # noqa: ARG002
+        return self.model_copy(update={"block_size": self.block_size or BLOCKS.get(self.how)})
+
+    def problems(self, below: Below) -> Iterator[Problem]:
+        if self.block_size is not None and self.block_size % 512:
+            yield Problem("block_size", "direct I/O needs whole sectors of 512 bytes")
+        elif self.block_size is not None and self.block_size > below.smallest:
+            yield Problem("block_size", f"larger than the smallest device ({format_size(below.smallest)})")
+        if self.how == "until-steady" and self.window > self.limit:
+            yield Problem("window", "longer than `limit`: raise `limit`")
+
+    def bytes_written(self, below: Below) -> int:
+        return 0 if self.how == "none" else sum(device.size for device in below.devices)
+
+    def noun_above(self, below: Below) -> str:
+        return below.noun
+
+    def devices_above(self, below: Below) -> tuple[Shape, ...]:
+        return below.devices
+
+    def views(self, context: BuildContext) -> tuple[View, ...]:
+        escaped = [path.replace(":", "\\:") for path in context.devices]
+        jobs = [(f"--name=device{at}", f"--filename={path}") for at, path in enumerate(escaped)]
+        view = PreconditionView(
+            members=context.devices,
+            tops=context.devices,
+            holds=False,
+            discard=self.discard,
+            passes=self._passes(),
+            jobs=tuple(option for job in jobs for option in job),
+        )
+        return (view,)
+
+    def _passes(self) -> tuple[Pass, ...]:
+        depth = f"--iodepth={self.iodepth}"
+        if self.how == "none" or self.block_size is None:
+            return ()
+        size = format_size(self.block_size)
+        if self.how != "until-steady":
+            rw = "write" if self.how == "fill" else "randwrite"
+            return (Pass(f"{self.how}, blocks of {size}", (f"--rw={rw}", f"--bs={self.block_size}", depth)),)
+        within = f"{self.within * 100:g}%"
+        words = (
+            f"random writes of {size} until {self.criterion} is within {within} over {format_time(self.window)}, "
+            f"at most {format_time(self.limit)}"
+        )
+        steady = (f"--steadystate={self.criterion}:{within}", f"--steadystate_duration={self.window:g}s")
+        end = (*steady, "--time_based", f"--runtime={self.limit:g}s")
+        return (
+            # On an unwritten device, the first writes are fast and do not show a steady state.
+            Pass("fill, blocks of 1MiB", ("--rw=write", "--bs=1048576", depth)),
+            Pass(words, ("--rw=randwrite", f"--bs={self.block_size}", depth, *end), steady=True),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    words: str  # a description for the record
+    options: tuple[str, ...]
+    steady: bool = False  # it ends at a steady state, and fio must report it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreconditionView(View):
+    kind: str = "precondition"
+    discard: bool
+    passes: tuple[Pass, ...]
+    jobs: tuple[str, ...]  # one job for each device, all at the same time

@@ -15,7 +15,7 @@ from typing import ClassVar
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.hosts.agent.client import AgentClient, AgentLost
 from matrix_runner.hosts.agent.connection import Connection, connection_to, sudo_connection
-from matrix_runner.hosts.identity import identity_check
+from matrix_runner.hosts.inventory import identity_check
 from matrix_runner.machines import requirements
 from matrix_runner.machines.base import Machine, MachineOptions, Refusal, RigLost, RigSpec
 from matrix_runner.machines.shell import TAIL, ShellRig

@@ -14,7 +14,7 @@ from matrix_runner.base import process
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.base.process import PID_NAMESPACE
 from matrix_runner.base.time_limit import time_limit
-from matrix_runner.hosts.identity import DiskSwapped, parse_report
+from matrix_runner.hosts.inventory import DiskSwapped, parse_report
 from matrix_runner.machines.base import RigLost, Step, StepResult
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.files import read_input, shipped
 from matrix_runner.base.text import shorten
-from matrix_runner.hosts import identity
+from matrix_runner.hosts import inventory
 
 SHIPPED = shipped("templates")
 MOST_FILES, MOST_BYTES = 1_000, 16 << 20
@@ -217,5 +217,9 @@ def smart_script(disks: Sequence[str], own: Path | None = None) -> str:
 
 def census_script(own: Path | None = None, *, by_id: str = BY_ID) -> str:
     """Return the script that lists all facts to check before a disk is used. `by_id`: the folder of stable names."""
-    marks = {"label_bytes": identity.BYTES, "label_block": identity.BLOCK, "label_magic": identity.MAGIC}
+    marks = {
+        "label_bytes": inventory.LABEL_BYTES,
+        "label_block": inventory.LABEL_BLOCK,
+        "label_magic": inventory.LABEL_MAGIC,
+    }
     return render("disks/census.sh", own, title="The disks of a machine", by_id=by_id, **marks)

@@ -31,7 +31,7 @@ from matrix_runner.hosts.disk_ledger import (
     state_dir,
 )
 from matrix_runner.hosts.exclusive import DisksRefused, LeasedDisk, report_active_run
-from matrix_runner.hosts.identity import require_lasting_identity
+from matrix_runner.hosts.inventory import require_lasting_identity
 from matrix_runner.hosts.lease import Lease, confirm_losses, lease_disks
 from matrix_runner.hosts.operations import LOCAL, DiskOperations, RemoteOperations
 from matrix_runner.hosts.recovery import clean

@@ -57,6 +57,7 @@ class CellFigures:
     host_limited: int = 0  # trials in which the host could not keep up with its simulated disks
     processor_limited: int = 0  # those of them that mostly waited for a processor of the machine
     saturated: int = 0  # replays that fell behind their trace because of their disks
+    stalled: int = 0  # trials in which one request took a large part of the time
     unsettled: int = 0  # measured trials that did not reach the wanted steady state; the figures exclude them
     stopped: StopReason = StopReason.UNFINISHED  # why no more trials follow
     searched: bool = False  # a search chooses its trials
@@ -113,6 +114,7 @@ def summarize_cell(cell: CellRow, trials: Sequence[Trial], rule: Rule, *, search
         host_limited=sum(trial.facts.is_host_limited for trial in trials if trial.outcome.counts),
         processor_limited=sum(trial.facts.is_processor_limited for trial in trials if trial.outcome.counts),
         saturated=sum(trial.facts.saturated for trial in trials if trial.outcome.counts),
+        stalled=sum(trial.counted.is_stalled for trial in trials if trial.counted),
         unsettled=sum(not trial.facts.settled for trial in trials if trial.outcome.counts),
         stopped=how,
         searched=searched,

@@ -23,8 +23,9 @@ from matrix_runner.records.record import (
     count_measured,
     is_processor_limited,
     outcome_of_cell,
+    without_stalled,
 )
-from matrix_runner.records.tables import WORK, work_bit
+from matrix_runner.records.tables import STALLED, WORK, work_bit
 from matrix_runner.statistics.percentile import Histogram, estimated_percentiles, merge, percentiles
 from matrix_runner.statistics.stopping import Estimate, Rule, StopReason, estimate_mean, stop_reason
 from matrix_runner.work.metrics import (
@@ -158,6 +159,7 @@ class Sample(NamedTuple):
     reason: str
     host_limited: bool
     processor_limited: bool
+    stalled: bool
     unsettled: bool
     values: tuple[float | None, ...]
 
@@ -180,6 +182,7 @@ class Samples:
 
     def __post_init__(self) -> None:
         found = [row for row in self.rows if row[_OUTCOME] in COUNTED and row[_SETTLED]]
+        found = without_stalled(found, [row[_WORK] & STALLED > 0 for row in found])
         if len(found) == len(self.rows) and not self.among:
             self._settled = self.rows
         else:  # a cell that read wrong data has no figures
@@ -191,7 +194,8 @@ class Samples:
         return [
             Sample(
                 *(row[_ROUND], row[_OUTCOME], row[_REASON]),
-                *(row[_LOST] is not None, is_processor_limited(row[_LOST], row[_PROCESSOR]), not row[_SETTLED]),
+                *(row[_LOST] is not None, is_processor_limited(row[_LOST], row[_PROCESSOR])),
+                *(bool(row[_WORK] & STALLED), not row[_SETTLED]),
                 tuple([row[at] for at in places]),
             )
             for row in self.rows
@@ -266,6 +270,10 @@ class Samples:
     @property
     def unsettled(self) -> int:
         return sum(not row[_SETTLED] for row in self.rows if row[_OUTCOME] in COUNTED)
+
+    @property
+    def stalled(self) -> int:
+        return sum([1 for row in self.rows if row[_WORK] & STALLED and row[_OUTCOME] in COUNTED])
 
     @property
     def is_measured(self) -> bool:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from matrix_runner.answers.cell_figures import mean_lost_share
 from matrix_runner.pages.ranking import percent
-from matrix_runner.pages.terminal_text import spaced
+from matrix_runner.pages.terminal_text import figure, spaced
 from matrix_runner.records.record import (
     HOST_LIMITED,
     LOSSES,
@@ -109,6 +109,11 @@ def _worst_loss(trials: Sequence[Trial]) -> str:
     return f"{(facts.lost or 0.0) * 100:.1f} % of the time was lost: {causes}"
 
 
+def _longest(trials: Sequence[Trial]) -> str:
+    sides = [one for trial in trials if trial.counted for one in trial.counted.all_sides.values()]
+    return f"the longest request took {figure(max(one.lat_max or 0.0 for one in sides), 'ns')}"
+
+
 def _cells(count: int) -> str:
     return f"{count:,} cell{'s' if count != 1 else ''}"
 
@@ -159,6 +164,14 @@ _KINDS = (
         lambda trial: trial.outcome.counts and trial.facts.saturated,
         _notes(SATURATED),
         "The disks could not keep up with the trace, so the figures are of a slower replay.",
+    ),
+    _Kind(
+        "Stalled",
+        "One request took more than a tenth of the time of the trial, and more than ten times the mean. These trials "
+        "are not in the figures, unless half of the trials are stalled.",
+        lambda trial: bool(trial.counted and trial.counted.is_stalled),
+        _longest,
+        "Single requests took a large part of the time: look at the disk.",
     ),
     _Kind(
         "Unsettled",

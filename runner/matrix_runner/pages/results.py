@@ -57,6 +57,7 @@ from matrix_runner.pages.terminal_text import (
     host_limited_mark,
     legend,
     rate,
+    stalled_mark,
     times,
     times_within,
     unsettled_mark,
@@ -139,7 +140,8 @@ def display_table(
         name = (one.run.name, one.cell.name) if several else (one.cell.name,)
         measured = one.measured
         reason = f": {'; '.join(one.reasons)}" if one.reasons else ""
-        marks = host_limited_mark(one.host_limited, one.processor_limited) + unsettled_mark(one.unsettled, measured)
+        marks = host_limited_mark(one.host_limited, one.processor_limited)
+        marks += stalled_mark(one.stalled) + unsettled_mark(one.unsettled, measured)
         outcome = f"{one.outcome}{marks}{reason}"
         rows.append((*name, *(_usual(one, sides) if usual else _asked(one, metrics)), str(measured), outcome))
     left += len(found) - len(cut)
@@ -152,7 +154,7 @@ def display_table(
 
 def _marks(trial: Sample) -> str:
     limited = "processor-limited" if trial.processor_limited else "host-limited" if trial.host_limited else ""
-    marks = (limited, "unsettled" if trial.unsettled else "")
+    marks = (limited, "stalled" * trial.stalled, "unsettled" * trial.unsettled)
     return "".join(f" {MARK} {mark}" for mark in marks if mark)
 
 

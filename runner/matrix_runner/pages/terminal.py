@@ -16,6 +16,7 @@ from matrix_runner.pages.terminal_text import (
     host_limited_mark,
     percent,
     rate,
+    stalled_mark,
     unsettled_mark,
 )
 from matrix_runner.records.record import COUNTED, WORST, CellRow, Kind, Outcome, Trial, counted_trials
@@ -126,6 +127,7 @@ def marks_of(summary: CellFigures) -> str:
         f" (!) on {ios} request{'s' if ios != 1 else ''} only" if ios is not None and ios < _FEW else "",
         host_limited_mark(summary.host_limited, summary.processor_limited),
         f" (!) {summary.saturated} saturated" if summary.saturated else "",
+        stalled_mark(summary.stalled),
         unsettled_mark(summary.unsettled, summary.measured),
         " (!) two states" if summary.states else "",
     )

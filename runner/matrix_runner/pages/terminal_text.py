@@ -168,6 +168,10 @@ _MEANINGS = {
         "(!) saturated: the number counts trials in which the disks could not keep up with the trace, so the figures "
         "are of a slower replay."
     ),
+    "stalled": (
+        "(!) stalled: the number counts trials in which one request took more than a tenth of the time. The figures "
+        "leave them out, unless half of the trials are stalled."
+    ),
     "settled": "(!) unsettled: the number counts trials without the wanted steady state. The figures leave them out.",
     "two states": (
         "(!) two states: the trials fall into two separate groups, so the mean or p99 describes neither. The column "
@@ -181,6 +185,10 @@ def host_limited_mark(trials: int, by_processor: int = 0) -> str:
     """Return the mark of host-limited trials. `by_processor`: those of them that are processor-limited."""
     counts = ((trials - by_processor, "host-limited"), (by_processor, "processor-limited"))
     return "".join(f" {MARK} {count} {word}" for count, word in counts if count)
+
+
+def stalled_mark(trials: int) -> str:
+    return f" {MARK} {trials} stalled" if trials else ""
 
 
 def unsettled_mark(trials: int, measured: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 from zlib import crc32
 
 from matrix_runner.base.errors import Exit
@@ -24,6 +24,9 @@ SLOW = "slow"
 HOST = "host"
 SPREAD = "spread"
 STEERED = "until-decided"  # the environment key of a run that chose its trials by open guidelines
+
+
+T = TypeVar("T")
 
 
 class Kind(Enum):
@@ -279,10 +282,18 @@ class Trial:
 
 
 def counted_trials(trials: Sequence[Trial]) -> list[tuple[Trial, Figures]]:
-    """Return the trials whose figures count. A cell that read wrong data has no such trials."""
+    """Return the trials whose figures count: no stalled ones, and none of a cell that read wrong data."""
     if any(trial.outcome.is_failure for trial in trials):
         return []
-    return [(trial, figures) for trial in trials if (figures := trial.counted)]
+    found = [(trial, figures) for trial in trials if (figures := trial.counted)]
+    return without_stalled(found, [figures.is_stalled for _, figures in found])
+
+
+def without_stalled(counted: list[T], stalled: Sequence[bool]) -> list[T]:
+    """Leave out stalled trials, unless half of all are: then they are what the disk does."""
+    if not any(stalled) or 2 * sum(stalled) >= len(stalled):
+        return counted
+    return [one for one, is_stalled in zip(counted, stalled, strict=True) if not is_stalled]
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,17 @@ from sqlalchemy import (
 
 from matrix_runner.records.databases import keys, optional, required
 from matrix_runner.records.record import TrialFacts
-from matrix_runner.work.metrics import ALL_SIDES, LEAST_LARGE, OF_DIRECTION, OF_SIDE, SIDES, SYNC, TOTAL, split_column
+from matrix_runner.work.metrics import (
+    ALL_SIDES,
+    LEAST_LARGE,
+    OF_DIRECTION,
+    OF_SIDE,
+    SIDES,
+    STALL,
+    SYNC,
+    TOTAL,
+    split_column,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -201,6 +211,10 @@ latencies = Table(
 WORK = "work"
 
 
+#: A bit of it: the trial is stalled, as `Figures.is_stalled` says.
+STALLED = 1 << 8
+
+
 def work_bit(side: str, *, large: bool = False) -> int:
     return 1 << (*SIDES, SYNC).index(side) << 4 * large
 
@@ -212,7 +226,10 @@ def _work() -> sa.ColumnElement[int]:
         bw, iops = table[f"{side}_bw"], table[f"{side}_iops"]
         small, large = work_bit(side), work_bit(side) | work_bit(side, large=True)
         bits += sa.case((bw.is_(None), 0), (bw >= LEAST_LARGE * iops, large), else_=small)
-    return bits
+    share, times = STALL
+    longest = [(table[f"{side}_lat_max"], table[f"{side}_lat_mean"]) for side in ALL_SIDES]
+    stalls = [(most > share * 1e9 * table["runtime"]) & (most > times * mean) for most, mean in longest]
+    return bits + sa.case((sa.or_(*stalls), STALLED), else_=0)
 
 
 def _sum(columns: Iterable[sa.ColumnElement[Any]]) -> sa.ColumnElement[Any]:

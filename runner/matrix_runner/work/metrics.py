@@ -69,6 +69,8 @@ LARGE = 64 * 1024  # requests of this size or more are shown as bandwidth, small
 _SECTOR = 512
 # fio rounds bandwidth down to whole bytes per second, so requests of 64 KiB would look slightly smaller.
 LEAST_LARGE = LARGE - _SECTOR / 2
+#: A request stalls its trial if it takes a larger share of its time than this, and so many times the mean.
+STALL = (0.1, 10.0)
 TOTAL = "total"  # all directions together: the headline of mixed work
 RATES = tuple(one.name for one in OF_A_SIDE if one.better > 0)
 #: Figures of the monitors, which are facts of a trial.

@@ -20,7 +20,7 @@ from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.base.text import lines_of, without_formula
 from matrix_runner.statistics.percentile import Histogram, needs, percentiles
 from matrix_runner.work.fio.json_fields import find_misfit
-from matrix_runner.work.metrics import FLUSH, OF_LATENCY, PERCENTILES, RATES, SIDES
+from matrix_runner.work.metrics import FLUSH, OF_LATENCY, PERCENTILES, RATES, SIDES, STALL
 
 #: The fio version of a synthetic trial, and the one that older versions of matrix wrote.
 SYNTHETIC, FORMERLY_SYNTHETIC = "synthetic, from the dry machine", "made up by the dry machine"
@@ -101,6 +101,13 @@ class Figures:
     def all_sides(self) -> dict[str, Direction]:
         """Return the directions with I/O and the syncs by name."""
         return self.sides | ({FLUSH: self.sync} if self.sync else {})
+
+    @property
+    def is_stalled(self) -> bool:
+        """Return whether one request took a large part of the time, and was far longer than the others."""
+        share, times = STALL
+        longest = ((one.lat_max or 0.0, one.lat_mean or 0.0) for one in self.all_sides.values())
+        return any(most > max(share * 1e9 * self.runtime, times * mean) for most, mean in longest)
 
     def in_real_units(self, slow: int) -> Figures:
         """Return the figures without slow motion. Processors are not slowed down, so their shares stay."""

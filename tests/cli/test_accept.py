@@ -78,7 +78,9 @@ def test_a_slower_night_is_one_alarm_and_stays_until_it_is_accepted(nights: Call
     assert nights("compare", "accepted", "latest").status == 1
     said = nights("accept", "latest", "--reason", "md: counts requests", "--link", "https://example.org/1")
     assert (said.status, Path("known-changes.yaml").read_text()) == (0, said.out)
-    assert '  cells: {"layout":"raid5","workload.rw":"randwrite"}\n  change: "-19.9%"\n' in said.out
+    assert (
+        '  cells: {"layout":"raid5","workload.rw":"randwrite"}\n  metric: "read.iops"\n  change: "-19.9%"\n' in said.out
+    )
     said = nights("summary", "latest")
     assert said.status == 0, said.out
     assert "accepted, and part of what B is compared with in 2 figures" in said.out
@@ -139,6 +141,51 @@ def test_what_cannot_be_accepted(nights: Call) -> None:
     assert "is 5 runs" in nights("accept", "run-*", "--reason", "x").err
     assert "there is no accepted level for run-1" in nights("compare", "accepted", "run-1").err
     assert not Path("known-changes.yaml").exists()
+
+
+def test_a_change_is_accepted_for_its_figure_only(nights: Call) -> None:
+    night(6, 0.8)
+    assert nights("accept", "latest", "--reason", "x").status == 0
+    accepted = Path("known-changes.yaml").read_text()
+    assert nights("compare", "accepted", "latest").status == 0
+    for other in ("write.iops", "read.bw"):
+        Path("known-changes.yaml").write_text(accepted.replace("read.iops", other))
+        assert nights("compare", "accepted", "latest").status == 1
+    Path("known-changes.yaml").write_text(accepted.replace("read.iops", "read.iopz"))
+    said = nights("compare", "accepted", "latest")
+    assert (said.status, "known-changes.yaml:4" in said.err, "read.iops" in said.err) == (2, True, True)
+
+
+def test_a_history_takes_a_change_of_its_figure_only(nights: Call) -> None:
+    for number in range(6, 21):
+        night(number, 0.8 if number > 10 else 1.0)
+    entry = "- {cells: {layout: raid5, rw: randwrite}, metric: METRIC, change: -20%, since: 2026-03-11, reason: md}\n"
+    for metric, status in (("write.iops", 1), ("read.iops", 0)):
+        Path("known-changes.yaml").write_text(entry.replace("METRIC", metric))
+        assert nights("history", "--fail-on-change").status == status
+
+
+def test_a_baseline_of_another_machine_is_said(nights: Call) -> None:
+    for number in (6, 7):
+        night(number, machine="local")
+    Path("baselines.yaml").write_text("- {run: run-6}\n")
+    said = nights("compare", "accepted", "run-5")
+    assert said.status == 0
+    why = "its baseline run-6 is not used: that is sweep on local of lab1, not sweep on qemu of lab1"
+    assert why in " ".join(said.out.split())
+    assert "not used" not in nights("compare", "accepted", "run-7").out
+
+
+def test_a_baseline_is_the_level_of_its_own_night(nights: Call) -> None:
+    night(6, 0.8)
+    assert nights("summary", "latest").status == 1
+    assert nights("accept", "latest", "--baseline", "--reason", "new controller").status == 0
+    said = nights("summary", "latest")
+    assert (said.status, "No baseline names another run." in said.out) == (0, True)
+    written = Path("baselines.yaml").read_bytes()
+    again = nights("accept", "latest", "--baseline", "--reason", "again")
+    assert (again.status, again.out) == (0, "run-6 is the baseline already: new controller\n")
+    assert Path("baselines.yaml").read_bytes() == written
 
 
 def test_only_some_cells_are_accepted(nights: Call) -> None:

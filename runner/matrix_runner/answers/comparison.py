@@ -220,8 +220,8 @@ def _figures(
 ) -> Iterator[_Figure]:
     for pair in pairs:
         last = pair.right[-1]
-        known = changes_of(changes, last.run, last.cell.axes)
         for metric in metrics or _usual_figures((*pair.left, *pair.right)):
+            known = changes_of(changes, last.run, last.cell.axes, metric)
             left = [_as_accepted(one, metric, last, changes) for one in pair.left]
             right = [one.rounds(metric) for one in pair.right]
             if any(left) and any(right):
@@ -235,7 +235,8 @@ def _as_accepted(one: Samples, metric: str, last: Samples, changes: Sequence[Kno
     rounds = one.rounds(metric)
     if not changes:
         return rounds
-    speed = accepted_factor(changes, last.run, one.cell.axes) / accepted_factor(changes, one.run, one.cell.axes)
+    now, before = (accepted_factor(changes, run, one.cell.axes, metric) for run in (last.run, one.run))
+    speed = now / before
     factor = speed if more_is_faster(metric) else 1 / speed
     return {at: value * factor for at, value in rounds.items()} if factor != 1 else rounds
 

@@ -171,13 +171,17 @@ def _since_baselines(found: Sequence[Samples], baselines: Sequence[Baseline]) ->
 
 def _series(points: Sequence[Point], metric: str, changes: Sequence[KnownChange]) -> Series:
     run, cell = points[-1].samples.run, points[-1].samples.cell  # the latest name
+
+    def _accepted(point: Point) -> float:
+        return accepted_factor(changes, point.samples.run, cell.axes, metric)
+
     sign = 1 if more_is_faster(metric) or not is_compared(metric) else -1
-    means = [point.estimate.mean / accepted_factor(changes, point.samples.run, cell.axes) ** sign for point in points]
+    means = [point.estimate.mean / _accepted(point) ** sign for point in points]
     weekdays = [date.fromisoformat(point.samples.run.started[:10]).weekday() for point in points]
     is_positive = min(means) > 0
     history = read_history(means, weekdays) if is_positive else History()
     speeds = [sign * log(mean) for mean in means] if is_positive else []
-    known = changes_of(changes, run, cell.axes)
+    known = changes_of(changes, run, cell.axes, metric)
     return Series(cell, metric, run.machine, run.host, run.synthetic, points, history, speeds, known)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from matrix_runner.answers.axes import names_of, with_aliases
+from matrix_runner.answers.stored_samples import figure_name
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.findings import few
 from matrix_runner.language.suggestions import hint
@@ -257,14 +258,16 @@ def matches(condition: Condition, axes: Axes) -> bool:
         return False
 
 
-def changes_of(changes: Iterable[KnownChange], run: RunRow, axes: Axes) -> list[KnownChange]:
-    """Return the changes that are accepted for a cell of a run."""
-    return [one for one in changes if one.is_accepted_on(day_of(run)) and is_of(one, run) and matches(one.cells, axes)]
+def changes_of(changes: Iterable[KnownChange], run: RunRow, axes: Axes, metric: str) -> list[KnownChange]:
+    """Return the changes that are accepted for a figure of a cell of a run."""
+    of_run = (one for one in changes if one.is_accepted_on(day_of(run)) and is_of(one, run))
+    of_figure = (one for one in of_run if one.metric is None or figure_name(one.metric) == metric)
+    return [one for one in of_figure if matches(one.cells, axes)]
 
 
-def accepted_factor(changes: Iterable[KnownChange], run: RunRow, axes: Axes) -> float:
-    """Return the speed of a cell that is accepted for a run, relative to that without accepted changes."""
-    return prod(one.change for one in changes_of(changes, run, axes))
+def accepted_factor(changes: Iterable[KnownChange], run: RunRow, axes: Axes, metric: str) -> float:
+    """Return the speed of a figure that is accepted for a run, relative to that without accepted changes."""
+    return prod(one.change for one in changes_of(changes, run, axes, metric))
 
 
 def is_of(entry: Baseline | KnownChange, run: RunRow) -> bool:
@@ -282,6 +285,20 @@ def runs_of_baseline(baseline: Baseline, runs: Iterable[RunRow]) -> list[RunRow]
     ]
 
 
+def explain_baseline(night: RunRow, runs: Sequence[RunRow], baselines: Sequence[Baseline]) -> str:
+    """Say that the baseline of a night is not used, as its runs are of other work; empty: it is, or there is none."""
+    baseline = baseline_of(night, baselines)
+    named = runs_of_baseline(baseline, runs) if baseline else []
+    if not named or any(run.kind == night.kind for run in named):
+        return ""
+    work = "; ".join(dict.fromkeys(_work_of(run) for run in named))
+    return f"its baseline {baseline.run if baseline else ''} is not used: that is {work}, not {_work_of(night)}"
+
+
+def _work_of(run: RunRow) -> str:
+    return " ".join(filter(None, (f"{run.matrix} on {run.machine} of {run.host}", run.part and f"({run.part})")))
+
+
 def accepted_level(
     night: RunRow,
     runs: Sequence[RunRow],
@@ -295,8 +312,8 @@ def accepted_level(
     """
     alike = [run for run in runs if run.id != night.id and run.kind == night.kind]
     baseline = baseline_of(night, baselines)
-    if baseline and (found := runs_of_baseline(baseline, alike)):
-        return found
+    if baseline and ((found := runs_of_baseline(baseline, alike)) or runs_of_baseline(baseline, [night])):
+        return found  # empty: the night itself is the level
     earlier = [run for run in reversed(alike) if run.is_good and run.started < night.started]
     level = earlier[:UNCHECKED]
     for run in earlier[UNCHECKED:_LOOKED_AT]:

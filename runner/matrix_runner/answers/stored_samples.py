@@ -68,6 +68,12 @@ def figure_name(metric: str) -> str:
     return f"{job}." * bool(job) + f"{side}_{last}"
 
 
+def metric_of(figure: str) -> str:
+    """Return the name that guidelines have for a figure: `read.bw` for `read_bw`."""
+    job, own = split_column(figure)
+    return f"{job}." * bool(job) + next((name for name in KNOWN if figure_name(name) == own), own)
+
+
 def is_figure(name: str) -> bool:
     job, own = split_column(name)
     return own in METRICS and (own == name or bool(job and own not in _NOT_OF_JOBS))

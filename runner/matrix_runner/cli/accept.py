@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import date
+from math import exp
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 import click
@@ -14,7 +16,7 @@ from matrix_runner.cli.options import Parsed, Words, only
 from matrix_runner.cli.store_options import Source, accepted, open_store, select_runs, source
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from matrix_runner.answers.history import Alarm
     from matrix_runner.records.store import RunRow
@@ -27,7 +29,8 @@ Examples:
   matrix accept latest --baseline --reason 'after the upgrade'    compare later runs with this one
 
 \b
-It adds an entry for each cause to known-changes.yaml, or a baseline to baselines.yaml. Commit these files.
+It adds an entry for each cause and figure to known-changes.yaml, or a baseline to baselines.yaml. Commit these files.
+Without a baseline, the level is that of the first good runs. Imported runs are none of them: name one with --baseline.
 """
 _DAY = Parsed("DAY", date.fromisoformat)
 
@@ -54,8 +57,9 @@ def command(
     source: Source,
 ) -> None:
     """Accept that RUN is slower: later runs are compared with its level. Or make RUN the baseline of later ones."""
+    from matrix_runner.answers.selectors import baseline_of
     from matrix_runner.cli.screen import echo, echo_whole
-    from matrix_runner.space.declared_files import append_entries
+    from matrix_runner.space.declared_files import append_entries, load_accepted
 
     if not reason.strip():
         raise click.UsageError("--reason is empty")
@@ -69,6 +73,10 @@ def command(
     if not night.finished:
         raise BadInput(f"{night.name} is not finished", resolution="continue it, or name another run")
     if baseline:
+        last = baseline_of(night, load_accepted(accepted).baselines.entries)
+        if last and last.run in {night.name, night.id}:
+            echo(f"{night.name} is the baseline already: {last.reason}")
+            return
         kind, texts = "baselines", [_entry({**_of_run(night), "run": night.name, "reason": reason})]
     else:
         since = since or date.fromisoformat(night.started[:10])
@@ -77,7 +85,8 @@ def command(
         given = {"since": since, "until": until, "reason": reason, "link": link}
         about = {key: value for key, value in given.items() if value}
         alarms = _alarms(night, only, accepted, source)
-        kind, texts = "known_changes", [_entry({**_of_run(night), **_of_alarm(one), **about}) for one in alarms]
+        entries = ({**_of_run(night), **values, **about} for one in alarms for values in _of_alarm(one))
+        kind, texts = "known_changes", [*map(_entry, entries)]
     path = append_entries(kind, accepted, texts)
     echo_whole("".join(texts), newline=False)
     echo(f"added to {path}", err=True)
@@ -104,11 +113,16 @@ def _of_run(night: RunRow) -> dict[str, object]:
     return {"matrix": night.matrix, **({"host": night.host} if night.host else {})}
 
 
-def _of_alarm(alarm: Alarm) -> dict[str, object]:
+def _of_alarm(alarm: Alarm) -> Iterator[dict[str, object]]:
+    """Yield what is accepted of each figure."""
+    from matrix_runner.answers.axes import grouped
+    from matrix_runner.answers.stored_samples import metric_of
     from matrix_runner.language.references import format_change
 
     cells = {axis: values[0] if len(values) == 1 else values for axis, values in alarm.cause.shared.items()}
-    return {**({"cells": cells} if cells else {}), "change": format_change(alarm.speed)}
+    for figure, lines in grouped((line.metric, line) for line in alarm.lines).items():
+        change = format_change(exp(fmean(line.log_speed for line in lines)))
+        yield {**({"cells": cells} if cells else {}), "metric": metric_of(figure), "change": change}
 
 
 def _entry(values: Mapping[str, object]) -> str:

@@ -121,6 +121,10 @@ def _write(wish: Mapping[str, Any], place: Any) -> bool:
     try:
         with to.open("x", encoding="utf-8") as file:
             file.write(text)
+    except FileNotFoundError:
+        raise BadInput(
+            f"--to {to}: there is no folder {to.parent}", resolution="make it, or name another file"
+        ) from None
     except FileExistsError:
         if to.read_text(encoding="utf-8") != text:
             advice = f"choose another name with --to, or run it: matrix run --race {to}"

@@ -175,7 +175,7 @@ class ComparisonRequest:
 def compare_runs(asked: ComparisonRequest) -> Comparison:
     from matrix_runner.answers.comparison import compare_sides
     from matrix_runner.answers.pairs import BY_ID, Side, earlier_groups, parts, runs_of, side_of
-    from matrix_runner.answers.selectors import ACCEPTED, default_runs, explain_passed_over, with_hint
+    from matrix_runner.answers.selectors import ACCEPTED, default_runs, explain_baseline, explain_passed_over, with_hint
     from matrix_runner.answers.stored_samples import LATENCIES, USUAL_RATES
     from matrix_runner.cli.results import check_jobs
     from matrix_runner.pages.compare_table import describe_noise_floor
@@ -205,6 +205,8 @@ def compare_runs(asked: ComparisonRequest) -> Comparison:
                 for word, those in zip((asked.a, asked.b), ids, strict=True)
             )
         level = f"{ACCEPTED}: the level of {few(run.name for run in a.runs)}" if asked.title else ""
+        whys = (explain_baseline(run, among, asked.accepted.baselines.entries) for run in b.runs if asked.title)
+        level = "; ".join((level, *filter(None, whys)))
         a = replace(a, name=asked.title or a.name)
         alone = kind == "run" and len(every) == 1
         if alone:

@@ -45,6 +45,9 @@ Names of runs: see `matrix results --help`.
 """
 
 
+_ALONE = "There is no good earlier run of the same part on the same machine and host. No baseline names another run."
+
+
 @click.command("summary", epilog=_EPILOG)
 @click.argument("runs", nargs=-1, required=True)
 @click.option("--against", metavar="RUN", help="The run to compare with.  [default: for each run, the accepted level]")
@@ -93,7 +96,7 @@ def read_night(words: Sequence[str], against: str | None, accepted: Path, source
         found = read_samples(shared, among, USUAL_RATES)
         judgements, unjudged = _judge(shared, among, source.results)
     a = against or run_words(level)
-    comparison, alone = None, "There is no good earlier run of the same part on the same machine and host."
+    comparison, alone = None, _ALONE
     if a:
         try:
             title = "" if against else ACCEPTED

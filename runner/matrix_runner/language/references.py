@@ -208,6 +208,7 @@ class KnownChange(_Entry):
     """An accepted change of the speed of some cells."""
 
     cells: Where = Field(default_factory=dict, description="the cells by their coordinates; all if not given")
+    metric: MetricName | None = Field(None, description="the figure, e.g. `read.iops`; all if not given")
     change: _Change = Field(description="how much faster (+) or slower (-), relative to the level before")
     since: _Day = Field(description="the first night with the change")
     until: _Day | None = Field(None, description="the last night for which it is accepted; no limit if not given")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from datetime import date
 from math import exp, log
@@ -18,6 +17,7 @@ from matrix_runner.answers.selectors import (
     accepted_level,
     baseline_of,
     changes_of,
+    hardware_of,
     runs_of_baseline,
 )
 from matrix_runner.answers.stored_samples import (
@@ -54,8 +54,6 @@ if TYPE_CHECKING:
     Shared: TypeAlias = "Mapping[str, tuple[str, ...]]"
 
 
-#: With other hardware, a host of the same name is another host.
-_HARDWARE = re.compile(r"host\.(cpu|cores)|disk\d+\.(serial|model)")
 #: Steps of one cause are found in the same night, or a few nights apart.
 _NIGHTS_APART = 2
 
@@ -155,8 +153,7 @@ def timelines(found: Sequence[Samples], metrics: Sequence[str], level: Level | N
 
 
 def _place(run: RunRow) -> tuple[object, ...]:
-    hardware = sorted(fact for fact in run.environment.items() if _HARDWARE.fullmatch(fact[0]))
-    return run.machine, run.host, run.synthetic, tuple(hardware)
+    return run.machine, run.host, run.synthetic, hardware_of(run)
 
 
 def _since_baselines(found: Sequence[Samples], baselines: Sequence[Baseline]) -> list[Samples]:

@@ -235,6 +235,7 @@ def describe_synthetic(runs: Iterable[RunRow]) -> tuple[str, ...]:
     return (f"measured and synthetic figures are mixed: those of {names} are {origin}",)
 
 
+_HARDWARE = re.compile(r"host\.(cpu|cores)|disk\d+\.(serial|model)")
 ACCEPTED = "accepted"  # the word for the level of side B
 #: Without a baseline, the level is that of the first good nights. So many of them need no check; so many are enough.
 UNCHECKED, ENOUGH = 3, 10
@@ -299,6 +300,11 @@ def _work_of(run: RunRow) -> str:
     return " ".join(filter(None, (f"{run.matrix} on {run.machine} of {run.host}", run.part and f"({run.part})")))
 
 
+def hardware_of(run: RunRow) -> tuple[tuple[str, str], ...]:
+    """Return the facts of its processors and disks: with others, a host of the same name is another host."""
+    return tuple(sorted(fact for fact in run.environment.items() if _HARDWARE.fullmatch(fact[0])))
+
+
 def accepted_level(
     night: RunRow,
     runs: Sequence[RunRow],
@@ -314,7 +320,9 @@ def accepted_level(
     baseline = baseline_of(night, baselines)
     if baseline and ((found := runs_of_baseline(baseline, alike)) or runs_of_baseline(baseline, [night])):
         return found  # empty: the night itself is the level
+    place = hardware_of(night)
     earlier = [run for run in reversed(alike) if run.is_good and run.started < night.started]
+    earlier = [run for run in earlier if hardware_of(run) == place]
     level = earlier[:UNCHECKED]
     for run in earlier[UNCHECKED:_LOOKED_AT]:
         if len(level) < ENOUGH and not is_slower(run, level):

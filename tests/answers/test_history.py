@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -13,6 +14,9 @@ from matrix_runner.answers.stored_samples import Samples, samples_of
 from matrix_runner.language.references import Baseline, KnownChange
 from matrix_runner.records.record import CellRow
 from matrix_runner.records.store import RunRow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 METRIC = "write_iops"
 CELLS = [
@@ -158,3 +162,54 @@ def test_a_figure_that_stays_does_not_part_the_cells_whose_other_figure_moved(mo
     ]
     found = find_history_alarms([*timelines(month, (METRIC,)), *timelines(steady, ("read_iops",))])
     assert [one.name for one in found] == ["all raid5 with workload.rw=randwrite", "all raid10", "all stripe"]
+
+
+def series_of(speed_of: Callable[[CellRow, int], float], metric: str = METRIC) -> list[Samples]:
+    """Return thirty nights with little noise; `speed_of`: how many times as fast a cell is in a night."""
+    chance = np.random.default_rng(7)
+    found = []
+    for night in range(1, 31):
+        run = a_run(night, "lab1")
+        for cell in CELLS:
+            level = 1e4 * speed_of(cell, night) * np.exp(0.002 * chance.standard_normal())
+            values = {at: float(level if metric == METRIC else 1e9 / level) for at in (1, 2, 3)}
+            found.append(samples_of(run, cell, (metric,), metric, values, host_limited=False))
+    return found
+
+
+@pytest.mark.parametrize(("apart", "alarms"), [(1, 1), (2, 1), (3, 2)])
+def test_steps_up_to_two_nights_apart_are_of_one_cause(apart: int, alarms: int) -> None:
+    def speed_of(cell: CellRow, night: int) -> float:
+        first = 12 if cell.axes["workload.rw"] == "write" else 12 + apart
+        return 0.7 if cell.axes["layout"] == "raid5" and night >= first else 1.0
+
+    found = find_history_alarms(timelines(series_of(speed_of), (METRIC,)))
+    assert [len(one.series) for one in found] == [4 // alarms] * alarms
+    assert found[0].first
+    assert found[0].first.name == "lab1-12"
+
+
+def accepted(change: str) -> KnownChange:
+    values = {"cells": {"layout": "raid5"}, "change": change, "since": "2026-03-10", "reason": "md"}
+    return KnownChange.model_validate(values)
+
+
+@pytest.mark.parametrize("change", [-30, 30])
+@pytest.mark.parametrize(("left", "is_gone"), [(0.0, True), (0.4, True), (0.6, False), (1.0, False)])
+def test_an_accepted_change_is_gone_if_less_than_half_is_left(change: int, left: float, is_gone: bool) -> None:
+    def speed_of(cell: CellRow, night: int) -> float:
+        share = (night >= 10) * (left if night >= 20 else 1.0)
+        return float((1 + change / 100) ** share) if cell.axes["layout"] == "raid5" else 1.0
+
+    series = timelines(series_of(speed_of), (METRIC,), Level((), [accepted(f"{change:+}%")]))
+    assert [bool(one.gone) for one in series] == [one.cell.axes["layout"] == "raid5" and is_gone for one in series]
+
+
+@pytest.mark.parametrize("metric", [METRIC, "write_lat_mean"])
+def test_an_accepted_change_is_no_alarm_of_a_rate_or_of_a_latency(metric: str) -> None:
+    def speed_of(cell: CellRow, night: int) -> float:
+        return 0.7 if cell.axes["layout"] == "raid5" and night >= 10 else 1.0
+
+    found = series_of(speed_of, metric)
+    assert [one.name for one in find_history_alarms(timelines(found, (metric,)))] == ["all raid5"]
+    assert not find_history_alarms(timelines(found, (metric,), Level((), [accepted("-30%")])))

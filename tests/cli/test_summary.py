@@ -61,7 +61,7 @@ def test_its_commands_name_another_folder_of_runs(call: Call, results: Path) -> 
     night(results, 2, 1e8)
     results.rename("elsewhere")
     assert call("summary", "latest", "--results", "elsewhere", "--issue", "issue.md").status == 1
-    assert "matrix compare run-1 run-2 --results elsewhere" in Path("issue.md").read_text()
+    assert "matrix compare accepted run-2 --results elsewhere" in Path("issue.md").read_text()
 
 
 def two_stacks(results: Path, **values: object) -> None:
@@ -155,7 +155,7 @@ def test_a_night_with_a_regression_and_a_failed_guideline(
         f"git checkout {'1f3a9c' * 6}\nMATRIX_STATE='/var/lib/the state\\xff' matrix run --only 'layout=raid5; rm -rf' sweep.yaml\n"
         in issue
     )
-    assert "matrix compare run-1 run-2" in issue
+    assert "matrix compare accepted run-2" in issue
     assert "fast: it is fast" in issue
     lines = Path("annotations").read_text().splitlines()
     assert [line.partition(" ")[0] for line in lines] == ["::error", "::warning"]
@@ -202,7 +202,7 @@ def test_an_unfinished_run_is_not_good(call: Call, results: Path) -> None:
     assert (said.status, said.out.splitlines()[0]) == (3, "# sweep on qemu: 1 run not finished")
     assert "not finished" in Path("issue.md").read_text()
     night(results, 3)
-    assert "A: run-1" in call("summary", "latest").out
+    assert "accepted: the level of run-1" in call("summary", "latest").out
 
 
 def test_a_night_without_an_earlier_run(call: Call, results: Path) -> None:
@@ -274,7 +274,7 @@ def test_suggested_commands_accept_their_arguments(call: Call, tmp_path: Path) -
         past.recorded(tmp_path / "results", one, number, cells, exit=0, planned=201)
     said = call("summary", "latest")
     assert "--rows" not in said.out
-    assert "151 more lines; `matrix compare run-1 run-2` shows more" in said.out
+    assert "151 more lines; `matrix compare accepted run-2` shows more" in said.out
     assert "1 more cells; `matrix results run-2` shows more" in said.out
     assert call("compare", "run-1", "run-2").status == call("results", "run-2").status == 0
 

@@ -98,6 +98,13 @@ def test_a_dear_version_is_built_where_the_others_tell_no_more() -> None:
     assert Standing(3, known, NONE, Rule(), ahead).candidates() == (2,)
 
 
+def test_a_cheap_version_with_little_news_is_no_candidate() -> None:
+    """Version 1 is free and tells a little, version 2 tells nearly all and costs a million trials."""
+    known = [{one: value for one, value in each.items() if one != 2} for each in rounds([0, 0, 0, -0.1], 4, 0.02)]
+    ahead = Ahead(cost=lambda version: 1e6 if version == 2 else 0.0)
+    assert Standing(3, known, NONE, Rule(), ahead).candidates() == (2,)
+
+
 def test_likely_versions_come_first_and_change_no_odds() -> None:
     measured = anchors(-0.1, 6)
     plain = Standing(200, [{0: one[0], 200: one[20]} for one in measured], NONE, Rule())

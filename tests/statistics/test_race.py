@@ -80,3 +80,12 @@ def test_equal_places_lose_one_as_rarely_as_stated() -> None:
             lost |= 0 not in found.candidates
         wrong += lost
     assert wrong <= 10
+
+
+@pytest.mark.parametrize(("rounds", "hopeless"), [(9, False), (10, True)])
+def test_a_race_is_given_up_after_ten_rounds_at_the_earliest(rounds: int, hopeless: bool) -> None:
+    """Trials that scatter by half cannot show 5 % in 20 rounds."""
+    rest = np.random.default_rng(1).normal(0, 0.5, (2, rounds))
+    found = stand(values(*map(tuple, rest - rest.mean(axis=1, keepdims=True))), 0.95)
+    assert found
+    assert found.is_hopeless(0.05, 20, error_of_pair(2, 0.95)) == hopeless

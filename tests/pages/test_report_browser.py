@@ -10,10 +10,13 @@ import pytest
 
 from matrix_runner.pages.html import page
 from tests.support.begun_runs import manifest
+from tests.support.explored import KEEP
 from tests.support.page_faults import FAULTS, HIDDEN, find_faults
 from tests.support.reported import run_data
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.support.chromium import Browser
 
 _A4 = (210 / 25.4, 297 / 25.4)  # inches
@@ -115,3 +118,26 @@ def test_without_scripts_the_tables_are_complete_and_have_no_controls(report: Br
         assert report.run("document.querySelectorAll('button, input').length") == 0
     finally:
         report.ask("Emulation.setScriptExecutionDisabled", value=False)
+
+
+def test_a_chart_is_saved_as_it_looks(report: Browser, tmp_path: Path) -> None:
+    report.run(KEEP)
+    report.run("document.querySelectorAll('details').forEach(one => { one.open = true })")
+    count = report.run("document.querySelectorAll('figure > svg').length")
+    assert report.run("document.querySelectorAll('.save').length") == count > 2
+    for number in range(count):
+        text = report.run(f"(document.querySelectorAll('.save')[{number}].click(), window.saved.at(-1).text())")
+        name = report.run("window.savedName")
+        assert name.endswith(".svg")
+        (tmp_path / f"{number}.svg").write_text(text)
+    captions = report.run(
+        "[...document.querySelectorAll('figure:has(> svg) figcaption')].map(one => one.textContent.trim())"
+    )
+    strokes = "[...document.querySelectorAll('polyline, line, path')].filter(one => getComputedStyle(one).stroke !== 'none').length"
+    for number, caption in enumerate(captions):
+        report.open((tmp_path / f"{number}.svg").as_uri())
+        assert not report.problems
+        assert report.run("document.querySelector('text').textContent") == caption
+        assert report.run(strokes), "lines have colours without the styles of the page"
+        outside = "[...document.querySelectorAll('text')].filter(one => one.getBoundingClientRect().right > document.documentElement.getAttribute('width')).length"
+        assert report.run(outside) == 0

@@ -37,7 +37,9 @@ _COMMANDS = {
     "status": "Show the progress of a running run, from another terminal.",
     "explore": "Write a page that shows all trials in charts that filter each other, and open it.",
     "results": "Show results of one run or many: filtered, as a pivot, as CSV, JSON or Parquet.",
+    "chart": "Draw one figure of a run for a slide, as SVG or PNG.",
     "compare": "Show which cells are faster or slower: between runs, kernels, hosts, revisions.",
+    "site": "Write a static site of many runs: results, history, verdicts, comparisons.",
     "summary": "Summarise runs in Markdown: results, and changes from the accepted level.",
     "accept": "Accept that a run is slower, or make it the baseline of later ones.",
     "guidelines": "List guidelines, and judge them by results.",
@@ -72,7 +74,9 @@ _ACTIVITIES = {
     "status": "reading the runs",
     "explore": "reading the runs and writing the page",
     "results": "reading the results",
+    "chart": "reading the results",
     "compare": "reading the results",
+    "site": "reading the results",
     "summary": "reading the results",
     "accept": "reading the results",
     "guidelines": "reading the guidelines and results",
@@ -97,6 +101,7 @@ _MODULES = {
     "history": "compare",
     "status": "show",
     "explore": "results",
+    "chart": "site",
 }
 
 

@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -23,28 +23,29 @@ Examples:
   matrix help                 the topics
   matrix help language        the matrix language
   matrix help run             the same as `matrix run --help`
+  matrix help runs rm         the same as `matrix runs rm --help`
   matrix help readahead       where pages and guidelines have a word
+  matrix help lost disk       where sections have all these words
 """
 
 
 @click.command("help", epilog=_EPILOG)
-@click.argument("topic", required=False)
+@click.argument("words", nargs=-1, metavar="[TOPIC]...")
 @click.pass_context
-def command(context: click.Context, topic: str | None) -> None:
-    """Show the page on TOPIC, the help of a command, or where a word is explained."""
+def command(context: click.Context, words: tuple[str, ...]) -> None:
+    """Show the page on TOPIC, the help of a command, or where words are explained."""
     pages = {path.stem: path for path in sorted(shipped("docs").glob("*/*.md"))}
     root = context.find_root()
-    group = root.command
-    assert isinstance(group, click.Group)  # noqa: S101 - the root is the group of all commands
-    if topic is None:
+    topic = " ".join(words)
+    if not topic:
         echo_whole(f"{root.get_help()}\n\nTopics:")
         for kind in ("tutorial", "how-to", "explanation", "reference"):
             topics = ", ".join(name for name, path in pages.items() if path.parent.name == kind)
             echo(f"  {kind:<13}{topics}")
-    elif topic in pages:
-        _show(pages[topic].read_text(encoding="utf-8"))
-    elif found := group.get_command(root, topic):
-        echo_whole(found.get_help(found.context_class(found, info_name=topic, parent=root)))
+    elif page := pages.get(topic.replace(" ", "-")):
+        _show(page.read_text(encoding="utf-8"))
+    elif found := _command_of(words, root):
+        echo_whole(found.get_help())
     elif meanings := _meanings(topic, pages["glossary"].read_text(encoding="utf-8")):
         _show(f"{meanings}\n\n→ {_nearest(topic, pages)}\n")
     elif places := _places(topic, pages):
@@ -52,6 +53,16 @@ def command(context: click.Context, topic: str | None) -> None:
             echo(place)
     else:
         raise BadInput(f"no topic or command is called {topic!r}", resolution=_nearest(topic, pages))
+
+
+def _command_of(words: Sequence[str], root: click.Context) -> click.Context | None:
+    found = root
+    for word in words:
+        known = found.command.get_command(found, word) if isinstance(found.command, click.Group) else None
+        if known is None:
+            return None
+        found = known.context_class(known, info_name=word, parent=found)
+    return found
 
 
 def _meanings(word: str, glossary: str) -> str:
@@ -62,26 +73,27 @@ def _meanings(word: str, glossary: str) -> str:
 
 
 def _places(word: str, pages: Mapping[str, Path]) -> list[str]:
-    """Return where pages and shipped guidelines have a word: a line each, the page with most places first."""
+    """Return where pages and shipped guidelines have words: a line each, the page with most places first."""
     from matrix_runner.space.declared_files import load_guidelines
 
     if not re.match(r"\w", word):
         return []
     # `backup` finds `back up`, too.
-    wanted = re.compile(rf"\b{'[ -]?'.join(map(re.escape, word.replace('-', '').replace(' ', '')))}", re.IGNORECASE)
+    letters = ("[ -]?".join(map(re.escape, one.replace("-", ""))) for one in word.split())
+    wanted = [re.compile(rf"\b{one}", re.IGNORECASE) for one in letters]
     found = [(name, *_first_place(path.read_text(encoding="utf-8"), wanted)) for name, path in pages.items()]
     ordered = sorted((one for one in found if one[1]), key=lambda one: -one[1])[:_MOST_PLACES]
     lines = [f"{f'matrix help {name}':<40}  {place}" for name, _, place in ordered]
     files = sorted((shipped("matrix") / "guidelines").glob("*.yaml"))
     known = (one for file in files for one in load_guidelines(file))
-    named = (one for one in known if wanted.search(one.id) or wanted.search(one.claim))
+    named = (one for one in known if all(word.search(f"{one.id} {one.claim}") for word in wanted))
     return [*lines, *(f"{f'guideline {one.id}':<40}  {one.claim}" for one in named)]
 
 
-def _first_place(text: str, wanted: re.Pattern[str]) -> tuple[int, str]:
-    """Return how often a page has a word, and the first heading with it, or that of the first section with it."""
-    sections = [(heading, len(wanted.findall(body))) for heading, body in _SECTION.findall(text)]
-    named = [heading for heading, _ in sections if wanted.search(heading)]
+def _first_place(text: str, wanted: Sequence[re.Pattern[str]]) -> tuple[int, str]:
+    """Return how often sections of a page have all words, and the first heading of them or of such a section."""
+    sections = [(title, min(len(word.findall(body)) for word in wanted)) for title, body in _SECTION.findall(text)]
+    named = [heading for heading, _ in sections if all(word.search(heading) for word in wanted)]
     having = [heading for heading, count in sections if count]
     count = sum(count for _, count in sections) + 10 * len(named)
     return count, next(iter((*named, *having)), "")

@@ -352,6 +352,12 @@ def suggest_option(option: str, known: Collection[str]) -> str:
     return "" if DANGEROUS.intersection(near) else " or ".join(near)
 
 
+def _with_one_dash(option: str, known: Collection[str]) -> str:
+    """Return the option that was typed with one dash: `-on` arrives here as `-o`."""
+    typed = (f"-{word.partition('=')[0]}" for word in sys.argv[1:] if word.startswith(option))
+    return next((word for word in typed if word in known), "")
+
+
 def unknown_option_error(error: click.NoSuchOption) -> BadInput:
     if error.ctx is None:
         return BadInput(error.format_message())
@@ -360,7 +366,7 @@ def unknown_option_error(error: click.NoSuchOption) -> BadInput:
     resolution = f"`{path} --help` shows all options"
     if option in _DEFAULT_BEHAVIOUR and "--fresh" in known:
         resolution = f"leave it out: the same command continues an interrupted run; {resolution}"
-    elif meant := suggest_option(option, known):
+    elif meant := _with_one_dash(option, known) or suggest_option(option, known):
         resolution = f"did you mean {meant}? {resolution}"
     elif path == "matrix":
         resolution = "options follow the command, like `matrix run --on dry FILE`; `matrix --help` shows the commands"

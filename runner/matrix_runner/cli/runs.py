@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 import sys
 from collections import Counter
@@ -23,6 +22,7 @@ from matrix_runner.cli.screen import echo, echo_whole, json_text, print_sheet
 from matrix_runner.cli.store_options import accepted, report_damage
 from matrix_runner.hosts.disk_ledger import lease_records, state_dir
 from matrix_runner.pages.runs import ListedRun, list_table, run_document, select_by_name
+from matrix_runner.pages.stored import read_verdicts
 from matrix_runner.pages.table import as_sheet
 from matrix_runner.pages.terminal_text import volume
 from matrix_runner.records.address import address_of, is_named
@@ -185,11 +185,7 @@ def _verdicts(folder: RunFolder) -> Mapping[str, int]:
     """Count guidelines by their verdict. Verdicts of synthetic runs do not count."""
     if folder.manifest.synthetic:
         return {}
-    try:
-        with (folder.path / "verdicts.csv").open(newline="", encoding="utf-8") as file:
-            return Counter({row["guideline"]: row["verdict"] for row in csv.DictReader(file)}.values())
-    except (OSError, ValueError, KeyError, csv.Error):  # missing or edited
-        return {}
+    return Counter(row["verdict"] for row in read_verdicts(folder.path).values())
 
 
 _RUNS = click.argument("names", nargs=-1, required=True, metavar="RUN...")

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from matrix_runner.answers.axes import determined_axes, finite_number, in_order, is_numeric, varying_axes
 from matrix_runner.answers.cell_figures import CellFigures
+from matrix_runner.answers.stored_samples import Samples
 from matrix_runner.base.quantities import parse_size, parse_time
 from matrix_runner.pages.charts import Tick, end_of, interval, log_ticks, spared, ticks
 from matrix_runner.pages.terminal_text import SOME_HOST_LIMITED, figure, host_limited_mark
@@ -255,7 +256,7 @@ def _lines(group: Group, axis: str, what: str, unit: str, values: Mapping[str, E
         Series(
             label,
             tuple(
-                _point(place(finite_number(at) or 0.0), values[one.cell.id], unit, end, at, one)
+                estimated_point(place(finite_number(at) or 0.0), values[one.cell.id], unit, end, at, one)
                 for one in several
                 for at in (one.cell.axes[axis],)
             ),
@@ -294,7 +295,7 @@ def _knee(group: Group, side: str) -> Plot | None:
         Series(
             label,
             tuple(
-                _point(
+                estimated_point(
                     round(100 * one.figures[iops].mean / right, 2), one.figures[tail], "ns", end,
                     f"depth {one.cell.axes[_DEPTH]}, {figure(one.figures[iops].mean, '1/s')}", one,
                 )
@@ -360,7 +361,9 @@ def _up(estimates: Sequence[Estimate], unit: str) -> tuple[float, tuple[Tick, ..
     return end, ticks(end, unit, 100)
 
 
-def _point(x: float, estimate: Estimate, unit: str, end: float, where: str, one: CellFigures) -> Point:
+def estimated_point(
+    x: float, estimate: Estimate, unit: str, end: float, where: str, one: CellFigures | Samples
+) -> Point:
     low, high = (None if bound is None else round(100 - 100 * min(bound / end, 1), 2) for bound in estimate.bounds)
     known = interval(estimate, unit)
     text = f"{where}: {figure(estimate.mean, unit)}{f' ({known})' if known else ''}"

@@ -85,9 +85,9 @@ def page(
     )
 
 
-def render_page(template: str, **values: object) -> bytes:
-    """Render a page with the script that sorts and filters its tables."""
-    script = _script()
+def render_page(template: str, *, script_of: str = "report.js", **values: object) -> bytes:
+    """Render a page with its script. The usual one sorts and filters tables."""
+    script = _script(script_of)
     text = (
         _environment()
         .get_template(template)
@@ -101,8 +101,8 @@ def render_page(template: str, **values: object) -> bytes:
 
 
 @cache
-def _script() -> str:
-    return (_PAGE / "report.js").read_text(encoding="utf-8")
+def _script(name: str) -> str:
+    return (_PAGE / name).read_text(encoding="utf-8")
 
 
 @cache

@@ -3,6 +3,7 @@
 A search is a cell with one figure, which comes from the folder of its run.
 """
 
+import csv
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -67,6 +68,16 @@ def as_measured(samples: Samples) -> Measured:
         samples.host_limited,
         samples.lost_share,
     )
+
+
+def read_verdicts(folder: Path) -> dict[str, dict[str, str]]:
+    """Return the last row of each guideline in the verdicts of a run; none if the file is missing or was edited."""
+    try:
+        with (folder / "verdicts.csv").open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        return {row["guideline"]: row for row in rows if row["verdict"]}
+    except (OSError, ValueError, KeyError, csv.Error):
+        return {}
 
 
 def declared_by(manifest: Manifest) -> Declared:

@@ -1,17 +1,21 @@
 """History of a figure of a cell over all runs, with uncertainty and level changes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 
 from matrix_runner.answers.axes import grouped
 from matrix_runner.answers.history import HistoryAlarm, Series
 from matrix_runner.answers.selectors import describe_synthetic
 from matrix_runner.answers.stored_samples import is_compared, more_is_faster, unit_of
+from matrix_runner.pages import axis_charts
+from matrix_runner.pages.charts import Tick, end_of, spared, ticks
 from matrix_runner.pages.compare_table import describe_change
 from matrix_runner.pages.table import HINT, Grid, Value, estimate_values, ratio_values
 from matrix_runner.pages.terminal_text import doubt, figure, legend, times, times_within
 from matrix_runner.statistics.changes import ENOUGH_NIGHTS, Change, History
 
 _BARS = "▁▂▃▄▅▆▇█"
+_MOST_RUNS = 120  # of a chart, the latest
 _WIDTH = 60  # the longest line of bars. Later runs take precedence.
 
 
@@ -22,6 +26,42 @@ def _bars(one: Series) -> str:
     begin = max(0, len(values) - _WIDTH)
     drawn = [_BARS[round((value - least) / span * 7) if span else 3] for value in values]
     return "".join(f"|{bar}" if at in steps else bar for at, bar in enumerate(drawn[begin:], start=begin))
+
+
+def history_plots(series: Sequence[Series]) -> Iterator[axis_charts.Plot]:
+    """Draw a chart for each figure of a workload at each place: lines over runs, the highest ones."""
+    for (workload, metric, *_), several in grouped((_group_of(one), one) for one in series).items():
+        starts = sorted({point.samples.run.started for one in several for point in one.points})[-_MOST_RUNS:]
+        if len(starts) > 1:
+            first, places = several[0], {start: 100 * at / (len(starts) - 1) for at, start in enumerate(starts)}
+            where = f"{first.host or 'an unknown host'} ({first.machine}{', synthetic' * first.synthetic})"
+            yield _plot(f"{workload}: {metric} on {where}", several, places)
+
+
+def _group_of(one: Series) -> tuple[str, str, str, str, bool]:
+    return one.cell.axes.get("workload", ""), one.metric, one.machine, one.host, one.synthetic
+
+
+def _plot(title: str, several: Sequence[Series], places: Mapping[str, float]) -> axis_charts.Plot:
+    lines = [(one.cell.name, [at for at in one.points if at.samples.run.started in places]) for one in several]
+    order = sorted(filter(itemgetter(1), lines), key=lambda line: -max(point.estimate.mean for point in line[1]))
+    shown, unit = order[: axis_charts.MOST_SERIES], unit_of(several[0].metric)
+    end = end_of(point.estimate for _, points in shown for point in points)
+    drawn = [
+        axis_charts.Series(
+            name,
+            tuple(
+                axis_charts.estimated_point(round(places[run.started], 2), estimate, unit, end, run.name, samples)
+                for samples, estimate in ((point.samples, point.estimate) for point in points)
+                for run in (samples.run,)
+            ),
+        )
+        for name, points in shown
+    ]
+    often = -(-len(places) // 8)
+    across = spared([Tick(round(at, 2), start[:10]) for start, at in [*places.items()][::often]])
+    about = "Lines over runs, the latest at the right; vertical lines are intervals. The table has changes of level."
+    return axis_charts.Plot(title, about, tuple(drawn), across, ticks(end, unit, 100), len(order) - len(shown))
 
 
 def data_table(series: Sequence[Series]) -> Grid:

@@ -24,7 +24,7 @@ from matrix_runner.records.journal_reader import sql_lines
 from matrix_runner.records.run_folder import MANIFEST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from matrix_runner.records.run_folder import Manifest, RunFolder
 
@@ -46,7 +46,7 @@ replaced: {replaced}
 
 def write_bug_report(run: RunFolder, to: IO[bytes], *, figures: bool, progress: Callable[[str], None]) -> Pseudonyms:
     """Write the archive. What cannot be read is named in it: a report is needed most for a damaged run."""
-    pseudonyms, left_out = Pseudonyms(known_names(run)), list[str]()
+    pseudonyms, left_out = Pseudonyms(known_names([run], _hosts_of(run))), list[str]()
     top = f"bug-report-{pseudonyms.replace(run.path.name)}"
     with (
         gzip.GzipFile("", "wb", fileobj=to, mtime=0) as packed,
@@ -112,21 +112,27 @@ def _command(*words: str) -> list[str]:
     return (done.stdout + done.stderr).splitlines()
 
 
-def known_names(run: RunFolder) -> dict[str, set[str]]:
-    """Return the names of this host and of the run, by their kind."""
-    manifest = run.manifest
-    host, known = socket.gethostname(), {"host": set(manifest.pools), "disk": set[str](), "user": set[str]()}
-    known["host"] |= {host, host.partition(".")[0]}
-    for field, text in _texts_of(manifest.model_dump(mode="json", include={"host", "disks", "pools", "health"})):
-        if field in _NAMES:
-            known[_NAMES[field]].add(text)
+def _hosts_of(run: RunFolder) -> set[str]:
     with suppress(MatrixError), Journal.existing(run.journal) as journal:
-        known["host"] |= {trial.facts.host for trial in journal.trials()}
-    known["disk"] |= set(_disks_of_this_host())
+        return {trial.facts.host for trial in journal.trials()}
+    return set()
+
+
+def known_names(runs: Sequence[RunFolder], hosts: Iterable[str]) -> dict[str, set[str]]:
+    """Return the names of this host and of the runs, by their kind. `hosts`: those of their trials."""
+    host = socket.gethostname()
+    known = {"host": {host, host.partition(".")[0], *hosts}, "disk": set(_disks_of_this_host()), "user": set[str]()}
+    places = [Path.home(), Path.cwd(), Path(sys.prefix)]
+    for one in runs:
+        known["host"] |= set(one.manifest.pools)
+        places += (one.path.absolute().parent, *_places_in(one.manifest))
+        facts = one.manifest.model_dump(mode="json", include={"host", "disks", "pools", "health"})
+        for field, text in _texts_of(facts):
+            if field in _NAMES:
+                known[_NAMES[field]].add(text)
     with suppress(KeyError, OSError):
         known["user"].add(getpass.getuser())
     known["user"] |= {os.environ.get("SUDO_USER", ""), Path.home().name}
-    places = (Path.home(), Path.cwd(), run.path.absolute().parent, Path(sys.prefix), *_places_in(manifest))
     known["path"] = {str(place) for place in places if len(place.parts) > 1}
     return known
 

@@ -7,6 +7,8 @@ import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -300,3 +302,13 @@ async def test_a_start_can_be_cancelled_at_any_point(tmp_path: Path, monkeypatch
         await asyncio.sleep(0)  # a transport closes its socket one turn later
         assert (children(), sockets()) == before, turns
     assert left_in(tmp_path) == []
+
+
+def test_no_file_of_the_monitor_under_gpl_2_is_imported() -> None:
+    """See decision 27."""
+    code = (
+        "import sys, matrix_runner.machines.qemu.guest; print(*(one for one in sys.modules if one.startswith('qemu')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "qemu.qmp.qmp_client" in done.stdout.split()
+    assert "qemu.qmp.legacy" not in done.stdout.split()

@@ -64,6 +64,70 @@
     region.before(make("p", { className: "filter" }, label, " ", count));
   }
 
+  const LOOK = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-opacity", "stroke-linecap",
+    "vector-effect", "paint-order", "font-size", "font-family", "display"];
+
+  function draw(tag, attributes, ...children) {
+    const one = document.createElementNS(document.querySelector("figure > svg").namespaceURI, tag);
+    for (const [name, value] of Object.entries(attributes)) one.setAttribute(name, value);
+    one.append(...children);
+    return one;
+  }
+
+  // A copy that looks the same without the styles of the page.
+  function copied(svg, attributes) {
+    const copy = svg.cloneNode(true);
+    const copies = [copy, ...copy.querySelectorAll("*")];
+    [svg, ...svg.querySelectorAll("*")].forEach((one, at) => {
+      const look = getComputedStyle(one);
+      for (const name of LOOK) copies[at].style.setProperty(name, look.getPropertyValue(name));
+    });
+    copy.removeAttribute("class");
+    for (const [name, value] of Object.entries(attributes)) copy.setAttribute(name, value);
+    return copy;
+  }
+
+  function picture(figure) {
+    const svg = figure.querySelector(":scope > svg");
+    const { width, height } = svg.getBoundingClientRect();
+    const { color, fontFamily } = getComputedStyle(figure);
+    const { paddingLeft, paddingRight } = getComputedStyle(svg);
+    const left = 16 + parseFloat(paddingLeft), inside = width - parseFloat(paddingLeft) - parseFloat(paddingRight);
+    const words = (x, y, text, most) => {
+      const size = Math.min(most, (1.7 * (width - x)) / text.length); // a long text is smaller
+      return draw("text", { x, y, fill: color, "font-size": size, "font-family": fontFamily }, text);
+    };
+    const parts = [words(16, 28, figure.querySelector("figcaption").textContent.trim(), 15)];
+    parts.push(copied(svg, { x: left, y: 44, width: inside, height, overflow: "visible" }));
+    let x = 16, y = 68 + height;
+    for (const one of figure.querySelectorAll(".key > span")) {
+      const text = one.textContent.trim(), room = 60 + 7 * text.length;
+      if (x > 16) if (x + room > width) [x, y] = [16, y + 20];
+      parts.push(copied(one.querySelector("svg"), { x, y: y - 10 }), words(x + 34, y, text, 12));
+      x += room;
+    }
+    for (const one of figure.querySelectorAll(".key")) {
+      if (!one.querySelector("span")) parts.push(words(16, (y += 20), one.textContent.trim(), 12));
+    }
+    parts.push(words(16, (y += 20), document.title, 11));
+    const whole = { width: width + 32, height: y + 12 };
+    const ground = getComputedStyle(document.body).backgroundColor;
+    return draw("svg", whole, draw("rect", { width: "100%", height: "100%", fill: ground }), ...parts);
+  }
+
+  function makeSaveable(figure) {
+    const button = make("button", { type: "button", className: "save", title: "Save this chart as a picture" }, "Save as SVG");
+    button.addEventListener("click", () => {
+      const text = new XMLSerializer().serializeToString(picture(figure));
+      const address = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
+      const name = figure.querySelector("figcaption").textContent.trim().replace(/[^\w.-]+/g, "-").slice(0, 80);
+      make("a", { href: address, download: `${name}.svg` }).click();
+      setTimeout(() => URL.revokeObjectURL(address), 10_000);
+    });
+    figure.append(button);
+  }
+
+  for (const figure of document.querySelectorAll("figure:has(> svg)")) makeSaveable(figure);
   for (const region of document.querySelectorAll(".wide")) {
     const table = region.querySelector("table:not(.heat):not(.facts)");
     const rows = table?.tBodies[0].rows.length ?? 0;

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,10 @@ class Frame(dict[str, list[Any]]):
 
     def to_pandas(self) -> Any:
         try:
-            import pandas as pd  # type: ignore[import-not-found,import-untyped,unused-ignore]
+            pandas = import_module("pandas")  # this program does not require it
         except ImportError:
             raise BadInput("pandas is not installed", resolution="pip install pandas, or use the columns") from None
-        return pd.DataFrame(self)
+        return pandas.DataFrame(self)
 
 
 @dataclass(frozen=True)

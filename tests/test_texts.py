@@ -22,7 +22,6 @@ PATTERNS = {"match", "search", "fullmatch", "findall", "finditer", "split"}
 #: The places that may, by file and function, with the reason.
 ALLOWED = {
     ("carry/trial_result.py", "finding"): "the line `not as declared` is what the scripts of this program print",
-    ("cli/help.py", "_places"): "the user searches pages and guidelines for a word",
     ("cli/help.py", "_first_place"): "the same",
     ("machines/base.py", "message"): "a message of another program may end in a colon, which is not doubled",
     ("machines/requirements.py", "describe"): "a remedy `apt install` of any refusal joins one command",

@@ -18,7 +18,7 @@ from matrix_runner.machines import MACHINES, WITH_HOSTS, Where, machine
 from matrix_runner.machines.base import MachineOptions, Refusal, RigSpec
 from matrix_runner.machines.local import query_host
 from matrix_runner.machines.qemu.host import outlook
-from matrix_runner.machines.qemu.kernel_config import inspect, lacks
+from matrix_runner.machines.qemu.kernel_config import inspect, lacks, smallest_config
 from matrix_runner.machines.qemu.recipe import image_in
 from matrix_runner.machines.requirements import (
     OPTIONAL,
@@ -91,14 +91,20 @@ Examples:
   matrix doctor --on qemu           exit code 3 if that machine cannot be used
   matrix doctor --on ssh:shelf      check a host of hosts.yaml or of the ssh configuration
   matrix doctor --kernel ./bzImage  check a kernel; exit code 3 if no virtual machine can boot it
+  matrix doctor --kernel-config >matrix.config
+                                    then, in a kernel tree: make KCONFIG_ALLCONFIG=../matrix.config allnoconfig bzImage
 """
 
 
 @click.command("doctor", epilog=_EPILOG)
 @click.option("--on", "place", type=PLACE, help="Check this machine only.")
 @click.option("--kernel", help="Check this kernel only: debian-12, debian-13 or the path of a bzImage.")
-def command(place: Where | None, kernel: str | None) -> None:
+@click.option("--kernel-config", is_flag=True, help="Print the smallest configuration of a kernel for qemu.")
+def command(place: Where | None, kernel: str | None, *, kernel_config: bool) -> None:
     """Show what this host can run, and what is missing for the rest. Only reads."""
+    if kernel_config:
+        echo_whole(smallest_config().rstrip())
+        return
     if kernel:
         raise click.exceptions.Exit(0 if check_image(kernel) else Exit.BROKEN)
     no_fio = explain_missing_fio()

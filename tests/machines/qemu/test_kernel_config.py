@@ -9,7 +9,7 @@ import pytest
 
 from matrix_runner.base.errors import BadInput
 from matrix_runner.layers import LAYERS
-from matrix_runner.machines.qemu.kernel_config import OPTIONS, embedded_config, inspect, lacks
+from matrix_runner.machines.qemu.kernel_config import OPTIONS, embedded_config, inspect, lacks, smallest_config
 from matrix_runner.machines.qemu.recipe import BOOT_MODULES, BUS_MODULES
 from tests.support.kernels import BUILT_IN, RELEASE, ikconfig, image
 
@@ -33,6 +33,10 @@ def test_each_option_is_missed(option: kernel_config.Option) -> None:
         assert lack.message == f"CONFIG_{option.name} is not set: {option.use}"
     as_module = list(lacks(BUILT_IN.replace(line, line.replace("=y", "=m")), modules=True))
     assert bool(as_module) == (option.need == "boot"), "init and initramfs load the others"
+
+
+def test_the_smallest_configuration_needs_no_modules() -> None:
+    assert not list(lacks(smallest_config(), modules=False))
 
 
 def test_modules_need_a_folder_to_be_loaded_from() -> None:

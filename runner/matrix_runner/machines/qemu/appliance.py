@@ -103,6 +103,8 @@ async def provide(wanted: Recipe, progress: Progress, notice: Callable[[str], No
     """Return an appliance without damage. It is built if it is missing, and a damaged half is rebuilt."""
     shown = Shares(progress)
     userland, core = home() / recipe.userland_key(wanted.suite), core_of(wanted)
+    if wanted.source and not is_complete(core):  # it takes parts of Debian's
+        await make_half(core_of(Recipe(wanted.suite)), ["kernel", wanted.suite, ""], shown.of(1, 0.2), notice)
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(make_half(userland, ["userland", wanted.suite, ""], shown.of(0, 0.75), notice))

@@ -6,6 +6,7 @@ import re
 import shutil
 import sys
 import tarfile
+import tempfile
 import traceback
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,8 @@ from matrix_runner.machines.base import Progress
 from matrix_runner.machines.qemu import recipe
 
 ARCHIVE_TIMEOUT = 1800
+#: The package of the standard kernel of a release: no cloud kernel, and no package that depends on the newest one.
+_RELEASE = re.compile(r"linux-image-(\d+\.[\d.]*\d(?:\+\w+(?:\.\d+)?)?(?:-\d+)?)-amd64")
 
 
 def mirror_from(indextargets: str) -> str:
@@ -49,32 +52,36 @@ def configuration(folder: Path, host_dump: str) -> str:
     )
 
 
-def prepare(folder: Path, suite: str, mirror: str) -> dict[str, str]:
+def prepare(folder: Path, suites: Iterable[str], mirror: str) -> dict[str, str]:
     for part in ("lists/partial", "cache/archives/partial", "empty"):
         (folder / part).mkdir(parents=True)
     (folder / "status").touch()
     signed = f"[signed-by={recipe.KEYRING}] " if Path(recipe.KEYRING).exists() else ""
     # With `file:` apt would leave packages in the archive; with `copy:` it copies them.
-    (folder / "sources.list").write_text(f"deb {signed}{re.sub('^file:', 'copy:', mirror)} {suite} main\n")
+    lines = (f"deb {signed}{re.sub('^file:', 'copy:', mirror)} {suite} main\n" for suite in suites)
+    (folder / "sources.list").write_text("".join(lines))
     (folder / "apt.conf").write_text(configuration(folder, run(["apt-config", "dump"]).stdout))
     return {**os.environ, "APT_CONFIG": str(folder / "apt.conf"), "DEBIAN_FRONTEND": "noninteractive"}
 
 
+def mirror_in_use() -> str:
+    if mirror := os.environ.get("MATRIX_MIRROR", "").rstrip("/"):
+        return mirror
+    return mirror_from(run(["apt-get", "indextargets", "--format", "$(REPO_URI)|$(ORIGIN)|$(CODENAME)"]).stdout)
+
+
 def fetch(folder: Path, suite: str, packages: Iterable[str], progress: Progress) -> list[Path]:
-    mirror = os.environ.get("MATRIX_MIRROR", "").rstrip("/")
-    if not mirror:
-        targets = run(["apt-get", "indextargets", "--format", "$(REPO_URI)|$(ORIGIN)|$(CODENAME)"])
-        mirror = mirror_from(targets.stdout)
-    env = prepare(folder, suite, mirror)
+    mirror = mirror_in_use()
+    env = prepare(folder, [suite], mirror)
     progress(f"reading the package lists of {suite}", 0.02)
-    apt(["update"], env, mirror)
+    apt(["update"], mirror, env)
     progress(f"fetching packages of {suite}", 0.1)
-    apt(["install", "--yes", "--download-only", *packages], env, mirror)
+    apt(["install", "--yes", "--download-only", *packages], mirror, env)
     return sorted((folder / "cache" / "archives").glob("*.deb"))
 
 
-def apt(arguments: list[str], env: dict[str, str], mirror: str) -> None:
-    done = run(["apt-get", "-q", *arguments], env=env, timeout=ARCHIVE_TIMEOUT)
+def apt(arguments: list[str], mirror: str, env: dict[str, str], program: str = "apt-get") -> str:
+    done = run([program, "-q", *arguments], env=env, timeout=ARCHIVE_TIMEOUT)
     # `update` exits with 0 although downloads failed, and prints warnings only.
     if done.returncode or "W: Failed to fetch" in done.stderr:
         raise HarnessBroken(
@@ -82,6 +89,7 @@ def apt(arguments: list[str], env: dict[str, str], mirror: str) -> None:
             details="\n".join((done.stdout + done.stderr).splitlines()[-12:]),
             resolution=hint(done.stderr),
         )
+    return done.stdout
 
 
 def hint(words: str) -> str:
@@ -208,21 +216,33 @@ def furnish(tree: Path) -> None:
         (ours / name).chmod(0o755)
 
 
+def reopen(debian: Path, tree: Path, *, modules: bool) -> None:
+    """Take busybox, and perhaps the modules, from Debian's half: without network, and the same for all versions."""
+    (tree / "usr/lib").mkdir(parents=True)
+    tool("cpio", "--quiet", "-id", "-D", str(tree / "usr"), "-F", str(debian / "initramfs"), "bin/busybox")
+    if modules:
+        modules_tree = str(tree / "usr/lib/modules")
+        tool("unsquashfs", "-quiet", "-no-progress", "-d", modules_tree, str(debian / "modules.squashfs"))
+
+
+def is_wanted(path: str) -> bool:
+    parts = ("usr/lib/modules/", "usr/bin/busybox")
+    return path.startswith("boot/vmlinuz-") or (path.startswith(parts) and recipe.is_wanted(path))
+
+
 def kernel(suite: str, own: Path | None, work: Path, out: Path, progress: Progress) -> dict[str, object]:
     tree = work / "tree"
     image = recipe.image_in(own) if own else None
-    wanted = [recipe.KERNEL_PACKAGE, "busybox-static"]
-    archives = fetch(work / "apt", suite, ["busybox-static"] if image else wanted, progress)
-    picked = [path for path in archives if path.name.startswith(("linux-image-", "busybox-static_"))]
-
-    def is_wanted(path: str) -> bool:
-        parts = ("usr/lib/modules/", "usr/bin/busybox")
-        return path.startswith("boot/vmlinuz-") or (path.startswith(parts) and recipe.is_wanted(path))
-
-    for archive in picked:
-        unpack(archive, tree, is_wanted)
+    debian = out.parent / recipe.kernel_key(suite, None)
+    if own:
+        reopen(debian, tree, modules=image is None)
+    else:
+        archives = fetch(work / "apt", suite, [recipe.KERNEL_PACKAGE, "busybox-static"], progress)
+        for archive in archives:
+            if archive.name.startswith(("linux-image-", "busybox-static_")):
+                unpack(archive, tree, is_wanted)
     progress("packing the kernel", 0.8)
-    source = image or next((tree / "boot").glob("vmlinuz-*"))
+    source = image or (debian / "vmlinuz" if own else next((tree / "boot").glob("vmlinuz-*")))
     shutil.copyfile(source, out / "vmlinuz")
     release = recipe.kernel_release(read_input(source, IMAGE))
     if release is None:
@@ -240,6 +260,18 @@ def kernel(suite: str, own: Path | None, work: Path, out: Path, progress: Progre
     make_squashfs(modules, out / "modules.squashfs")
     initramfs(tree, modules / release, work / "early", out / "initramfs")
     return {"versions": {"kernel": release, "not modules": lacking}, "modules": names}
+
+
+def list_kernels(suites: Iterable[str]) -> dict[str, str]:
+    """Return the address and checksum of each kernel's package on the mirror, by the release of the kernel."""
+    mirror = mirror_in_use()
+    with tempfile.TemporaryDirectory(prefix="matrix-apt-") as folder:
+        env = prepare(Path(folder), suites, mirror)
+        apt(["update"], mirror, env)
+        packages = apt(["pkgnames", "linux-image-"], mirror, env, "apt-cache").split()
+        lines = apt(["download", "--print-uris", *filter(_RELEASE.fullmatch, packages)], mirror, env).splitlines()
+    found = (line.replace("'", "").split() for line in lines if line.startswith("'"))
+    return {_RELEASE.sub(r"\1", file.partition("_")[0]): f"{uri} {checksum}" for uri, file, _, checksum in found}
 
 
 def unpack_kernel(image: bytes, target: Path) -> None:

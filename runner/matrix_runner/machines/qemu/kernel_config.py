@@ -97,6 +97,26 @@ OPTIONS = (
         ("F2FS_FS", "`fs` of type f2fs"),
     ),
 )
+#: Menus above `OPTIONS`, and what programs, clocks and settings need. `make` leaves out what a kernel does not know.
+_SUPPORT = (
+    *(
+        "BLOCK",
+        "BLK_DEV",
+        "PCI_MSI",
+        "VIRTIO_MENU",
+        "ATA",
+        "SCSI",
+        "SCSI_LOWLEVEL",
+        "MD",
+        "MISC_FILESYSTEMS",
+        "CRYPTO",
+        "NET",
+    ),
+    *("UNIX", "TTY", "SERIAL_8250", "PRINTK", "BUG", "MULTIUSER", "SYSVIPC", "FUTEX", "EPOLL", "SIGNALFD", "TIMERFD"),
+    *("EVENTFD", "SHMEM", "ADVISE_SYSCALLS", "FILE_LOCKING", "INOTIFY_USER", "POSIX_TIMERS", "PROC_SYSCTL", "ACPI"),
+    *("HIGH_RES_TIMERS", "NO_HZ_IDLE", "HYPERVISOR_GUEST", "PARAVIRT", "KVM_GUEST", "PVH", "BLK_WBT", "BLK_WBT_MQ"),
+    *("PARTITION_ADVANCED", "EXT4_USE_FOR_EXT2", "IKCONFIG", "IKCONFIG_PROC"),
+)
 _IKCONFIG = (b"IKCFG_ST", b"IKCFG_ED")
 _LINE = re.compile(r"^CONFIG_(\w+)=(\S.*)$", re.MULTILINE)
 
@@ -123,6 +143,12 @@ class Kernel:
 
 def parse(config: str) -> dict[str, str]:
     return dict(_LINE.findall(config))
+
+
+def smallest_config() -> str:
+    """Return the options of a kernel that needs no modules, for `make KCONFIG_ALLCONFIG=FILE allnoconfig`."""
+    needed = "".join(f"CONFIG_{name}=y\n" for name in _SUPPORT)
+    return needed + "".join(f"# {one.need} - {one.use.replace('`', '')}\n{one.text}=y\n" for one in OPTIONS)
 
 
 def lacks(config: str, *, modules: bool) -> Iterator[Lack]:

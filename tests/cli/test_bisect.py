@@ -26,7 +26,7 @@ disks: {count: 2, size: 512MiB, bus: sata}
 layouts: {one: [disk], two: [md: {level: 0, chunk: 64KiB}]}
 workloads: {work: {rw: randread, bs: 4KiB, iodepth: [1, 2, 3, 4, 5, 6, 7, 8], runtime: 1s}}
 """
-ALONG = ("--only", "layout=one", "--along", "workload.iodepth", "--good", "1", "--bad", "8")
+ALONG = ("--only", "layout=one", "--along", "iodepth", "--good", "1", "--bad", "8")
 
 
 @pytest.fixture
@@ -68,6 +68,8 @@ def test_the_change_is_found(call: Call, slower_from_6: Path) -> None:
     assert "comparing 1 with 8: round 1 adds 2 trials" in done.out
     run = run_of(slower_from_6)
     assert load(run).manifest.search["along"] == "workload.iodepth"
+    assert load(run).manifest.excluded == "a search by `matrix bisect`"
+    assert "excluded: a search by `matrix bisect`" in call("runs").out
     page, text = (run / "bisect.html").read_text(), (run / "bisect.md").read_text()
     assert "SYNTHETIC" in page
     assert "found: 6 changed it" in page
@@ -206,7 +208,7 @@ def test_kernels_are_versions(call: Call, steps: Path) -> None:
     ("words", "message"),
     [
         (("--along", "md.chunk", "--good", "1", "--bad", "8"), "no selected cell has this value"),
-        (("--along", "nothing", "--good", "1", "--bad", "8"), "no such axis"),
+        (("--along", "nothing", "--good", "1", "--bad", "8"), "--along: unknown axis 'nothing'"),
         (("--along", "layout", "--good", "one", "--bad", "two"), "has no order"),
         (("--along", "workload.iodepth", "--good", "1", "--bad", "9"), "--bad 9: no selected cell"),
         (("--along", "workload.iodepth", "--good", "1", "--bad", "1"), "are both 1"),

@@ -38,6 +38,7 @@ def test_a_race_ends_when_the_best_is_decided_and_marks_the_run(call: Call, tmp_
     assert run.manifest.finished
     assert run.manifest.steered
     assert run.manifest.part == "race for each workload"
+    assert run.manifest.excluded == "a race"
 
 
 def test_only_chosen_workloads_race(call: Call, tmp_path: Path) -> None:

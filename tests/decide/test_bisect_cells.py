@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from matrix_runner.decide.bisect import Rule, State
 from matrix_runner.decide.steering import Bisection, BisectSteering
 from matrix_runner.records.record import CellRow, Outcome, Trial
@@ -37,3 +41,15 @@ def test_an_end_gets_a_second_try_and_a_version_between_does_not() -> None:
     assert found.standing.skipped == {1}
     found.add(trial("ax", 2, None))
     assert found.standing.state is State.NO_FIGURES
+
+
+def test_the_time_left_has_the_builds_of_the_next_candidates() -> None:
+    free, built = search(), search()
+    built.bisection = replace(built.bisection, cost=lambda _: 600.0)
+    for number in range(1, 6):
+        for at, cell in enumerate(("ax", "ay", "cx", "cy")):
+            one = replace(trial(cell, number, 100.0 - 25 * (at > 1) + number % 2), seconds=10.0)
+            free.add(one)
+            built.add(one)
+    assert free.standing.candidates() == (1,)
+    assert built.seconds_left / free.seconds_left == pytest.approx((600 + 3 * 2 * 10) / (3 * 2 * 10))

@@ -26,8 +26,12 @@ def repo(tmp_path: Path) -> Path:
     return repository(tmp_path / "repo", ["one", "two", "fails", "four"])
 
 
+def found_by(wanted: WantedVersions, good: str, bad: str) -> Versions:
+    return find_versions(wanted, good, bad, lambda _: None)
+
+
 def commits(repo: Path, command: str = BUILD, good: str = "HEAD~3", paths: tuple[str, ...] = ()) -> Versions:
-    return find_versions(WantedVersions(repo, command, paths), good, "HEAD")
+    return found_by(WantedVersions(repo, command, paths), good, "HEAD")
 
 
 def built(found: Versions, name: str) -> Path:
@@ -46,13 +50,37 @@ def test_folders_of_kernels_from_good_to_bad(tmp_path: Path) -> None:
         (tmp_path / "k" / name / "bzImage").touch()
     (tmp_path / "k/empty").mkdir()
     wanted = WantedVersions(kernels=tmp_path / "k")
-    found = find_versions(wanted, "6.9", "7.0")
+    found = found_by(wanted, "6.9", "7.0")
     assert found.names == ("6.9", "6.12", "7.0")
-    assert find_versions(wanted, "7.0", "6.12").names == ("7.0", "6.12")
+    assert found_by(wanted, "7.0", "6.12").names == ("7.0", "6.12")
     assert found.source("6.9") == str(tmp_path / "k/6.9")
     assert found.source("debian-12") == "debian-12"
-    with pytest.raises(BadInput, match=r"no folder empty with a bzImage \(--good\)"):
-        find_versions(wanted, "empty", "7.0")
+    with pytest.raises(BadInput, match=r"--good empty: --kernels .* has no such kernel"):
+        found_by(wanted, "empty", "7.0")
+
+
+def test_debian_kernels_are_listed_once_until_one_is_lacking(monkeypatch: pytest.MonkeyPatch) -> None:
+    on_mirror = ["6.12.90+deb12", "6.12.90+deb12.1", "6.12.117+deb13", "6.1.0-50"]
+    read: list[int] = []
+
+    def listed(_: object) -> dict[str, str]:
+        read.append(1)
+        return {name: f"http://mirror/{name} SHA256:0" for name in on_mirror}
+
+    monkeypatch.setattr(versions, "list_kernels", listed)
+    wanted = WantedVersions(fetch=True)
+    found = found_by(wanted, "6.1.0", "6.12.117")
+    assert found.names == ("6.1.0-50", "6.12.90+deb12", "6.12.90+deb12.1", "6.12.117+deb13")
+    assert found.source("6.12.90+deb12") is None
+    assert found_by(wanted, "6.12.90+deb12", "6.1.0-50").names == ("6.12.90+deb12", "6.1.0-50")
+    with pytest.raises(BadInput, match=r"--good 6.12: .* 3 kernels that begin so"):
+        found_by(wanted, "6.12", "6.1.0")
+    assert len(read) == 1
+    on_mirror.append("7.3.4+deb13")
+    assert found_by(wanted, "6.12.117", "7.3").names == ("6.12.117+deb13", "7.3.4+deb13")
+    with pytest.raises(BadInput, match=r"--bad 7.30: Debian's mirror has no such kernel"):
+        found_by(wanted, "6.12.117", "7.30")
+    assert len(read) == 3
 
 
 def test_commits_are_versions_with_titles(repo: Path) -> None:
@@ -148,7 +176,7 @@ def test_old_builds_are_removed(repo: Path, monkeypatch: pytest.MonkeyPatch) -> 
     [
         (WantedVersions(git=Path()), "HEAD", "belong together"),
         (WantedVersions(build="make"), "HEAD", "belong together"),
-        (WantedVersions(git=Path(), build="make", kernels=Path()), "HEAD", "both name versions"),
+        (WantedVersions(git=Path(), build="make", kernels=Path()), "HEAD", "each name versions"),
         (WantedVersions(git=Path("/proc"), build="make"), "HEAD", "is no git repository"),
         (WantedVersions(git=Path(), build="make"), "v9", "--good v9: .* has no such commit"),
         (WantedVersions(git=Path(), build="make"), "HEAD", "--good HEAD is not before --bad HEAD"),
@@ -161,4 +189,4 @@ def test_wrong_input(
 ) -> None:
     monkeypatch.chdir(repo)
     with pytest.raises(BadInput, match=message):
-        find_versions(wanted, good, "HEAD")
+        found_by(wanted, good, "HEAD")

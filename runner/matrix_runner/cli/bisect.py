@@ -18,6 +18,7 @@ Examples:
   matrix bisect nas.yaml --along md.chunk --good 64KiB --bad 1MiB --metric write.lat_p99
   matrix bisect nas.yaml --along kernel --good debian-12 --bad debian-13 --confidence 99% --budget 2h
   matrix bisect nas.yaml --kernels ~/kernels --good 6.12 --bad 7.0
+  matrix bisect nas.yaml --fetch --good 6.12.117 --bad 7.3.4
   matrix bisect nas.yaml --git ~/mdadm --good mdadm-4.2 --bad main --build 'make && make install DESTDIR=$OUT'
 
 \b
@@ -33,11 +34,11 @@ _PERCENT = options.Parsed("percent", parse_percent)
 
 
 def _bisect_options(
-    git: Path | None, build: str | None, paths: tuple[str, ...], kernels: Path | None, **values: Any
+    git: Path | None, build: str | None, paths: tuple[str, ...], kernels: Path | None, fetch: bool, **values: Any
 ) -> Any:
     from matrix_runner.session.versions import BisectOptions, WantedVersions
 
-    return BisectOptions(**values, versions=WantedVersions(git, build, paths, kernels))
+    return BisectOptions(**values, versions=WantedVersions(git, build, paths, kernels, fetch))
 
 
 _search = options.combined(
@@ -56,6 +57,7 @@ _search = options.combined(
     build=click.option("--build", metavar="COMMAND", help="Makes one: a kernel, modules or programs below $OUT."),
     paths=click.option("--paths", metavar="PATH", multiple=True, help="Try commits first that change it. Repeatable."),
     kernels=click.option("--kernels", metavar="FOLDER", type=_FOLDER, help="Search its folders with a bzImage each."),
+    fetch=click.option("--fetch", is_flag=True, help="Search the kernels that Debian's mirror has."),
     smallest=click.option(
         "--smallest", type=_PERCENT, default="1%", show_default=True, help="Smaller differences count as none."
     ),

@@ -18,7 +18,6 @@ from matrix_runner.answers.verdicts import MOST, UNWATCHED
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.findings import few
 from matrix_runner.decide.bisect import Ahead, Rule, Standing, State, expected_rounds
-from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.statistics.race import error_of_pair, simulate, stand
 from matrix_runner.statistics.stopping import Rule as Repeats
 
@@ -187,9 +186,6 @@ class Bisection:
 def versions_along(cells: Sequence[CellRow], axis: str, good: str, bad: str) -> dict[str, list[CellRow]]:
     """Return the cells of the versions from good to bad, in the same conditions each."""
     values = dict.fromkeys(cell.axes[axis] for cell in cells if axis in cell.axes)
-    if not values:
-        axes = sorted({name for cell in cells for name in cell.axes})
-        raise BadInput(f"--along {axis}: the selected cells have no such axis", resolution=did_you_mean(axis, axes))
     for option, word in (("--good", good), ("--bad", bad)):
         if word not in values:
             raise BadInput(
@@ -278,7 +274,9 @@ class BisectSteering:
         if self.standing.state is not State.SEARCHING:
             return 0.0
         each = fmean(trial.seconds for trial in self._trials)
-        return expected_rounds(self.standing) * each * (2 + len(self.standing.candidates())) * self._conditions
+        candidates = self.standing.candidates()
+        builds = sum(self.bisection.cost(self.bisection.names[at]) for at in candidates)
+        return expected_rounds(self.standing) * (each * (2 + len(candidates)) * self._conditions + builds)
 
     @property
     def _conditions(self) -> int:

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from matrix_runner.records.run_folder import RunFolder
 
 FILES = "bisect.html", "bisect.md"
-_CONTINUES = "the same command continues the search"
-_MORE = "the same command with a larger --budget continues the search"
+_CONTINUES = "the same command continues the search, with a larger --budget if that is used up"
 _ABOUT = (
     "A row for each measured version, from good to bad: a dot for its figure as a multiple of that of the good one, "
     "and a line for its interval. Differences in the shaded part count as equal. The table has the same figures."
@@ -32,7 +31,7 @@ def answer_lines(search: BisectSteering) -> list[str]:
     """Return the answer: what was found, the evidence, and what to do."""
     rounds, trials = len(search.standing.rounds), search.trials
     if not rounds:
-        return ["cannot tell: no round is complete yet", f"{_CONTINUES}, with a larger --budget if that is used up"]
+        return ["cannot tell: no round is complete yet", _CONTINUES]
     plural = "s" * (trials > 1), "s" * (rounds > 1)
     return [*_answer(search), f"{trials:,} trial{plural[0]} in {rounds:,} round{plural[1]}"]
 
@@ -63,11 +62,11 @@ def _answer(search: BisectSteering) -> Iterator[str]:
         yield f"from {good} to {bad}, {about.figure} is {anchors}; search a part of the range for each change"
     elif standing.differ:
         yield f"cannot tell yet: the odds are {describe_odds(about, standing)}"
-        yield _MORE
+        yield _CONTINUES
     else:
-        yield f"cannot tell: {about.figure} of {bad} is {anchors} that of {good}"
+        yield f"cannot tell: from {good} to {bad}, {about.figure} is {anchors}"
         more = len(standing.pairs) >= about.rule.most_pairs
-        yield "the noise hides the change; longer trials have less noise" if more else _MORE
+        yield "the noise hides the change; longer trials have less noise" if more else _CONTINUES
 
 
 def search_values(search: BisectSteering) -> dict[str, object]:

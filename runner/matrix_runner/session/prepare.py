@@ -74,7 +74,7 @@ def prepare(
 ) -> PreparedRun:
     """Check all that is known before a run exists, and remove leftovers of killed runs from this machine."""
     place = Where(disk_lease.passthrough_machine(options.place.machine)) if options.passthrough else options.place
-    order = _checked_request(options, place)
+    order = _checked_request(options, place, begin)
     selected, matrix = order.selected, order.selected.space.matrix
     here, specs = machine(place.machine, MachineOptions()), order.specs()
     if options.cluster:
@@ -107,10 +107,10 @@ def prepare(
     return PreparedRun(options, order, *choose_level(options.jobs, here, specs, selected.stacks()))
 
 
-def _checked_request(options: RunOptions, place: Where) -> RunRequest:
+def _checked_request(options: RunOptions, place: Where, begin: Callable[[str], None]) -> RunRequest:
     check_names(options.templates)
     wanted = options.bisect
-    versions = _versions_of(wanted, place.machine) if wanted else NO_VERSIONS
+    versions = _versions_of(wanted, place.machine, begin) if wanted else NO_VERSIONS
     checks = Checks(place.machine, options.templates)
     selected = load_selected(options.matrix, options.only, options.shard, checks, options.design, versions.names)
     refuse_many(selected.selection, "run at once")
@@ -138,8 +138,8 @@ def _checked_request(options: RunOptions, place: Where) -> RunRequest:
     return order
 
 
-def _versions_of(wanted: BisectOptions, place: str) -> Versions:
-    found = find_versions(wanted.versions, wanted.good, wanted.bad)
+def _versions_of(wanted: BisectOptions, place: str, begin: Callable[[str], None]) -> Versions:
+    found = find_versions(wanted.versions, wanted.good, wanted.bad, begin)
     if found.names and not machine(place, MachineOptions()).takes_folders:
         raise BadInput(
             f"--on {place}: it cannot change to other kernels and programs",

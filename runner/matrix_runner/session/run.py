@@ -55,7 +55,7 @@ from matrix_runner.session.finish import Ending, report
 from matrix_runner.session.host_facts import boot_id
 from matrix_runner.session.prepare import PreparedRun, RunOptions, choose_run
 from matrix_runner.session.run_request import RunRequest
-from matrix_runner.session.versions import Versions, exit_of, read_search
+from matrix_runner.session.versions import exit_of, read_search
 from matrix_runner.space.declared_files import Match, keep_accepted
 
 #: Facts of one start of a rig, not versions.
@@ -158,14 +158,9 @@ class _Run:
         order, disks, observer = self.order, self.disks, self.observer
         options = replace(disks.machine_options(order.match), cold=order.cold, images=order.images)
         if order.versions.names:
-            options = replace(options, folder_of=partial(_folder_of, order.versions, observer))
+            provide = partial(order.versions.provide, progress=observer.progress, notice=observer.notice)
+            options = replace(options, folder_of=provide)
         return machine(order.machine, replace(options, progress=observer.progress, notice=observer.notice))
-
-
-async def _folder_of(versions: Versions, observer: Observer, kernel: str) -> Path | None:
-    found = await versions.provide(kernel, observer.progress, observer.notice)
-    observer.progress("", 1.0)
-    return found
 
 
 def run(prepared: PreparedRun, observer_of: Callable[[RunRequest, int], Observer], stop: Stop) -> Ending:
@@ -207,6 +202,10 @@ def _notes(this: _Run, one_at_a_time: str, choice: str) -> Iterator[str]:
             continue
         if (holder := find_holder(run.path)) and holder.host in {"", socket.gethostname()}:
             yield f"note: process {holder.pid} is measuring {run.path}/ on this host: both runs will be slower"
+    if (wanted := this.options.bisect) and (search := this.order.bisection):
+        ends = zip((wanted.good, wanted.bad), (search.names[0], search.names[-1]), strict=True)
+        good, bad = (word if word == name else f"{word} ({name})" for word, name in ends)
+        yield f"searching {len(search.names)} versions, from {good} to {bad}"
     if choice:
         yield choice
     address = address_of(store, this.options.results)

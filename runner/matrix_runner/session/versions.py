@@ -1,11 +1,12 @@
 """A search for the version at which a figure changed: its run, and versions that the matrix does not name.
 
-These are folders with kernels, or commits that are built on demand."""
+These are kernels in folders or of Debian, or commits that are built on demand."""
 
 from __future__ import annotations
 
 import asyncio
 import fcntl
+import json
 import os
 import re
 import shutil
@@ -18,10 +19,19 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from matrix_runner.answers.axes import names_of
 from matrix_runner.answers.cell_figures import Measured
 from matrix_runner.base.digests import is_complete
 from matrix_runner.base.errors import BadInput, Exit
-from matrix_runner.base.files import cache_dir, make_once, open_lock_file, remove_partial, remove_unused, try_lock
+from matrix_runner.base.files import (
+    cache_dir,
+    make_once,
+    open_lock_file,
+    remove_partial,
+    remove_unused,
+    try_lock,
+    write_atomically,
+)
 from matrix_runner.base.findings import few
 from matrix_runner.base.model import digest
 from matrix_runner.base.process import kill_group, run, run_to_end, spawn
@@ -31,23 +41,32 @@ from matrix_runner.language.matrix import Repeat
 from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.machines.base import NoRig, Progress
 from matrix_runner.machines.qemu import explain_unusable_kernel
+from matrix_runner.machines.qemu.build import list_kernels
 from matrix_runner.machines.qemu.recipe import image_in
 from matrix_runner.records.record import CellRow
+from matrix_runner.space.rules import BadRule, axis_named
 from matrix_runner.work.metrics import KNOWN, Metric, metric_named
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from matrix_runner.records.journal import Journal
     from matrix_runner.session.selected_matrix import SelectedMatrix
 
-
 #: In the working directory $1, with its output below $2.
-_BUILD = 'cd -- "$1"; export OUT=$2; eval "$3"'
+_BUILD = 'cd -- "$1"; export OUT=$2 SOURCE=$4; eval "$3"'
+#: Fetches and unpacks a kernel of Debian, without most modules that are not for storage.
+_FETCH = (
+    'read -r uri sum <<<"$SOURCE"; /usr/lib/apt/apt-helper -q download-file "$uri" kernel.deb "$sum"; '
+    'dpkg-deb --fsys-tarfile kernel.deb | tar x -C "$OUT" --exclude=kernel/{net,sound} '
+    "--exclude=drivers/{gpu,infiniband,media,net,usb}; rm kernel.deb"
+)
 _EVIDENCE_LINES = 12
 #: Cached builds. A kernel with its modules takes some hundred MB.
 MOST_BUILDS = 40
 _LOG, _SECONDS = "build.log", "seconds"
+#: The suites of Debian whose kernels are searched.
+_SUITES = ("bookworm", "bookworm-backports", "trixie", "trixie-backports")
 
 
 @dataclass(frozen=True)
@@ -58,10 +77,11 @@ class WantedVersions:
     build: str | None = None
     paths: tuple[str, ...] = ()
     kernels: Path | None = None
+    fetch: bool = False
 
     def as_written(self) -> dict[str, str]:
-        found = {"git": str(self.git or ""), "build": self.build or "", "paths": " ".join(self.paths)}
-        return {name: text for name, text in (found | {"kernels": str(self.kernels or "")}).items() if text}
+        given = vars(self) | {"paths": " ".join(self.paths)}
+        return {name: str(value) for name, value in given.items() if value}
 
 
 NOT_WANTED = WantedVersions()
@@ -69,29 +89,33 @@ NOT_WANTED = WantedVersions()
 
 @dataclass(frozen=True)
 class Builder:
-    repository: Path
+    """Makes the folder of a version when the search needs it. Without a repository, it fetches a kernel of Debian."""
+
+    sources: Mapping[str, str]  # whole hashes of commits by name, or where kernels are and their checksums
     command: str
-    commits: Mapping[str, str]  # whole hashes by name
-    seconds: dict[str, float] = field(default_factory=dict)  # what builds took
+    repository: Path | None = None
+    seconds: dict[str, float] = field(default_factory=dict)  # what versions took
 
     def folder(self, name: str) -> Path:
-        return _home() / digest([self.commits[name], self.command]).hex()[:24]
+        return _home() / digest([self.sources[name], self.command]).hex()[:24]
 
     def cost(self, name: str) -> float:
-        """Return the seconds that a build takes from now."""
+        """Return the seconds that a version takes from now."""
         if is_complete(self.folder(name)):
             return 0.0
-        for other in () if self.seconds else self.commits:
+        for other in () if self.seconds else self.sources:
             with suppress(OSError, ValueError):
                 self.seconds[other] = float((self.folder(other) / _SECONDS).read_text())
         return fmean(self.seconds.values()) if self.seconds else 0.0
 
     async def provide(self, name: str, progress: Progress, notice: Callable[[str], None] = lambda _: None) -> Path:
-        """Return the folder with the build of a version; build it if it is not cached."""
+        """Return the folder of a version; make it if it is not cached."""
         folder = self.folder(name)
-        if not is_complete(folder):
-            progress(f"building {name}")
-        await make_once(folder, partial(self._make, name), "a build", notice)
+        if is_new := not is_complete(folder):
+            progress(f"{'building' if self.repository else 'fetching'} {name}")
+        await make_once(folder, partial(self._make, name), f"{name} in the cache", notice)
+        if is_new:
+            progress(f"{name} is ready", 1.0)
         os.utime(folder)
         _prune()
         return folder
@@ -104,15 +128,18 @@ class Builder:
                 await asyncio.sleep(0.2)
             begun = time.monotonic()
             await asyncio.to_thread(self._check_out, name, work)
-            status = await self._run(work, out, lock)
-            if status:  # remains of the version before may be the reason
+            status = await self._run(name, work, out, lock)
+            if status and self.repository:  # remains of the version before may be the reason
                 _git(work, "clean", "-fdxq")
-                status = await self._run(work, out, lock)
+                status = await self._run(name, work, out, lock)
             self._check(name, work, out, status)
             self.seconds[name] = time.monotonic() - begun
             (out / _SECONDS).write_text(f"{self.seconds[name]:.1f}")
 
     def _check_out(self, name: str, work: Path) -> None:
+        if not self.repository:
+            work.mkdir(exist_ok=True)
+            return
         if not work.is_dir():
             new = work.with_suffix(".new")
             shutil.rmtree(new, ignore_errors=True)  # of a killed clone
@@ -120,11 +147,11 @@ class Builder:
             new.rename(work)
         for left in (work / ".git").glob("*.lock"):  # of a killed git: we hold the lock of this folder
             left.unlink()
-        _git(work, "checkout", "-q", "--force", "--detach", self.commits[name])
+        _git(work, "checkout", "-q", "--force", "--detach", self.sources[name])
 
-    async def _run(self, work: Path, out: Path, lock: int) -> int:
+    async def _run(self, name: str, work: Path, out: Path, lock: int) -> int:
         with (out / _LOG).open("wb") as log:
-            words = ["bash", "-ec", _BUILD, "build", str(work), str(out), self.command]
+            words = ["bash", "-ec", _BUILD, "build", str(work), str(out), self.command, self.sources[name]]
             children: list[asyncio.subprocess.Process] = []
 
             async def start() -> None:
@@ -167,18 +194,18 @@ class Versions:
         return self.builder.cost(name) if self.builder else 0.0
 
     async def provide(self, name: str, progress: Progress, notice: Callable[[str], None]) -> Path | None:
-        if self.builder and name in self.builder.commits:
+        if self.builder and name in self.builder.sources:
             return await self.builder.provide(name, progress, notice)
         return self.folders.get(name)
 
     def source(self, kernel: str | None) -> str | None:
         """Return what is known of a kernel before the run: its path, or None for a version that is built later."""
-        if self.builder and kernel in self.builder.commits:
+        if self.builder and kernel in self.builder.sources:
             return None
         return str(self.folders[kernel]) if kernel and kernel in self.folders else kernel
 
     def build_ends(self, begin: Callable[[str], None]) -> None:
-        """Build good and bad: a command that fails for them fails before the run."""
+        """Build or fetch good and bad: what fails for them fails before the run."""
 
         def show(brief: str, fraction: float | None = None) -> None:  # noqa: ARG001
             begin(brief)
@@ -190,9 +217,9 @@ class Versions:
 NO_VERSIONS = Versions(())
 
 
-def find_versions(wanted: WantedVersions, good: str, bad: str) -> Versions:
-    if wanted.kernels and wanted.git:
-        raise BadInput("--kernels and --git both name versions", resolution="leave one of them out")
+def find_versions(wanted: WantedVersions, good: str, bad: str, begin: Callable[[str], None]) -> Versions:
+    if bool(wanted.kernels) + bool(wanted.git) + wanted.fetch > 1:
+        raise BadInput("--kernels, --git and --fetch each name versions", resolution="choose one of them")
     if bool(wanted.git) != bool(wanted.build) or (wanted.paths and not wanted.git):
         raise BadInput(
             "--git, --build and --paths belong together",
@@ -200,6 +227,8 @@ def find_versions(wanted: WantedVersions, good: str, bad: str) -> Versions:
         )
     if wanted.git and wanted.build:
         return _commits(wanted.git, wanted.build, wanted.paths, good, bad)
+    if wanted.fetch:
+        return _debian_kernels(good, bad, begin)
     return _folders(wanted.kernels, good, bad) if wanted.kernels else NO_VERSIONS
 
 
@@ -224,7 +253,7 @@ def _commits(repository: Path, command: str, paths: tuple[str, ...], good: str, 
             f"--paths: no commit between {good} and {bad} changes {' or '.join(paths)}",
             resolution="paths begin at the top of the repository; leave --paths out to search all commits",
         )
-    builder = Builder(at, command, {name: whole for name, whole, _ in rows})
+    builder = Builder({name: whole for name, whole, _ in rows}, command, at)
     titles = {name: title for name, _, title in rows}
     return Versions(tuple(titles), titles, frozenset(touched), builder=builder)
 
@@ -249,16 +278,42 @@ def _folders(home: Path, good: str, bad: str) -> Versions:
         found = {one.name: one.absolute() for one in home.expanduser().iterdir() if one.is_dir() and image_in(one)}
     except OSError as error:
         raise BadInput(f"--kernels {home} cannot be read: {error.strerror}") from None
-    names = sorted(found, key=version_key)
+    between = _between(f"--kernels {home}", found, good, bad)
+    return Versions(between, folders={name: found[name] for name in between})
+
+
+def _debian_kernels(good: str, bad: str, begin: Callable[[str], None]) -> Versions:
+    """Find the kernels of the mirror. Their list is read again if it lacks one: else, a search would not continue."""
+    found: dict[str, str] = {}
+    file = _home() / "debian-kernels.json"
+    with suppress(OSError, ValueError):
+        found = json.loads(file.read_text())
+    if not (_matching(found, good) and _matching(found, bad)):
+        begin(f"reading the package lists of {', '.join(_SUITES)}")
+        found = list_kernels(_SUITES)
+        write_atomically(file, json.dumps(found).encode())
+    between = _between("Debian's mirror", found, good, bad)
+    return Versions(between, builder=Builder({name: found[name] for name in between}, _FETCH))
+
+
+def _between(place: str, names: Iterable[str], good: str, bad: str) -> tuple[str, ...]:
+    ordered, ends = sorted(names, key=version_key), list[int]()
     for option, word in (("--good", good), ("--bad", bad)):
-        if word not in names:
+        found = _matching(ordered, word)
+        if len(found) != 1:
             raise BadInput(
-                f"--kernels {home}: no folder {word} with a bzImage ({option})",
-                resolution=f"there are {few(names, 20)}" if names else "each version has a folder with its bzImage",
+                f"{option} {word}: {place} has {f'{len(found)} kernels that begin so' if found else 'no such kernel'}",
+                resolution=f"there are {few(found or ordered, 60) or 'none: each has a folder with its bzImage'}",
             )
-    first, last = names.index(good), names.index(bad)
-    between = names[first : last + 1] if first < last else names[last : first + 1][::-1]
-    return Versions(tuple(between), folders={name: found[name] for name in between})
+        ends.append(ordered.index(found[0]))
+    first, last = ends
+    return tuple(ordered[first : last + 1] if first < last else ordered[last : first + 1][::-1])
+
+
+def _matching(names: Iterable[str], word: str) -> list[str]:
+    """Return the version that a word names, or those that begin with it."""
+    found = [name for name in names if re.match(rf"{re.escape(word)}(?![0-9a-z])", name)]
+    return [word] if word in found else found
 
 
 def version_key(name: str) -> list[tuple[int, int, str]]:
@@ -334,11 +389,15 @@ def narrowed(
 
 
 def bisection_of(rows: Sequence[CellRow], wanted: BisectOptions) -> Bisection:
-    versions = versions_along(rows, wanted.along, wanted.good, wanted.bad)
+    try:
+        along = axis_named(wanted.along, names_of(row.axes for row in rows))
+    except BadRule as flaw:
+        raise BadInput(f"--along: {flaw.brief}", resolution=flaw.remedy) from None
+    versions = versions_along(rows, along, wanted.good, wanted.bad)
     metric = _metric(wanted.metric) if wanted.metric else None
     worse = 1 if metric and not metric.more_is_better else -1
     rule = Rule(confidence=wanted.confidence, smallest=log1p(wanted.smallest), worse=worse)
-    return Bisection(wanted.along, tuple(versions), tuple(map(tuple, versions.values())), metric, rule)
+    return Bisection(along, tuple(versions), tuple(map(tuple, versions.values())), metric, rule)
 
 
 def recorded_search(written: Mapping[str, str], titles: Mapping[str, str], journal: Journal) -> BisectSteering:

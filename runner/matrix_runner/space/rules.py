@@ -33,7 +33,8 @@ class BadRule(Exception):
     """A rule that names an unknown axis or value. `key` is the axis as written."""
 
     def __init__(self, key: str, brief: str, remedy: str, *, of_key: bool = True) -> None:
-        self.key, self.brief, self.message, self.of_key = key, brief, f"{brief}; {remedy}", of_key
+        self.key, self.brief, self.remedy, self.of_key = key, brief, remedy, of_key
+        self.message = f"{brief}; {remedy}"
         super().__init__(self.message)
 
 

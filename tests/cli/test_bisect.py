@@ -68,8 +68,8 @@ def test_the_change_is_found(call: Call, slower_from_6: Path) -> None:
     assert "comparing 1 with 8: round 1 adds 2 trials" in done.out
     run = run_of(slower_from_6)
     assert load(run).manifest.search["along"] == "workload.iodepth"
-    assert load(run).manifest.excluded == "a search by `matrix bisect`"
-    assert "excluded: a search by `matrix bisect`" in call("runs").out
+    assert load(run).manifest.excluded == "a search, a race or a design chose its cells"
+    assert "excluded: a search" in call("runs").out
     page, text = (run / "bisect.html").read_text(), (run / "bisect.md").read_text()
     assert "SYNTHETIC" in page
     assert "found: 6 changed it" in page
@@ -212,6 +212,7 @@ def test_kernels_are_versions(call: Call, steps: Path) -> None:
         (("--along", "layout", "--good", "one", "--bad", "two"), "has no order"),
         (("--along", "workload.iodepth", "--good", "1", "--bad", "9"), "--bad 9: no selected cell"),
         (("--along", "workload.iodepth", "--good", "1", "--bad", "1"), "are both 1"),
+        ((*ALONG, "--cluster", "tcp://there:8786"), "--cluster: hosts differ"),
         ((*ALONG, "--metric", "write.iops"), "has no such figure"),
         ((*ALONG, "--metric", "speed"), "is not a figure"),
         ((*ALONG, "--confidence", "100%"), "--confidence 1"),

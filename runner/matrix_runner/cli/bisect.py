@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from matrix_runner.base.errors import BadInput
 from matrix_runner.base.quantities import parse_percent
 from matrix_runner.cli import options
 from matrix_runner.cli.run import follow
@@ -64,7 +65,16 @@ _search = options.combined(
 )
 
 
+def _refuse_cluster(_: click.Context, __: click.Parameter, address: str | None) -> None:
+    if address:
+        raise BadInput(
+            "--cluster: hosts differ, and a search compares versions on one host",
+            resolution="leave it out; --on ssh:HOST chooses another host",
+        )
+
+
 @click.command("bisect", epilog=_EPILOG)
+@click.option("--cluster", hidden=True, expose_value=False, callback=_refuse_cluster)
 @options.matrix_file
 @options.only
 @_search

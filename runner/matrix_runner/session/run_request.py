@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     from matrix_runner.space.declared_files import Match, Study
     from matrix_runner.space.space import Stack
 
+#: Why history and baselines leave such a run out.
+_CHOSEN = "a search, a race or a design chose its cells"
+
 
 @dataclass(frozen=True)
 class RunRequest:
@@ -108,13 +111,6 @@ class RunRequest:
         found = specs_of(self.selected.space.matrix, self.selected.stacks(), self.kernel)
         return {replace(spec, kernel=self.versions.source(spec.kernel)) for spec in found}
 
-    @property
-    def excluded(self) -> str:
-        """Return why history and baselines leave the run out: its question chose which cells were measured."""
-        if self.bisection:
-            return "a search by `matrix bisect`"
-        return "a race" if self.race is not None else self.selected.requested.design and "a design of some cells"
-
     def manifest(self) -> Manifest:
         matrix = self.selected.space.matrix
         disks = map(simulated_disk_facts, matrix.every_disk())
@@ -142,7 +138,7 @@ class RunRequest:
             most=matrix.repeat.max,
             steered=self.race is not None,
             requested=self.selected.requested.model_copy(update={"race": self.race}),
-            excluded=self.excluded,
+            excluded=_CHOSEN if self.bisection or self.race is not None or self.selected.requested.design else "",
             search=self.bisection.as_written() if self.bisection else {},
             titles=dict(self.versions.titles),
             finds={name: find.as_written() for name, find in matrix.finds.items()},

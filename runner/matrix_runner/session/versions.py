@@ -23,15 +23,7 @@ from matrix_runner.answers.axes import names_of
 from matrix_runner.answers.cell_figures import Measured
 from matrix_runner.base.digests import is_complete
 from matrix_runner.base.errors import BadInput, Exit
-from matrix_runner.base.files import (
-    cache_dir,
-    make_once,
-    open_lock_file,
-    remove_partial,
-    remove_unused,
-    try_lock,
-    write_atomically,
-)
+from matrix_runner.base.files import cache_dir, make_once, open_lock_file, remove_partial, remove_unused, try_lock
 from matrix_runner.base.findings import few
 from matrix_runner.base.model import digest
 from matrix_runner.base.process import kill_group, run, run_to_end, spawn
@@ -291,7 +283,7 @@ def _debian_kernels(good: str, bad: str, begin: Callable[[str], None]) -> Versio
     if not (_matching(found, good) and _matching(found, bad)):
         begin(f"reading the package lists of {', '.join(_SUITES)}")
         found = list_kernels(_SUITES)
-        write_atomically(file, json.dumps(found).encode())
+        file.write_text(json.dumps(found))  # if a kill damages it, it is read again
     between = _between("Debian's mirror", found, good, bad)
     return Versions(between, builder=Builder({name: found[name] for name in between}, _FETCH))
 

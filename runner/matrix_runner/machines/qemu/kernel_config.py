@@ -99,23 +99,11 @@ OPTIONS = (
 )
 #: Menus above `OPTIONS`, and what programs, clocks and settings need. `make` leaves out what a kernel does not know.
 _SUPPORT = (
-    *(
-        "BLOCK",
-        "BLK_DEV",
-        "PCI_MSI",
-        "VIRTIO_MENU",
-        "ATA",
-        "SCSI",
-        "SCSI_LOWLEVEL",
-        "MD",
-        "MISC_FILESYSTEMS",
-        "CRYPTO",
-        "NET",
-    ),
+    *("BLOCK", "BLK_DEV", "PCI_MSI", "VIRTIO_MENU", "ATA", "SCSI", "SCSI_LOWLEVEL", "MD", "MISC_FILESYSTEMS", "CRYPTO"),
     *("UNIX", "TTY", "SERIAL_8250", "PRINTK", "BUG", "MULTIUSER", "SYSVIPC", "FUTEX", "EPOLL", "SIGNALFD", "TIMERFD"),
     *("EVENTFD", "SHMEM", "ADVISE_SYSCALLS", "FILE_LOCKING", "INOTIFY_USER", "POSIX_TIMERS", "PROC_SYSCTL", "ACPI"),
     *("HIGH_RES_TIMERS", "NO_HZ_IDLE", "HYPERVISOR_GUEST", "PARAVIRT", "KVM_GUEST", "PVH", "BLK_WBT", "BLK_WBT_MQ"),
-    *("PARTITION_ADVANCED", "EXT4_USE_FOR_EXT2", "IKCONFIG", "IKCONFIG_PROC"),
+    *("NET", "PARTITION_ADVANCED", "EXT4_USE_FOR_EXT2", "IKCONFIG", "IKCONFIG_PROC"),
 )
 _IKCONFIG = (b"IKCFG_ST", b"IKCFG_ED")
 _LINE = re.compile(r"^CONFIG_(\w+)=(\S.*)$", re.MULTILINE)

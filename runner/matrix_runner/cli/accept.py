@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import date
 from math import exp
 from pathlib import Path
@@ -12,7 +13,7 @@ import click
 import orjson
 
 from matrix_runner.base.errors import BadInput
-from matrix_runner.cli.options import Parsed, Words, only
+from matrix_runner.cli.options import Parsed, Words, combined, only
 from matrix_runner.cli.store_options import Source, accepted, open_store, select_runs, source
 
 if TYPE_CHECKING:
@@ -35,35 +36,47 @@ Without a baseline, the level is that of the first good runs. Imported runs are 
 _DAY = Parsed("DAY", date.fromisoformat)
 
 
+@dataclass(frozen=True)
+class Why:
+    reason: str
+    link: str
+    since: date | None
+    until: date | None
+
+    def entry(self, first_day: date) -> dict[str, object]:
+        since = self.since or first_day
+        if self.until and self.until < since:
+            raise BadInput(f"--until {self.until} is before {since}, the first day of the change")
+        given = {"since": since, "until": self.until, "reason": self.reason, "link": self.link}
+        return {key: value for key, value in given.items() if value}
+
+
+_why = combined(
+    "why",
+    Why,
+    reason=click.option("--reason", required=True, help="Why it is accepted; reports show it."),
+    link=click.option("--link", default="", help="Where it is explained, e.g. an issue."),
+    since=click.option("--since", type=_DAY, help="The first day with the change.  [default: that of RUN]"),
+    until=click.option("--until", type=_DAY, help="The last day for which it is accepted.  [default: no limit]"),
+)
+
+
 @click.command("accept", epilog=_EPILOG)
 @click.argument("run")
-@click.option("--reason", required=True, help="Why it is accepted; reports show it.")
-@click.option("--link", default="", help="Where it is explained, e.g. an issue.")
-@click.option("--since", type=_DAY, help="The first day with the change.  [default: that of RUN]")
-@click.option("--until", type=_DAY, help="The last day for which it is accepted.  [default: no limit]")
+@_why
 @click.option("--baseline", is_flag=True, help="Compare later runs with RUN itself.")
 @only
 @accepted
 @source
-def command(
-    run: str,
-    reason: str,
-    link: str,
-    since: date | None,
-    until: date | None,
-    baseline: bool,
-    only: Words,
-    accepted: Path,
-    source: Source,
-) -> None:
+def command(run: str, why: Why, baseline: bool, only: Words, accepted: Path, source: Source) -> None:
     """Accept that RUN is slower: later runs are compared with its level. Or make RUN the baseline of later ones."""
     from matrix_runner.answers.selectors import baseline_of
     from matrix_runner.cli.screen import echo, echo_whole
     from matrix_runner.space.declared_files import append_entries, load_accepted
 
-    if not reason.strip():
+    if not why.reason.strip():
         raise click.UsageError("--reason is empty")
-    if baseline and (link or since or until or only):
+    if baseline and (why.link or why.since or why.until or only):
         raise click.UsageError("--baseline takes only --reason")
     with open_store(source) as shared:
         runs = select_runs(shared, [run])
@@ -77,13 +90,9 @@ def command(
         if last and last.run in {night.name, night.id}:
             echo(f"{night.name} is the baseline already: {last.reason}")
             return
-        kind, texts = "baselines", [_entry({**_of_run(night), "run": night.name, "reason": reason})]
+        kind, texts = "baselines", [_entry({**_of_run(night), "run": night.name, "reason": why.reason})]
     else:
-        since = since or date.fromisoformat(night.started[:10])
-        if until and until < since:
-            raise BadInput(f"--until {until} is before {since}, the first day of the change")
-        given = {"since": since, "until": until, "reason": reason, "link": link}
-        about = {key: value for key, value in given.items() if value}
+        about = why.entry(date.fromisoformat(night.started[:10]))
         alarms = _alarms(night, only, accepted, source)
         entries = ({**_of_run(night), **values, **about} for one in alarms for values in _of_alarm(one))
         kind, texts = "known_changes", [*map(_entry, entries)]

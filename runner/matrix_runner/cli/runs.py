@@ -17,7 +17,7 @@ from matrix_runner.answers.selectors import runs_named
 from matrix_runner.base.errors import BadInput, Damaged, MatrixError
 from matrix_runner.base.findings import few
 from matrix_runner.base.quantities import parse_size
-from matrix_runner.cli.options import Parsed, results, rows, store
+from matrix_runner.cli.options import Parsed, combined, results, rows, store
 from matrix_runner.cli.screen import echo, echo_whole, json_text, print_sheet
 from matrix_runner.cli.store_options import accepted, report_damage
 from matrix_runner.hosts.disk_ledger import lease_records, state_dir
@@ -71,11 +71,11 @@ States of a run:
 _AGES = {"h": "hours", "d": "days", "w": "weeks"}
 
 
-def _parse_age(text: str) -> timedelta:
+def _time_ago(text: str) -> datetime:
     found = re.fullmatch(r"(\d{1,4})([hdw])", text)
     if found is None:
         raise ValueError("not an age; write it like 12h, 90d or 8w")
-    return timedelta(**{_AGES[found[2]]: int(found[1])})
+    return datetime.now(UTC) - timedelta(**{_AGES[found[2]]: int(found[1])})
 
 
 class _Runs(click.Group):
@@ -204,6 +204,27 @@ def remove(names: tuple[str, ...], yes: bool, results: Path, store: str | None) 
         _remove(chosen, shared, yes=yes)
 
 
+_keep = combined(
+    "keep",
+    Keep,
+    since=click.option(
+        "--keep", "since", type=Parsed("AGE", _time_ago), help="Keep runs that are younger, e.g. 90d or 12h."
+    ),
+    last=click.option(
+        "--keep-last", "last", type=click.IntRange(min=0), default=0, help="Keep so many runs of each matrix and host."
+    ),
+    tagged=click.option(
+        "--keep-tagged/--no-keep-tagged", "tagged", default=True, show_default=True, help="Keep runs with a tag."
+    ),
+    size=click.option(
+        "--down-to",
+        "size",
+        type=Parsed("SIZE", parse_size),
+        help="Remove only until all runs have this size together.",
+    ),
+)
+
+
 @command.command(
     "prune",
     epilog="""\b
@@ -213,26 +234,13 @@ Examples:
   matrix runs prune --down-to 1GB --yes     for a timer
 """,
 )
-@click.option("--keep", type=Parsed("AGE", _parse_age), help="Keep runs that are younger, e.g. 90d or 12h.")
-@click.option("--keep-last", type=click.IntRange(min=0), default=0, help="Keep so many runs of each matrix and host.")
-@click.option("--keep-tagged/--no-keep-tagged", default=True, show_default=True, help="Keep runs with a tag.")
-@click.option("--down-to", type=Parsed("SIZE", parse_size), help="Remove only until all runs have this size together.")
+@_keep
 @click.option("--dry-run", is_flag=True, help="Only list the runs.")
 @_YES
 @accepted
 @results
 @store
-def prune(
-    keep: timedelta | None,
-    keep_last: int,
-    keep_tagged: bool,
-    down_to: int | None,
-    dry_run: bool,
-    yes: bool,
-    accepted: Path,
-    results: Path,
-    store: str | None,
-) -> None:
+def prune(keep: Keep, dry_run: bool, yes: bool, accepted: Path, results: Path, store: str | None) -> None:
     """List old runs, then remove them.
 
     Runs that are not finished stay, those that baselines.yaml names, and the last good run of each matrix, machine and
@@ -241,17 +249,16 @@ def prune(
     from matrix_runner.answers.selectors import runs_of_baseline
     from matrix_runner.space.declared_files import load_accepted
 
-    if keep is None and not keep_last and down_to is None:
+    if keep.since is None and not keep.last and keep.size is None:
         raise click.UsageError("say what stays: --keep AGE, --keep-last N or --down-to SIZE")
-    since = datetime.now(UTC) - keep if keep is not None else None
     baselines = load_accepted(accepted).baselines.entries
     with _open_all(results, store) as (shared, every):
         sized = [replace(one, size=folder_size(one.folder.path)) for one in every if one.folder]
         named = {run.id for one in baselines for run in runs_of_baseline(one, [kept.run for kept in sized])}
-        rules = Keep(since, keep_last, keep_tagged, down_to, frozenset(named))
+        rules = replace(keep, named=frozenset(named))
         found = runs_to_remove(sized, rules)
         left = sum(one.size for one in sized) - sum(one.size for one in found)
-        if down_to is not None and left > down_to:
+        if keep.size is not None and left > keep.size:
             echo(
                 f"note: {volume(left)} stay: runs that are not finished, tagged, kept by other options, in "
                 "baselines.yaml, or the last good one of their kind; `matrix runs rm` removes any run",

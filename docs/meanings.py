@@ -25,6 +25,7 @@ EXAMPLES: Mapping[str, str] = {
     "for": "{oltp: 2, backup: 1}",
     "find": '{max: iops, while: "read.p99 < 5ms"}',
     "find max": "iops",
+    "find over": "tune.stripe_cache_size",
     "max_cells": "100000",
     "while": '"read.p99 < 5ms"',
     "host reach": "ssh:shelf",

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from typing import TYPE_CHECKING
+
+import pytest
 
 from matrix_runner.base.errors import Exit
 
@@ -25,6 +29,59 @@ guidelines:
 """
 
 
+BEST = """\
+name: best
+disks: {count: 4, size: 512MiB, model: nas-7200}
+layouts: {raid5: [md: {level: 5}]}
+tune: {stripe_cache_size: [VALUES]}
+workloads:
+  copy: {rw: write, bs: 1MiB, size: 64MiB, runtime: 1s, find: {max: write.bw, over: tune.stripe_cache_size}}
+repeat: 3
+"""
+
+
+def test_recommend_gives_the_answer_of_a_search_for_the_best_value(call: Call, tmp_path: Path) -> None:
+    values = "default, 256, 512, 1024, 2048, 4096, 8192"
+    (tmp_path / "m.yaml").write_text(BEST.replace("VALUES", values))
+    said = call("run", "--on", "dry", "m.yaml")
+    assert said.status == Exit.ALL_MEASURED
+    assert "is the smallest within 5 % of the best" in said.out or "is the best" in said.out
+    assert "of memory; the default is as good: keep it" in said.out
+    (folder,) = (tmp_path / "results").glob("best-dry-*")
+    assert "Most work of each search" in (folder / "report.html").read_text()
+    (found,) = csv.DictReader((folder / "found.csv").read_text().splitlines())
+    assert (found["found"], found["keeps_default"]) == ("best", "true")
+    assert int(found["memory"]) == int(found["within"]) * 4 * 4096
+    rows = list(csv.DictReader(io.StringIO(call("recommend", "latest", "--format", "csv").out)))
+    assert [row["setting"] for row in rows if row["recommended"] == "true"] == ["raid5/stripe_cache_size=default"]
+    named = {"raid5/stripe_cache_size=default", f"raid5/stripe_cache_size={found['within']}"}
+    assert named <= {row["setting"] for row in rows}
+    assert len(rows) <= 3, "only what was measured again"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (BEST.replace("VALUES", "default, 256, 512"), "tune.stripe_cache_size has 2 values to search; write 3 or more"),
+        (
+            BEST.replace("VALUES", "256, 512, 768").replace("over: tune.stripe_cache_size", "over: md.levels"),
+            "has 0 values",
+        ),
+    ],
+)
+def test_a_search_without_values_is_refused(call: Call, tmp_path: Path, text: str, why: str) -> None:
+    (tmp_path / "m.yaml").write_text(text)
+    said = call("plan", "m.yaml")
+    assert said.status == Exit.BAD_INPUT
+    assert why in said.err
+
+
+def test_a_shard_cannot_search_the_best_value(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "m.yaml").write_text(BEST.replace("VALUES", "256, 512, 768"))
+    said = call("run", "--on", "dry", "--shard", "1/1", "m.yaml")
+    assert "compares values of all stacks, and --shard has only some of them" in said.err
+
+
 def test_a_run_shows_what_its_searches_found(call: Call, tmp_path: Path) -> None:
     (tmp_path / "m.yaml").write_text(MATRIX)
     planned = json.loads(call("plan", "--format", "json", "m.yaml").out)
@@ -39,7 +96,7 @@ def test_a_run_shows_what_its_searches_found(call: Call, tmp_path: Path) -> None
     assert "wider intervals than wanted" not in said.out
     (folder,) = (tmp_path / "results").glob("searched-dry-*")
     written = {name: (folder / name).read_bytes() for name in ("found.csv", "report.html", "verdicts.csv", "junit.xml")}
-    assert b"Most work within a latency" in written["report.html"]
+    assert b"Most work of each search" in written["report.html"]
     assert b"holds" in written["verdicts.csv"]
     assert call("report", str(folder)).status == 0
     assert {name: (folder / name).read_bytes() for name in written} == written, "a report needs the journal only"

@@ -74,7 +74,7 @@ def knees(bench: Bench) -> list[Knee]:
     repeat = bench.plan.repeat
     rule = Rule(repeat.min, repeat.max, repeat.until, repeat.confidence)
     found = searches_of(bench.journal.cells(), bench.plan.finds)
-    return [find_knee(one, trials, rule) for one in found]  # type: ignore[arg-type]
+    return [find_knee(one, trials, rule, {}) for one in found]  # type: ignore[arg-type]
 
 
 def run(bench: Bench, answer: Callable[[Step], StepResult] = waiting, **options: object) -> None:

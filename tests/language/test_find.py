@@ -72,7 +72,10 @@ def test_metrics_have_short_names() -> None:
         (f"{PLAIN}, find: {{max: iops, while: 'read.bw < 5ms'}}", "read.bw is no latency; known are read.mean"),
         (f"{PLAIN}, find: {{max: read.p99, while: 'read.p99 < 5ms'}}", "read.p99 is no rate of work; known are"),
         (f"{PLAIN}, find: {{max: iops, while: 'write.p99 < 5ms'}}", "rw=randread has no write.lat_p99"),
-        (f"{PLAIN}, find: {{max: iops}}", "'while' is missing"),
+        (
+            f"{PLAIN}, {FIND[:-1]}, over: tune.nr_requests}}",
+            "goes over rate_iops, iodepth, numjobs; leave out `while` for",
+        ),
         (f"{PLAIN}, iodepth: 4, {FIND}", "there is no axis to search over; write several values of `iodepth`"),
         (f"{PLAIN}, {FIND[:-1]}, over: rate_iops}}", "write several values of `rate_iops` below `fio:`"),
         (f"{PLAIN}, ioengine: psync, {FIND}", "sends one request at a time, so `iodepth` is no axis"),
@@ -87,3 +90,20 @@ def test_it_is_refused_in_words(work: str, message: str) -> None:
     with pytest.raises(BadInput) as refused:
         parse("m.yaml", MATRIX.replace("WORK", work))
     assert message in f"{refused.value.brief}\n{refused.value.details}"
+
+
+@pytest.mark.parametrize(
+    ("over", "axis"),
+    [
+        ("tune.stripe_cache_size", "tune.stripe_cache_size"),
+        ("md.chunk", "md.chunk"),
+        ("bs", "workload.bs"),
+        ("fio.rate_process", "workload.fio.rate_process"),
+        ("numjobs", "workload.numjobs"),
+    ],
+)
+def test_without_a_limit_it_searches_over_any_axis(over: str, axis: str) -> None:
+    find = Find.model_validate({"max": "bw", "over": over})
+    assert find.is_for_best
+    assert find.axis == axis
+    assert Find.model_validate(find.as_written()) == find

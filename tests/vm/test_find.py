@@ -69,7 +69,7 @@ def test_the_knee_of_a_simulated_disk_is_that_of_its_physics(tmp_path: Path) -> 
         for trial in journal.trials():
             trials.setdefault(trial.cell, []).append(trial)
         (search,) = searches_of(journal.cells(), plan.finds)
-    knee = find_knee(search, trials, Rule(3, 3))
+    knee = find_knee(search, trials, Rule(3, 3), {})
     within, beyond, work = _predicted()
     assert (knee.found, knee.within, knee.beyond) == (Found.BETWEEN, str(within), str(beyond))
     assert knee.trials <= 12

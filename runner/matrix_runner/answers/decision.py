@@ -77,11 +77,11 @@ def decide(
     choices = []
     for name, several in figures.items():
         cell = next(one.cell for one in several if one)
-        known = _of_stack(cell.name, facts) or _UNKNOWN
+        known = of_stack(cell.name, facts) or _UNKNOWN
         measured = [one.level for one, is_rebuild in zip(several, rebuilt, strict=True) if one and is_rebuild]
         rate, size = max(measured, default=known.rebuild_rate), known.rebuild_bytes
         rebuild = Rebuild(size / rate, bool(measured)) if rate and size else None
-        choices.append(StackChoice(name, known.capacity, _of_stack(cell.name, losses), rebuild, tuple(several)))
+        choices.append(StackChoice(name, known.capacity, of_stack(cell.name, losses), rebuild, tuple(several)))
     choices.sort(key=lambda one: (-len(one.shares), -sum(map(log, one.shares)), one.name))
     overall = _rank_overall(rankings, weights, share) if weights else ()
     return Decision(tuple(rankings), tuple(_mark_beaten(choices)), weights, overall)
@@ -112,7 +112,7 @@ def _rank_overall(rankings: Sequence[Ranking], weights: Mapping[str, float], sha
     return sort_samples(complete, {place: samples[place] for place in complete}, Level(confidence, share=share).yes)
 
 
-def _of_stack(cell: str, facts: Mapping[str, T]) -> T | None:
+def of_stack(cell: str, facts: Mapping[str, T]) -> T | None:
     """Return the fact of the stack of a cell: names of cells begin with the label of their stack."""
     parts = cell.split("/")
     labels = ("/".join(parts[:count]) for count in range(len(parts), 0, -1))

@@ -1,7 +1,8 @@
-"""The rule of a search (`find:`): which values to try next, and the work at the limit of latency. It does no I/O.
+"""The rule of a search (`find:`): which values to try next, and the work that it found. It does no I/O.
 
-The search tries both ends of the axis and halves the distance until two neighbours lie on either side of the limit.
-Later rounds repeat these two. Each step uses the means of all trials, so a value that one trial misjudged is corrected.
+Without `while`, the rule is in best.py. With it, the search tries both ends of the axis, and halves the distance until
+two neighbours lie on either side of the limit. Later rounds repeat these two. Each step uses the means of all trials,
+so a value that one trial misjudged is corrected.
 
 The work at the limit is interpolated between the two neighbours: the logarithm of the latency against the work. Its
 interval is that of the linear approximation around the means, round by round. In simulations of curves with 1 to 5 % of
@@ -14,9 +15,14 @@ from enum import StrEnum
 from math import log
 from statistics import fmean
 
+from matrix_runner.answers import best
+from matrix_runner.answers.axes import DEFAULT, finite_number
 from matrix_runner.answers.cell_figures import SEARCH, Measured, figure_of
+from matrix_runner.answers.decision import of_stack
 from matrix_runner.language.find import Find
 from matrix_runner.records.record import CellRow, Trial
+from matrix_runner.records.run_folder import StackFacts
+from matrix_runner.statistics.ratios import Ratio
 from matrix_runner.statistics.stopping import Estimate, Rule, estimate_mean, is_precise, stop_reason
 from matrix_runner.work.fio.output import Figures
 from matrix_runner.work.metrics import FOUND, Metric
@@ -136,6 +142,24 @@ class Search:
         return CellRow(self.name, self.name, {**self.axes, SEARCH: metric})
 
     @property
+    def default(self) -> int | None:
+        values = [self.value(at) for at in range(len(self.cells))]
+        return values.index(DEFAULT) if DEFAULT in values else None
+
+    def wanted(self, trials: Mapping[str, Sequence[Trial]], rule: Rule, round_number: int) -> Iterable[int]:
+        """Return the values to try next in a round."""
+        if not self.find.is_for_best:
+            return next_values(self.points(trials, round_number), self.limit, rule, round_number)
+        found = best.next_values(self.figures(trials), self.default, rule, round_number)
+        return [at for at in sorted(found) if _is_usable(trials.get(self.cells[at].id, ()), round_number)]
+
+    def figures(self, trials: Mapping[str, Iterable[Trial]]) -> list[dict[int, float]]:
+        """Return the work of each value by round."""
+        every = (((one.round, one.counted) for one in trials.get(cell.id, ())) for cell in self.cells)
+        works = ({number: _sum_of(one, self.find.metric) for number, one in several if one} for several in every)
+        return [{number: work for number, work in sorted(one.items()) if work} for one in works]
+
+    @property
     def limit(self) -> float:
         return log(self.find.within.nanoseconds)
 
@@ -160,6 +184,12 @@ class Search:
         return (log(latency), work) if latency and work else None
 
 
+def _is_usable(trials: Sequence[Trial], round_number: int) -> bool:
+    """Return whether a value has figures of earlier rounds, or may get some."""
+    before = [one.counted for one in trials if one.round < round_number]
+    return not before or any(before)
+
+
 def _sum_of(figures: Figures, metric: Metric) -> float:
     return sum(figure_of(figures, column) or 0.0 for column in metric.columns)
 
@@ -175,10 +205,15 @@ def searches_of(cells: Iterable[CellRow], finds: Mapping[str, Find]) -> list[Sea
 
 
 def _search(find: Find, cells: Iterable[CellRow]) -> Search:
-    ordered = tuple(sorted(cells, key=lambda cell: int(cell.axes[find.axis])))
+    ordered = tuple(sorted(cells, key=lambda cell: _place(cell.axes[find.axis])))
     value = f"{find.axis.rpartition('.')[2]}={ordered[0].axes[find.axis]}"
     parts = (",".join(one for one in part.split(",") if one != value) for part in ordered[0].name.split("/"))
     return Search(find, ordered, "/".join(filter(None, parts)))
+
+
+def _place(value: str) -> tuple[bool, float]:
+    number = finite_number(value)
+    return number is None, number or 0.0
 
 
 class Searches:
@@ -188,6 +223,7 @@ class Searches:
         self._rule = rule
         self._by_cell = {cell.id: one for one in searches_of(cells, finds) for cell in one.cells}
         self._trials: dict[str, list[Trial]] = {}
+        self._known: dict[tuple[str, int], list[str]] = {}
 
     def __contains__(self, cell: str) -> bool:
         return cell in self._by_cell
@@ -195,12 +231,19 @@ class Searches:
     def add(self, trial: Trial) -> None:
         if trial.cell in self._by_cell:
             self._trials.setdefault(trial.cell, []).append(trial)
+            self._known.clear()
 
     def wanted(self, cell: str, round_number: int) -> list[str]:
         """Return the cells that the search of this cell needs next in a round."""
         search = self._by_cell[cell]
-        points = search.points(self._trials, round_number)
-        return [search.cells[at].id for at in next_values(points, search.limit, self._rule, round_number)]
+        key = search.name, round_number
+        if key not in self._known:
+            self._known[key] = [search.cells[at].id for at in search.wanted(self._trials, self._rule, round_number)]
+        return self._known[key]
+
+    def following(self, cell: str, round_number: int) -> list[str]:
+        """Return the cells to try next in this round, after a trial. The best value is searched round by round."""
+        return [] if self._by_cell[cell].find.is_for_best else self.wanted(cell, round_number)
 
 
 # --- its result ---
@@ -213,30 +256,45 @@ class Found(StrEnum):
     ABOVE = "above"  # the largest value is within the limit
     BELOW = "below"  # the smallest value is beyond the limit
     UNKNOWN = "unknown"  # not all of its trials are measured
+    BEST = "best"  # without a limit: a value is as good as the best
+    PERHAPS = "perhaps"  # without a limit: it is not decided whether a value is as good as the best
+
+    @property
+    def is_figure(self) -> bool:
+        return self in {Found.BETWEEN, Found.BEST, Found.PERHAPS}
 
 
 @dataclass(frozen=True, slots=True)
 class Knee:
-    """The most work within the limit. Above and below, it is the work at the end of the axis."""
+    """The most work within the limit. Above and below, it is the work at the end of the axis; without a limit, the
+    work of the smallest value that is as good as the best."""
 
     search: Search
     found: Found
     work: Estimate | None = None
-    within: str = ""  # the largest value within the limit
-    beyond: str = ""  # the smallest value beyond the limit
+    within: str = ""  # the largest value within the limit; without one, the value of this work
+    beyond: str = ""  # the smallest value beyond the limit; without one, the best of those that were tried
     trials: int = 0
     host_limited: int = 0  # trials of these values that are host-limited
     values: Mapping[int, float] = field(default_factory=dict)  # the work at the limit, one value per trial
+    recommended: CellRow | None = None  # without a limit: the default if it is as good, else the cell of this work
+    keeps_default: bool | None = None  # the default is as good; None: it is not compared
+    ahead: Ratio | None = None  # how many times as good as the default the best is
+    memory: int | None = None  # bytes that the value takes
 
     def measured(self, run: str, rule: Rule) -> Measured:
         """Return it as guidelines use it. A limit that is above or below the axis is no figure."""
         row = self.search.row
-        columns = {FOUND[row.axes[SEARCH]].columns[0]: self.values} if self.found is Found.BETWEEN else {}
+        columns = {FOUND[row.axes[SEARCH]].columns[0]: self.values} if self.found.is_figure else {}
         stopped = stop_reason([*self.values.values()], len(self.values), rule)
         return Measured(run, row, columns, rule, stopped, max(1, len(self.values)), self.host_limited)
 
 
-def find_knee(search: Search, trials: Mapping[str, Sequence[Trial]], rule: Rule) -> Knee:
+def find_knee(
+    search: Search, trials: Mapping[str, Sequence[Trial]], rule: Rule, stacks: Mapping[str, StackFacts]
+) -> Knee:
+    if search.find.is_for_best:
+        return _find_best(search, trials, rule, stacks)
     points = search.points(trials)
     count = sum(len(trials.get(cell.id, ())) for cell in search.cells)
     usable = [at for at, point in enumerate(points) if point.found or not point.failed]
@@ -250,3 +308,28 @@ def find_knee(search: Search, trials: Mapping[str, Sequence[Trial]], rule: Rule)
     several = (trial for at in step.around for trial in trials.get(search.cells[at].id, ()))
     limited = sum(trial.facts.is_host_limited for trial in several if trial.counted)
     return Knee(search, found, estimate, within, beyond, count, limited, dict(enumerate(values, start=1)))
+
+
+def _find_best(
+    search: Search, trials: Mapping[str, Sequence[Trial]], rule: Rule, stacks: Mapping[str, StackFacts]
+) -> Knee:
+    found = best.answer(search.figures(trials), search.default, rule)
+    count = sum(len(trials.get(cell.id, ())) for cell in search.cells)
+    if found is None or not (values := [*found.again[found.chosen].values()]):
+        return Knee(search, Found.UNKNOWN, trials=count)
+    keeps = None if found.default is None else found.is_within(found.default)
+    cell = search.cells[found.chosen]
+    limited = sum(one.facts.is_host_limited for one in trials[cell.id] if one.counted and one.round > best.EXPLORING)
+    facts, size = of_stack(cell.name, stacks), finite_number(cell.axes[search.find.axis])
+    unit = facts.memory.get(search.find.axis.rpartition(".")[2]) if facts else None
+    return Knee(
+        search,
+        Found.BEST if found.is_within(found.chosen) else Found.PERHAPS,
+        estimate_mean(values, rule, stop_reason(values, len(values), rule)),
+        *(search.value(found.chosen), search.value(found.best), count, limited),
+        dict(enumerate(values, start=1)),
+        search.cells[found.default] if keeps and found.default is not None else cell,
+        keeps,
+        None if found.default is None else found.behind.get(found.default),
+        round(unit * size) if unit and size else None,
+    )

@@ -48,6 +48,7 @@ class Recommendation:
     confidence: float
     combined: tuple[str, ...] = ()  # several workloads, each by the axes in which they differ
     weights: Mapping[str, float] = field(default_factory=dict)  # of workloads; empty: all are equal
+    picked: str = ""  # the cell that a search for the best value recommends
 
     @property
     def best(self) -> Setting:
@@ -60,6 +61,8 @@ class Recommendation:
     @property
     def chosen(self) -> Setting:
         """Return the best, or of those that cannot be told from it, the default or the smallest within 5 %."""
+        if self.picked:
+            return next((one for one in self.settings if self.picked in one.cells), self.best)
         near = [one for one in self.level if one.is_near]
         won = dict(self.best.places)
         plain = (one for one in near if dict(one.places).keys() == won.keys() and _plainness(one, won) is not None)

@@ -245,11 +245,12 @@ class Coordinator:
         return None
 
     def _open_round(self) -> OpenRound | None:
-        """Open the next round. Rounds beyond the minimum depend on the results of all before."""
+        """Open the next round. Rounds beyond the minimum, and of a search, depend on the results before."""
         if any(one.over for one in self._open):
             self._open = [one for one in self._open if not one.over]
             self._forecast.close_rounds(one.number for one in self._open)
-        if self._opened >= self.scheduler.plan.repeat.min and self._open:
+        plan = self.scheduler.plan
+        if self._open and (self._opened >= plan.repeat.min or plan.searches_best):
             return None
         for number, batches in self._rounds:
             self._opened = number
@@ -499,7 +500,7 @@ class Coordinator:
         facts = replace(trial.facts, host=flight.worker.host, spread=not flight.round.bound)
         folder = flight.folders.get(cell.id, "")
         self._recorder.record(cell, replace(trial, notes={**own, **notes}, folder=folder, facts=facts))
-        later = self.scheduler.plan.repeat.max - self._opened
+        later = max(0, self.scheduler.plan.repeat.max - self._opened)
         if (left := self._forecast.next_forecast(self._open, later, self._members.present)) is not None:
             self._context.listen(TimeLeft(left))
         if following := self.scheduler.following(cell, trial.round, list(flight.left.values())):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from matrix_runner.cli.screen import echo, echo_whole
 from matrix_runner.cli.store_options import Output, Source, form, open_store, select_runs, source, write_grid
 from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.pages.ranking import recommendation_rows, recommendation_table
-from matrix_runner.pages.stored import as_measured, declared_by, share_of
+from matrix_runner.pages.stored import as_measured, declared_by, knees_of, measured_again, share_of
 from matrix_runner.records.run_folder import load
 from matrix_runner.scripts.recommended_commands import recommended_script
 from matrix_runner.work.metrics import KNOWN, Metric, metric_named, split_column
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matrix_runner.records.run_folder import Manifest
+    from matrix_runner.answers.knee import Knee
+    from matrix_runner.answers.ranking import Setting
     from matrix_runner.records.store import RunRow
     from matrix_runner.space.space import Cell
 
@@ -122,12 +125,19 @@ def _recommend(
         check_jobs(columns, shared, [row])
         cells = select_cells(None, wanted, recorded, option="--for")
         samples = read_samples(shared, [row], columns, cells)
-    measured = [as_measured(one) for one in samples]
+    knees = [one for one in knees_of(row, source.results / row.name) if one.recommended]
+    measured = [one for each in samples if (one := measured_again(as_measured(each), knees))]
     among = possible_choices(measured)
     manifest = _manifest(row, source.results)
     weights = manifest.weights if manifest and not wanted else None
-    found = recommend_settings(among, ranked_by or headline(among), row.confidence, share_of(samples), weights)
-    return row, manifest, samples, len(measured) - len(among), found
+    figure = ranked_by or (knees[0].search.find.metric if knees else headline(among))
+    found = recommend_settings(among, figure, row.confidence, share_of(samples), weights)
+    picked = [one.recommended.id for one in knees if one.recommended and _has(one, found.best)]
+    return row, manifest, samples, len(measured) - len(among), replace(found, picked=picked[0] if picked else "")
+
+
+def _has(knee: Knee, best: Setting) -> bool:
+    return any(cell.id in best.cells for cell in knee.search.cells)
 
 
 def _metric(word: str) -> Metric:

@@ -7,7 +7,7 @@ from functools import cached_property
 from math import fsum
 from typing import TypeVar
 
-from matrix_runner.answers.knee import usual_trials
+from matrix_runner.answers import best, knee
 from matrix_runner.base.model import Coords
 from matrix_runner.language.find import Find
 from matrix_runner.language.matrix import Repeat
@@ -33,7 +33,12 @@ class Plan:
 
     @property
     def rounds(self) -> range:
-        return range(1, self.repeat.max + 1)
+        return range(1, (max(self.repeat.max, best.LAST) if self.searches_best else self.repeat.max) + 1)
+
+    @property
+    def searches_best(self) -> bool:
+        """Return whether each round depends on the one before."""
+        return any(one.is_for_best for one in self.finds.values())
 
     @cached_property
     def finds(self) -> Mapping[str, Find]:
@@ -58,8 +63,16 @@ class Plan:
             return list(groups)
         for cell, _ in groups:
             values.setdefault(_search_of(cell, finds), set()).add(cell.workload.digest)
-        shares = {key: usual_trials(len(several), rounds) / len(several) / rounds for key, several in values.items()}
+        shares = {key: self._usual(key, len(several), rounds) / rounds for key, several in values.items()}
         return [(cell, count * (shares[key] if (key := _search_of(cell, finds)) else 1)) for cell, count in groups]
+
+    def _usual(self, of: Coords, values: int, rounds: int) -> float:
+        """Return the usual number of trials of each value of a search."""
+        find = self.finds.get(name := dict(of).get("workload", ""))
+        if find is None or not find.is_for_best:
+            return knee.usual_trials(values, rounds) / values
+        values = len(self.selection.space.values_of(find.axis, name))
+        return best.usual_trials(values, rounds) / max(1, values)
 
     def batches(self, round_number: int) -> Iterator[Batch]:
         for boot, stacks in self._rigs(round_number):

@@ -2,7 +2,7 @@
 
 The order in a round is in plan.py, the choice within a budget in budget.py, the rule of `until:` in
 statistics/stopping.py, that of `--until-decided` in answers/verdicts.py, that of `--race` in steering.py,
-that of `--confirm` in confirm.py, and that of `find:` in answers/knee.py.
+that of `--confirm` in confirm.py, and those of `find:` in answers/knee.py and best.py.
 """
 
 from __future__ import annotations
@@ -91,9 +91,10 @@ class Scheduler:
         self.records = records or Records()
         self._steering = steering  # None: each cell by its own interval
         self._least = steering.least if steering else plan.repeat.min
-        self._searched = {cell.id: cell for cell in plan.searched_cells()}
-        rows = (CellRow(cell.id, cell.name, cell.axes) for cell in self._searched.values())
+        searched = {cell.id: cell for cell in plan.searched_cells()}
+        rows = (CellRow(cell.id, cell.name, cell.axes) for cell in searched.values())
         self._searches = Searches(rows, plan.finds, self._rule)
+        self._searched = {id_: cell for id_, cell in searched.items() if id_ in self._searches}
         self.short = self.left_out = 0  # trials without budget: of the minimum, and of all
 
     # --- records ---
@@ -138,7 +139,9 @@ class Scheduler:
     def rounds(self) -> Iterator[int]:
         for round_number in self._steering.rounds if self._steering else self.plan.rounds:
             weights = self._weights(round_number)
-            if weights is not None and not weights and not (self._searched and self._wanted(round_number)):
+            beyond = round_number > max(self.plan.repeat.max, self.records.last_round)
+            no_other = not weights and (weights is not None or beyond)
+            if no_other and not (self._searched and self._wanted(round_number)):
                 return
             if weights and self._affordable_cells(round_number) == set() and (wanted := self._wanted(round_number)):
                 self.left_out += len(wanted)
@@ -161,7 +164,8 @@ class Scheduler:
         if cell.id in self._searched and cell.id in self._searches.wanted(cell.id, round_number):
             return True
         if weights is None:
-            return cell.id not in self._searched and not is_precise(self.records.rates(cell.id), self._rule)
+            is_done = is_precise(self.records.rates(cell.id), self._rule) or round_number > self.plan.repeat.max
+            return cell.id not in self._searched and not is_done
         return cell.id in weights
 
     def following(self, cell: Cell, round_number: int, queued: Collection[Cell]) -> list[Cell]:
@@ -169,7 +173,7 @@ class Scheduler:
         if cell.id not in self._searched:
             return []
         waiting = {one.id for one in queued}
-        found = [self._searched[one] for one in self._searches.wanted(cell.id, round_number) if one not in waiting]
+        found = [self._searched[one] for one in self._searches.following(cell.id, round_number) if one not in waiting]
         return [one for one in found if self.is_wanted(one, round_number)]
 
     def conclusion(self, cell: Cell, round_number: int) -> Trial | None:

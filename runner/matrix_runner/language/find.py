@@ -1,18 +1,18 @@
-"""`find` of a workload: the most work within a limit of latency, searched over one axis of numbers."""
+"""`find` of a workload: the most work, within a limit of latency or without one, searched over one axis of numbers."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from matrix_runner.base.model import Model, written
 from matrix_runner.base.quantities import parse_time
 from matrix_runner.language.suggestions import did_you_mean
-from matrix_runner.layers import Problem
+from matrix_runner.layers import LAYERS, Problem
 from matrix_runner.work.fio.bounds import SYNCHRONOUS
 from matrix_runner.work.metrics import KNOWN, SIDES, Metric
 
@@ -63,16 +63,25 @@ def _limit(text: str) -> str:
 
 
 class Find(Model):
-    """The most work within a limit of latency. The values of one axis are tried by bisection."""
+    """The most work: within a limit of latency, or the best value of any axis. Not all values are tried."""
 
     max: Annotated[str, AfterValidator(_work), WithJsonSchema({"enum": list(_WORK)})] = Field(
         description="the figure of the work: iops or bw of reads and writes together, or a figure of one direction"
     )
     limit: Annotated[
-        str, AfterValidator(_limit), WithJsonSchema({"type": "string", "examples": ["read.p99 < 5ms"]})
-    ] = Field(alias="while", description="a latency and its limit, like read.p99 < 5ms; read.lat_p99 is the same")
-    over: Literal["iodepth", "numjobs", "rate_iops"] | None = Field(
-        None, description="the axis to search over, if several have a list; `rate_iops` is that below `fio:`"
+        str | None,
+        AfterValidator(lambda text: text and _limit(text)),
+        WithJsonSchema({"type": "string", "examples": ["read.p99 < 5ms"]}),
+    ] = Field(
+        None,
+        alias="while",
+        description="a latency and its limit, like read.p99 < 5ms; read.lat_p99 is the same. Without it, the search is "
+        "for the smallest value within 5 % of the best",
+    )
+    over: str | None = Field(
+        None,
+        description="the axis to search over: with `while`, iodepth, numjobs or rate_iops (that below `fio:`); "
+        "without it any axis of numbers, like tune.stripe_cache_size or md.chunk",
     )
 
     @property
@@ -81,12 +90,18 @@ class Find(Model):
 
     @property
     def within(self) -> Limit:
-        return Limit.parsed(self.limit)
+        return Limit.parsed(self.limit or "")
+
+    @property
+    def is_for_best(self) -> bool:
+        return self.limit is None
 
     @property
     def axis(self) -> str:
         """Return the axis in the coordinates of cells."""
-        return f"workload.{AXES[self.over or 'iodepth']}"
+        over = self.over or "iodepth"
+        outside = over.partition(".")[0] in {"tune", "workload", *LAYERS} and "." in over
+        return over if outside else f"workload.{AXES.get(over, over)}"
 
     def as_written(self) -> dict[str, str]:
         return self.model_dump(by_alias=True, exclude_none=True)
@@ -96,7 +111,8 @@ class Searched(Model):
     """The key of a workload that is searched, not swept."""
 
     find: Find | None = Field(
-        None, description="search the most work within a latency over the values of one axis, instead of trying all"
+        None,
+        description="search the most work, also within a latency, over the values of one axis, instead of trying all",
     )
 
 
@@ -139,11 +155,17 @@ def find_problems(find: Find, axes: Axes) -> Iterator[Problem]:
         yield Problem("find", f"{what}; write `find` in a workload with `rw`")
         return
     over, several = _over(find, axes), _several(axes)
+    if not find.is_for_best and over not in AXES:
+        yield Problem("find.over", f"a search with `while` goes over {', '.join(AXES)}; leave out `while` for {over}")
+        return
     if find.over is None and len(several) > 1:
         yield Problem("find", f"{' and '.join(several)} have several values; add `over: {several[0]}` to `find`")
         return
-    yield from _axis_problems(over, axes)
-    for field, metric in (("max", find.metric), ("while", find.within.metric)):
+    figures = {"max": find.metric}
+    if not find.is_for_best:
+        yield from _axis_problems(over, axes)
+        figures["while"] = find.within.metric
+    for field, metric in figures.items():
         side = metric.name.partition(".")[0]
         for rw in axes["rw"]:
             if side in SIDES and not (rw in {"rw", "randrw"} or side in rw):

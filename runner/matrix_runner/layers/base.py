@@ -86,6 +86,11 @@ class Layer(Model):
         return 0
 
     @property
+    def memory(self) -> Mapping[str, int]:
+        """Return the bytes of memory of each unit of a tunable."""
+        return {}
+
+    @property
     def in_place(self) -> bool:
         """Return whether new data replaces the old at its place."""
         return True

@@ -24,6 +24,7 @@ from matrix_runner.layers.base import (
 )
 from matrix_runner.layers.geometry import Below, Shape, common, losses_of, raid0_bytes, usable
 
+PAGE = 4096
 DEFAULT_CHUNK = 512 * 1024
 #: The kernel's numbers of the parity layouts of RAID 5 and 6.
 PARITY_LAYOUTS = {
@@ -229,6 +230,10 @@ class Md(Array):
         chunk = self.chunk or DEFAULT_CHUNK if self.level in STRIPED else None
         layout = (self.layout or layouts.get(self.level)) if self.level != "linear" else None
         return self.model_copy(update={"chunk": chunk, "devices": self.active(below.count), "layout": layout})
+
+    @property
+    def memory(self) -> Mapping[str, int]:
+        return {"stripe_cache_size": PAGE * (self.devices or 0) * self.groups} if self.level in PARITY else {}
 
     @property
     def redundant(self) -> bool:

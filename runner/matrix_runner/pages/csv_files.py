@@ -233,19 +233,22 @@ FOUND_HEAD = (
     Column("search", "", "name of the cells without the searched axis"),
     *_PLACE,
     Column("axis", "", "the searched axis"),
-    Column("while", "", "the limit of the latency"),
+    Column("while", "", "the limit of the latency; empty: the best value is searched"),
     Column("metric", "", "the figure of the work"),
     Column("unit", "", "its unit"),
     Column(
         "found",
         "",
-        "where the limit lies: `between` two values; `above` the largest or `below` the smallest one; or `unknown`: "
-        "the search did not end, or its trials have too few figures",
+        "where the limit lies: `between` two values; `above` the largest or `below` the smallest one. Without a limit: "
+        "`best`, a value is within 5 % of the best; `perhaps`, this is not decided. `unknown`: the search did not end, "
+        "or its trials have too few figures",
     ),
     *_with_interval(Column("work", "unit", _AT_THE_LIMIT)),
-    Column("within", "", "the largest value within the limit"),
-    Column("beyond", "", "the smallest value beyond the limit"),
+    Column("within", "", "the largest value within the limit; without one, the smallest within 5 % of the best"),
+    Column("beyond", "", "the smallest value beyond the limit; without one, the best that was tried"),
     Column("trials", "", "number of trials of the search"),
+    Column("keeps_default", "", "`true`: the default is within 5 % of the best; empty: it is not compared"),
+    Column("memory", "bytes", "memory that the value `within` takes, as far as known"),
 )
 FOUND = (*FOUND_HEAD, AXES)
 

@@ -139,7 +139,7 @@ def setting_name(setting: Setting, cells: Mapping[str, CellRow]) -> str:
 
 def _remark(setting: Setting, found: Recommendation) -> str:
     host_limited = " (!)" if setting.host_limited else ""
-    if setting is found.chosen and found.level:
+    if setting is found.chosen and (found.level or found.picked):
         return f"recommended{host_limited}"
     if setting is found.best:
         return f"{'highest' if found.level else 'best'}{host_limited}"
@@ -159,6 +159,8 @@ def _notes(found: Recommendation, cells: Mapping[str, CellRow]) -> list[str]:
         kept = setting_name(found.chosen, cells)
         why = ": the default, or the smallest value within 5 %" if found.chosen is not found.best else ""
         best = f"no difference can be told between {alike} {sure}; recommended is {kept}{why}"
+    elif found.picked:
+        best = f"recommended is {setting_name(found.chosen, cells)}: the default, or the smallest within 5 % {sure}"
     only = f"{setting_name(found.best, cells)} is the only selected setting with figures"
     notes = [f"{work}{best if others else only}"]
     if any(one.ratio is None for one in others) or (others and all(one.ratio and not one.ratio.low for one in others)):

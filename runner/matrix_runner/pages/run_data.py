@@ -215,7 +215,7 @@ class RunData:
 
     @cached_property
     def knees(self) -> Sequence[Knee]:
-        return [find_knee(one, self.by_cell, self.rule) for one in searches_of(self.cells, self.finds)]
+        return [find_knee(one, self.by_cell, self.rule, self.stacks) for one in searches_of(self.cells, self.finds)]
 
     @cached_property
     def _searched(self) -> frozenset[str]:

@@ -7,10 +7,12 @@ import csv
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
+from matrix_runner.answers.axes import is_workload_axis
+from matrix_runner.answers.best import EXPLORING
 from matrix_runner.answers.cell_figures import Measured
 from matrix_runner.answers.knee import Found, Knee
 from matrix_runner.answers.selectors import CellSelection, select_cells
@@ -18,6 +20,7 @@ from matrix_runner.answers.stored_samples import Samples, read_samples, samples_
 from matrix_runner.answers.verdicts import SHARE, UNWATCHED, Judgement, judge_guidelines
 from matrix_runner.base.errors import BadInput
 from matrix_runner.language.guidelines import Guideline
+from matrix_runner.records.record import round_of
 from matrix_runner.records.run_folder import Manifest, load
 from matrix_runner.records.store import RunRow, SharedStore
 from matrix_runner.space.load import Declared, parse
@@ -158,18 +161,36 @@ def read_searches(
 
 
 def _searches_of(run: RunRow, folder: Path) -> Iterator[Samples]:
+    yield from (_search_samples(run, one) for one in knees_of(run, folder) if one.found is not Found.UNKNOWN)
+
+
+def knees_of(run: RunRow, folder: Path) -> Sequence[Knee]:
+    """Return the results of the searches of a run, from its folder."""
     if not (folder / "manifest.json").is_file() or not (loaded := load(folder)).manifest.finds:
-        return
+        return ()
     from matrix_runner.pages.write import load_run_data  # slow to import, and most results are not of searches
     from matrix_runner.records.journal import Journal
 
     with Journal.existing(loaded.journal) as journal:
-        knees = load_run_data(loaded, journal, over=run.finished).knees
-    yield from (_search_samples(run, one) for one in knees if one.found is not Found.UNKNOWN)
+        return load_run_data(loaded, journal, over=run.finished).knees
+
+
+def measured_again(one: Measured, knees: Sequence[Knee]) -> Measured | None:
+    """Return the trials of a cell that a search for the best value reports; None if it reports none."""
+    owner = next((knee for knee in knees if one.cell in knee.search.cells), None)
+    if owner is None:
+        return one
+    if is_workload_axis(owner.search.find.axis) and one.cell != owner.recommended:
+        return None  # settings are compared at their best work
+    columns = {
+        column: {block: value for block, value in values.items() if round_of(block) > EXPLORING}
+        for column, values in one.columns.items()
+    }
+    return replace(one, columns=columns) if any(columns.values()) else None
 
 
 def _search_samples(run: RunRow, knee: Knee) -> Samples:
     """Return the work of a search by round. A limit that is above or below the axis is no figure."""
     column = next(one for one in _OF_SEARCHES if one.endswith(knee.search.find.metric.name.rpartition(".")[2]))
-    values = knee.values if knee.found is Found.BETWEEN else dict.fromkeys(knee.values)
+    values = knee.values if knee.found.is_figure else dict.fromkeys(knee.values)
     return samples_of(run, knee.search.row, _OF_SEARCHES, column, values, host_limited=bool(knee.host_limited))

@@ -4,13 +4,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 
+from matrix_runner.answers.axes import is_tunable
 from matrix_runner.answers.cell_figures import Verdict
 from matrix_runner.answers.evaluate import CaseResult
 from matrix_runner.answers.knee import Found, Knee
 from matrix_runner.answers.verdicts import Judgement
+from matrix_runner.base.quantities import format_size
 from matrix_runner.pages.charts import interval
-from matrix_runner.pages.table import Grid, Value, estimate_values
-from matrix_runner.pages.terminal_text import figure, times, times_between
+from matrix_runner.pages.table import BOOLS, Grid, Value, estimate_values
+from matrix_runner.pages.terminal_text import figure, times, times_between, times_within
 
 _COLUMNS = (
     *("guideline", "verdict", "synthetic", "shape", "metric", "unit", "claim", "source", "case", "case_verdict"),
@@ -187,13 +189,18 @@ MOST_LINES = 20
 
 
 def knee_lines(knees: Sequence[Knee], *, over: bool, synthetic: bool) -> Iterator[str]:
-    if knees:
-        yield f"Most work within a latency{' (synthetic)' * synthetic}:"
-    for knee in knees[:MOST_LINES]:
-        value, known, where = _texts(knee, over=over)
-        yield f"  {knee.search.name}: {value}{f' ({known})' if known else ''} while {knee.search.find.limit}; {where}"
+    mark = " (synthetic)" * synthetic
+    for kind, title in ((False, f"Most work within a latency{mark}:"), (True, f"Best value of an axis{mark}:")):
+        lines = [_knee_line(knee, over=over) for knee in knees[:MOST_LINES] if knee.search.find.is_for_best == kind]
+        yield from (title, *lines) if lines else ()
     if len(knees) > MOST_LINES:
         yield f"  {len(knees) - MOST_LINES:,} more searches are in found.csv."
+
+
+def _knee_line(knee: Knee, *, over: bool) -> str:
+    value, known, where = _texts(knee, over=over)
+    limit = f" while {knee.search.find.limit}" if knee.search.find.limit else ""
+    return f"  {knee.search.name}: {value}{f' ({known})' if known else ''}{limit}; {where}"
 
 
 def knee_table(knees: Sequence[Knee], *, over: bool) -> Grid:
@@ -201,7 +208,7 @@ def knee_table(knees: Sequence[Knee], *, over: bool) -> Grid:
     rows: list[tuple[Value, ...]] = []
     for knee in knees:
         value, known, where = _texts(knee, over=over)
-        rows.append((knee.search.name, value, known, knee.search.find.limit, where, str(knee.trials)))
+        rows.append((knee.search.name, value, known, knee.search.find.limit or "", where, str(knee.trials)))
     return Grid(columns, rows, (), frozenset(("most work", "interval", "trials")))
 
 
@@ -209,13 +216,14 @@ def knee_values(knee: Knee) -> dict[str, Value]:
     find = knee.search.find
     names = ("work", "work_low", "work_high", "work_rel")
     work: dict[str, Value] = dict(zip(names, estimate_values(knee.work), strict=True))
-    about: dict[str, Value] = {"search": knee.search.name, "axis": find.axis, "while": find.limit, "metric": find.max}
+    about: dict[str, Value] = {"search": knee.search.name, "axis": find.axis, "while": find.limit or ""}
     around: dict[str, Value] = {"within": knee.within, "beyond": knee.beyond, "trials": knee.trials}
-    return {**about, "unit": find.metric.unit, "found": str(knee.found), **work, **around}
+    costs: dict[str, Value] = {"keeps_default": BOOLS[knee.keeps_default], "memory": knee.memory}
+    return {**about, "metric": find.max, "unit": find.metric.unit, "found": str(knee.found), **work, **around, **costs}
 
 
 def _texts(knee: Knee, *, over: bool) -> tuple[str, str, str]:
-    axis = knee.search.find.over or ""
+    axis = (knee.search.find.over or "").removeprefix("tune.")
     unit = knee.search.find.metric.unit
     if knee.work is None:
         return "not found", "", "too few of its trials have figures" if over else "the search is not finished"
@@ -225,6 +233,24 @@ def _texts(knee: Knee, *, over: bool) -> tuple[str, str, str]:
             return f"> {value}", known, f"even {axis} {knee.within}, the largest value, is within the limit"
         case Found.BELOW:
             return "none", "", f"even {axis} {knee.beyond}, the smallest value, is beyond the limit, with {value}"
+        case Found.BETWEEN:
+            where = f"between {axis} {knee.within} and {knee.beyond}"
         case _:
-            doubt = f" (!) {knee.host_limited} trials host-limited" if knee.host_limited else ""
-            return value, known, f"between {axis} {knee.within} and {knee.beyond}{doubt}"
+            where = f"{axis} {knee.within} {'; '.join(filter(None, _about_best(knee)))}"
+    return value, known, where + (f" (!) {knee.host_limited} trials host-limited" if knee.host_limited else "")
+
+
+def _about_best(knee: Knee) -> Iterator[str]:
+    sure = "is" if knee.found is Found.BEST else "may be (this is not decided)"
+    smallest = f"smallest within 5 % of the best ({knee.beyond})"
+    yield f"{sure} the {'best' if knee.within == knee.beyond else smallest}"
+    yield f"it takes {format_size(knee.memory)} of memory" if knee.memory else ""
+    ahead, axis = knee.ahead, knee.search.find.axis
+    if knee.keeps_default:
+        yield "the default is as good: keep it"
+    elif ahead and ahead.low > 1:
+        yield f"the best is {times_within(ahead.ratio, ahead.low, ahead.high)} as fast as the default"
+    elif ahead:
+        yield "whether the default is as good is not decided"
+    elif is_tunable(axis):
+        yield f"add `default` to the values of {axis} to compare it"

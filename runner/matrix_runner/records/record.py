@@ -134,6 +134,10 @@ def block_of(round_number: int, host: str, *, spread: bool) -> int:
     return round_number << 32 | crc32(host.encode()) if host and not spread else round_number
 
 
+def round_of(block: int) -> int:
+    return block >> 32 or block
+
+
 @dataclass(frozen=True, slots=True)
 class CellRow:
     """A cell as the store and the reports know it. `axes` maps full axis names (`md.chunk`) to canonical text."""

@@ -91,6 +91,9 @@ class StackFacts(BaseModel, frozen=True, extra="forbid"):
     rebuild_rate: float | None = Field(
         default=None, description="bytes per second at which its slowest simulated disk can rebuild, without other work"
     )
+    memory: dict[str, int] = Field(
+        default_factory=dict, description="bytes of memory of each unit of a tunable, such as stripe_cache_size"
+    )
 
 
 class Manifest(BaseModel, frozen=True, extra="forbid"):

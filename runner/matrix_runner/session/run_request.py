@@ -33,6 +33,7 @@ from matrix_runner.session.host_facts import query_facts, revision
 from matrix_runner.session.versions import NO_VERSIONS, Versions
 from matrix_runner.simdisks.disk import slow_of
 from matrix_runner.space.basis import basis_of
+from matrix_runner.space.ceiling import stack_memory
 from matrix_runner.space.select import design_refusal
 from matrix_runner.space.variants import disks_of, levels
 
@@ -170,6 +171,7 @@ class RunRequest:
             capacity=sum(shape.size for shape in top.devices_above(below)),
             rebuild_bytes=target.member if target else None,
             rebuild_rate=rate if target and isfinite(rate) else None,
+            memory=stack_memory(stack.layers.value),
         )
 
     def texts(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from matrix_runner.answers.axes import grouped
+from matrix_runner.answers.axes import DEFAULT, grouped, is_numeric
 from matrix_runner.answers.cell_figures import Measured
 from matrix_runner.answers.knee import searches_of
 from matrix_runner.answers.verdicts import undecidable_guidelines
@@ -43,6 +43,7 @@ from matrix_runner.work.workload import Workload
 
 #: With more cells, or cells × guidelines, the check for undecidable guidelines would take seconds, so it is skipped.
 MAX_CHECKED_CELLS, MAX_CHECKED_PAIRS = 10_000, 50_000
+_LEAST_VALUES = 3  # of a search for the best
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ class Checks:
         for at, kernel in enumerate(space.matrix.machine.kernel or ()):
             if is_path(kernel) and (why := machine(self.place, MachineOptions()).kernel_refusal(kernel)):
                 yield Flaw(("machine", "kernel", at), why)
+        yield from _search_flaws(space)
         yield from _guideline_flaws(space)
         try:
             yield from fio_flaws(space, self.own)
@@ -101,6 +103,11 @@ def load_selected(
             resolution="remove or widen one of these; `matrix plan --cells` lists the cells",
         )
     if shard is not None:
+        if best := [name for name, find in matrix.finds.items() if find.is_for_best]:
+            raise BadInput(
+                f"`find` of {', '.join(best)} compares values of all stacks, and --shard has only some of them",
+                resolution="leave one of them out; --jobs and --cluster search in parallel",
+            )
         selection = sharded(selection, shard)
     if design is not None:
         if shard is not None:
@@ -120,6 +127,17 @@ def _on_kernels(declared: Declared, kernels: tuple[str, ...]) -> Declared:
     wish = matrix.machine.model_copy(update={"kernel": kernels})
     space, _ = expand(matrix.model_copy(update={"machine": wish}))
     return replace(declared, space=space)
+
+
+def _search_flaws(space: Space) -> Iterator[Flaw]:
+    for name, find in space.matrix.finds.items():
+        values = space.values_of(find.axis, name) - {DEFAULT}
+        path = ("workloads", name, "find")
+        if find.is_for_best and len(values) < _LEAST_VALUES:
+            what = f"{find.axis} has {len(values)} value{'s' if len(values) != 1 else ''} to search"
+            yield Flaw(path, f"{what}; write {_LEAST_VALUES} or more, or another axis at `over`")
+        elif find.is_for_best and not is_numeric(find.axis, values):
+            yield Flaw(path, f"{find.axis} has values that are no numbers, so none of them is the smallest")
 
 
 def _guideline_flaws(space: Space) -> Iterator[Flaw]:

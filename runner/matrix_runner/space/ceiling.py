@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +14,8 @@ from matrix_runner.language.find import written_workload
 from matrix_runner.language.layouts import layers_of
 from matrix_runner.language.matrix import Matrix
 from matrix_runner.language.tune import split
-from matrix_runner.layers import Md, Problem
-from matrix_runner.layers.md import PARITY
+from matrix_runner.layers import Problem
+from matrix_runner.layers.md import PAGE
 from matrix_runner.space.select import Ruled, values_of
 from matrix_runner.space.space import Space, Stack
 from matrix_runner.space.variants import Layers, axis_names, top_of
@@ -151,7 +152,6 @@ def _excess(several: Iterable[Factor], counted: str, remedy: str = "") -> Flaw:
     return Flaw(axes[0].path if axes else ("layouts",), f"{counted}{multiply}; remove values{remedy}")
 
 
-_PAGE = 4096
 _GIB = 2**30
 #: Memory for the kernel and the tools. Without it the machine runs into the OOM killer or a panic.
 _REST = 192 * 1024 * 1024
@@ -161,7 +161,8 @@ def check_stripe_caches(space: Space, ruled: Ruled, findings: Findings) -> None:
     """Report stripe caches that do not fit into memory: the kernel allocates all of their pages at once."""
     tune = written(space.matrix.tune)
     axes = {name: values for name, values in tune.items() if split(name)[1] == "stripe_cache_size"}
-    cached = [(stack, count) for stack in space.stacks if (count := _count_cached_devices(stack.layers.value))]
+    sizes = ((stack, stack_memory(stack.layers.value).get("stripe_cache_size", 0)) for stack in space.stacks)
+    cached = [(stack, size // PAGE) for stack, size in sizes if size]
     memory = space.matrix.machine.memory
     wrong: list[tuple[Path, int, int, str]] = []
     for choice in choices(axes):
@@ -169,20 +170,20 @@ def check_stripe_caches(space: Space, ruled: Ruled, findings: Findings) -> None:
             coord = (f"tune.{name}", str(pages))
             used = [(count, stack.label) for stack, count in cached if not ruled.out((*stack.coords, coord))]
             devices, label = max(used, key=lambda count_and_label: count_and_label[0], default=(0, ""))
-            if isinstance(pages, int) and pages * _PAGE * devices > memory - _REST:
+            if isinstance(pages, int) and pages * PAGE * devices > memory - _REST:
                 wrong.append((place_of(("tune",), choice, name), pages, devices, label))
     # One remedy for all of them: a user who follows the first must not get the next error.
     most = max((pages * devices for _, pages, devices, _ in wrong), default=0)
-    enough = format_size(-(-(most * _PAGE + _REST) // _GIB) * _GIB)
+    enough = format_size(-(-(most * PAGE + _REST) // _GIB) * _GIB)
     for path, pages, devices, label in wrong:
-        need = f"{pages} pages for each of {devices} devices of {label} are {format_size(pages * _PAGE * devices)}"
+        need = f"{pages} pages for each of {devices} devices of {label} are {format_size(pages * PAGE * devices)}"
         limit = f"too much for a machine with {format_size(memory)} of memory"
         findings.flaw(path, f"'{pages}': {need}, {limit}; write machine: {{memory: {enough}}} or fewer pages")
 
 
-def _count_cached_devices(stack: Layers) -> int:
-    mds = (layer for layer in stack if isinstance(layer, Md) and layer.level in PARITY)
-    return sum((md.devices or 0) * md.groups for md in mds)
+def stack_memory(stack: Layers) -> Counter[str]:
+    """Return the bytes of memory of each unit of a tunable."""
+    return sum((Counter(layer.memory) for layer in stack), Counter[str]())
 
 
 def find_flaws(space: Space, findings: Findings) -> list[Flaw]:

@@ -133,6 +133,13 @@ class Space:
     def pairs(self, stack: Stack) -> Iterator[tuple[Variant[Tune], Variant[Workload]]]:
         return itertools.product(stack.tunes, stack.workloads)
 
+    def values_of(self, axis: str, workload: str) -> set[str]:
+        """Return the values of an axis at one workload."""
+        works = (work.coords for stack in self.stacks for work in stack.workloads)
+        of_work = (coords for coords in works if ("workload", workload) in coords)
+        others = (coords for stack in self.stacks for coords in (stack.coords, *(one.coords for one in stack.tunes)))
+        return {value for coords in (*of_work, *others) for name, value in coords if name == axis}
+
     def cells(self) -> Iterator[Cell]:
         return (Cell(stack, *pair) for stack in self.stacks for pair in self.pairs(stack))
 

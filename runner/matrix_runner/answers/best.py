@@ -1,0 +1,133 @@
+"""The rule of a search for the best value (`find:` without `while`): the values to try in a round. It does no I/O.
+
+The first rounds look for the best: values all along the axis, then those between the best and its neighbours, and below
+the smallest that is about as good. Each round measures the best ones again, so that the effect of a round cancels.
+
+Later rounds measure only the values that the answer names: the smallest that is about as good as the best, the best (or
+the second best), and the default. Only these rounds are reported: a value that was chosen for a high figure is lower
+when measured again. They end when each of these is decided: within EQUAL of the best, or not. See `bench.find`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, log, log1p
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from matrix_runner.answers.ranking import EQUAL
+from matrix_runner.statistics.race import stand
+from matrix_runner.statistics.stopping import is_precise
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from matrix_runner.statistics.ratios import Ratio
+    from matrix_runner.statistics.stopping import Rule
+
+EXPLORING = 4  # rounds that look for the best value
+LAST = EXPLORING + 40  # no more rounds decide
+_LEAST_TRIED = 5  # values in the first round
+_AGAIN = 3  # of the best values so far, in each later round that looks
+_ALIKE = 0.3 * log1p(EQUAL)  # so near, a few rounds show that a value is within EQUAL of the best
+
+
+def next_values(figures: Sequence[Mapping[int, float]], default: int | None, rule: Rule, number: int) -> set[int]:
+    """Return the values to measure in a round, from the rounds before it. `default` is no place on the axis."""
+    before = [{at: value for at, value in one.items() if at < number} for one in figures]
+    places = [at for at in range(len(before)) if at != default]
+    if number == 1 or not any(before):
+        return {*_grid(places), *(() if default is None else (default,))} if number <= EXPLORING else set()
+    if number <= EXPLORING:
+        return _explore(before, places)
+    found = answer(before, default, rule)
+    return set() if found is None or found.is_over(rule, number) else {*found.named}
+
+
+def _grid(places: Sequence[int]) -> set[int]:
+    """Return values with equal distances, which the later rounds that look can halve to neighbours."""
+    steps = max(_LEAST_TRIED - 1, ceil((len(places) - 1) / 2 ** (EXPLORING - 1)))
+    return {places[round(step * (len(places) - 1) / steps)] for step in range(steps + 1)}
+
+
+def _explore(figures: Sequence[Mapping[int, float]], places: Sequence[int]) -> set[int]:
+    found = levels([figures[at] for at in places])
+    tried = sorted(found)
+    best = max(tried, key=found.__getitem__)
+    at, smallest = tried.index(best), _smallest(found, best)
+    beside = [*tried[max(0, at - 1) : at], *tried[at + 1 : at + 2]]
+    wanted = {tried[tried.index(smallest) - 1] + smallest >> 1} if smallest != tried[0] else set()
+    if any(found[best] - found[one] > log1p(EQUAL) for one in beside):  # else the best between them is hardly better
+        wanted |= {(one + best) // 2 for one in beside}
+    wanted |= {*sorted(tried, key=found.__getitem__)[-_AGAIN:]}
+    return {places[one] for one in wanted}
+
+
+def levels(figures: Sequence[Mapping[int, float]]) -> dict[int, float]:
+    """Return the logarithm of each measured value, without the effects of rounds (least squares, by turns)."""
+    logs = {at: {number: log(value) for number, value in one.items()} for at, one in enumerate(figures) if one}
+    effects = dict.fromkeys({number for one in logs.values() for number in one}, 0.0)
+    found: dict[int, float] = {}
+    for _ in range(30):
+        found = {at: fmean(value - effects[number] for number, value in one.items()) for at, one in logs.items()}
+        for effect in effects:
+            effects[effect] = fmean(one[effect] - found[at] for at, one in logs.items() if effect in one)
+    return found
+
+
+def _smallest(found: Mapping[int, float], best: int) -> int:
+    return min(at for at, level in found.items() if level >= found[best] - _ALIKE)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    chosen: int  # the smallest value that is about as good as the best
+    best: int
+    default: int | None
+    named: tuple[int, ...]
+    again: Mapping[int, Mapping[int, float]]  # of named values: the figures of the second measurement by round
+    behind: Mapping[int, Ratio | None]  # how many times as good the leader of these rounds is; None for itself
+    leader: int | None  # None without such rounds
+
+    def is_within(self, at: int) -> bool:
+        """Return whether a value is known to be as good as the best, up to differences that count as equal."""
+        if at == self.leader:
+            return all(one is None or one.low >= 1 / (1 + EQUAL) for one in self.behind.values())
+        ratio = self.behind.get(at)
+        return ratio is not None and ratio.high <= 1 + EQUAL
+
+    @property
+    def is_decided(self) -> bool:
+        ratio = self.behind.get(self.default) if self.default is not None else None
+        slower = ratio is not None and ratio.low > 1
+        return self.is_within(self.chosen) and (self.default is None or slower or self.is_within(self.default))
+
+    def is_over(self, rule: Rule, number: int) -> bool:
+        values = [*self.again[self.chosen].values()]
+        least = max(2, rule.least)
+        precise = rule.until is None or len(values) >= rule.most or is_precise(values, rule)
+        return number > LAST or (min(len(self.again[at]) for at in self.named) >= least and self.is_decided and precise)
+
+
+def answer(figures: Sequence[Mapping[int, float]], default: int | None, rule: Rule) -> Answer | None:
+    """Return the answer so far; None if no value has a figure."""
+    first, again = ([{n: v for n, v in one.items() if (n > EXPLORING) == later} for one in figures] for later in (0, 1))
+    found = levels([{} if at == default else one for at, one in enumerate(first)])
+    if not found:
+        return None
+    best, *others = sorted(found, key=found.__getitem__, reverse=True)
+    candidates = [at for at in sorted(found) if at < best and found[at] >= found[best] - _ALIKE] + [best, *others[:1]]
+    places = [*dict.fromkeys((*candidates, *(() if default is None else (default,))))]
+    standings = stand([again[at] for at in places], rule.confidence)
+    behind = dict(zip(places, standings.ahead, strict=True)) if standings else {}
+    chosen = next((at for at in candidates if not (ratio := behind.get(at)) or ratio.low <= 1 + EQUAL), best)
+    rival = best if chosen != best else candidates[-1]
+    named = tuple(dict.fromkeys((chosen, rival, *(() if default is None else (default,)))))
+    leader = places[standings.at] if standings else None
+    return Answer(chosen, best, default, named, dict(enumerate(again)), behind, leader)
+
+
+def usual_trials(values: int, rounds: int) -> int:
+    """Return the number of trials of most searches."""
+    tried = len(_grid(range(values)))
+    return tried + (EXPLORING - 1) * (min(values, _AGAIN) + (values > tried)) + min(values, 2) * max(8, rounds)

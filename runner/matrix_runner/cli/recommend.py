@@ -29,9 +29,9 @@ from matrix_runner.work.metrics import KNOWN, Metric, metric_named, split_column
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from matrix_runner.records.run_folder import Manifest
     from matrix_runner.answers.knee import Knee
     from matrix_runner.answers.ranking import Setting
+    from matrix_runner.records.run_folder import Manifest
     from matrix_runner.records.store import RunRow
     from matrix_runner.space.space import Cell
 

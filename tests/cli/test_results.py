@@ -654,7 +654,7 @@ def test_a_comparison_respects_early_stops(
     call: Call, tmp_path: Path, how: dict[str, Any], stopped: str, early: bool
 ) -> None:
     for number, times in enumerate((1.0, 0.99), start=1):
-        past.recorded(tmp_path / "results", trials(times), number, CELLS, least=3, most=3, **how)
+        past.recorded(tmp_path / "results", trials(times), number, CELLS, least=3, most=len(NOISE), **how)
     row = rows(call("compare", "run-1", "run-2", "--format", "csv").out)[0]
     ratio = unpaired_ratio([1e8 * noise for noise in NOISE], [0.99e8 * noise for noise in NOISE], early=early)
     assert ratio

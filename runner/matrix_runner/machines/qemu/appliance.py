@@ -104,6 +104,7 @@ async def provide(wanted: Recipe, progress: Progress, notice: Callable[[str], No
     shown = Shares(progress)
     userland, core = home() / recipe.userland_key(wanted.suite), core_of(wanted)
     if wanted.source and not is_complete(core):  # it takes parts of Debian's
+        check_unchanged(core, wanted)
         await make_half(core_of(Recipe(wanted.suite)), ["kernel", wanted.suite, ""], shown.of(1, 0.2), notice)
     try:
         async with asyncio.TaskGroup() as group:

@@ -280,7 +280,7 @@ def _known_frames(shared: Path) -> int:
     Another program reads the file: if this process closed it, it would lose SQLite's own locks on it, and the next
     reader would cut the file while it is mapped (SIGBUS).
     """
-    done = run(["od", "-An", "-tu4", "-j16", "-N4", str(shared)])
+    done = run(["od", "-An", "-tu4", "-j16", "-N4", "--", str(shared)])
     return int(done.stdout) if done.returncode == 0 else 0
 
 

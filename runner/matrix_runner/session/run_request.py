@@ -130,7 +130,7 @@ class RunRequest:
             disks=tuple(disks),
             digests=self.digests(),
             revision=revision(self.path.parent),
-            started=datetime.now(UTC).isoformat(timespec="seconds"),
+            started=datetime.now(UTC).isoformat(timespec="milliseconds"),
             planned=self.planned,
             archived=self.planned > MOST_IN_FOLDERS,
             confidence=matrix.repeat.confidence,

@@ -63,7 +63,7 @@ def without_secrets(text: str) -> str:
 
 
 def command_text(argv: Sequence[str]) -> str:
-    return shorten(" ".join(shlex.join(argv).split()), 400)
+    return printable(shorten(" ".join(shlex.join(argv).split()), 400))
 
 
 def recent_lines() -> str:

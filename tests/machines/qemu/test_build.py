@@ -50,7 +50,7 @@ def test_packages_of_a_local_archive_are_copied(
 ) -> None:
     """Nothing would be unpacked otherwise, and the root file system of that be kept as whole."""
     monkeypatch.setattr(build, "run", lambda argv: subprocess.CompletedProcess(argv, 0, "", ""))
-    build.prepare(tmp_path, "trixie", mirror)
+    build.prepare(tmp_path, ["trixie"], mirror)
     assert f" {asked} trixie main\n" in (tmp_path / "sources.list").read_text()
 
 

@@ -59,6 +59,8 @@ def test_a_run_at_work_and_a_limit_in_the_past_are_refused(nights: Call) -> None
     night(7, 0.8)
     said = nights("accept", "latest", "--reason", "x", "--until", "2020-01-01")
     assert (said.status, "--until 2020-01-01 is before" in said.err) == (2, True)
+    said = nights("accept", "latest", "--reason", "x", "--until", "tomorrow")
+    assert (said.status, "'tomorrow' is no day such as 2026-12-31" in said.err) == (2, True)
     assert not Path("known-changes.yaml").exists()
 
 

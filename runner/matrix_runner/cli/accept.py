@@ -33,7 +33,16 @@ Examples:
 It adds an entry for each cause and figure to known-changes.yaml, or a baseline to baselines.yaml. Commit these files.
 Without a baseline, the level is that of the first good runs. Imported runs are none of them: name one with --baseline.
 """
-_DAY = Parsed("DAY", date.fromisoformat)
+
+
+def _parse_day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"'{text}' is no day such as 2026-12-31") from None
+
+
+_DAY = Parsed("DAY", _parse_day)
 
 
 @dataclass(frozen=True)

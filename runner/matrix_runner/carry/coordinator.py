@@ -365,7 +365,7 @@ class Coordinator:
         self._context.listen(BatchDone(flight.round.number, flight.batch.stack.label, flight.worker.host))
 
     def _leave_out(self, flight: Flight, lie: BadAnswer) -> None:
-        """Refuse a worker that sends what no worker sends. What it said of its trials counts for nothing."""
+        """Refuse a worker that sends wrong messages. Its trials do not count."""
         host, again = flight.worker.host, "other workers continue the batch" if flight.left else "it had no trial left"
         stack = flight.batch.stack.label
         self._context.listen(RigWasLost(stack, f"{host}: {lie.brief}", again, stack))

@@ -174,7 +174,7 @@ class Bisection:
         return {**about, **self.about, **shares}
 
     def value(self, cell: CellRow, trial: Trial) -> float | None:
-        """Return the logarithm of the figure of a trial; None: it has none, or it counts for nothing."""
+        """Return the logarithm of the figure of a trial; None: it has none, or does not count."""
         if not self.metric:
             found = trial.counted.deciding_rate if trial.counted else 0.0
         else:

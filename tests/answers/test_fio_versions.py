@@ -1,9 +1,11 @@
-"""fio's JSON of other versions, of clients, and reports that are not JSON. The documents are reduced ones of ours."""
+"""fio's JSON of other versions, of clients, and reports that are not JSON: documents of others, and reduced ones of ours."""
 
 from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +13,7 @@ import pytest
 
 from matrix_runner.answers.fio_import import Group, parse_groups
 from matrix_runner.base.errors import BadInput
+from matrix_runner.work.metrics import SIDES
 
 if TYPE_CHECKING:
     from matrix_runner.work.fio.output import Direction
@@ -137,6 +140,47 @@ def test_a_document_of_fio_3_41_gives_the_figures_that_it_has() -> None:
     assert sync is not None
     assert (sync.ios, sync.lat_mean, sync.lat_p99) == (34, 1177018.970588, 3850240)
     assert group.lacks == ()
+
+
+_FOREIGN = json.loads((Path(__file__).parents[1] / "data" / "fio-foreign.json").read_text())
+
+
+def latencies_of(side: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return latencies of a source in ns; fio 2.x writes microseconds."""
+    unit = 1 if f"{name}_ns" in side else 1000
+    found = side.get(f"{name}_ns", side.get(name, {}))
+    percentile = {float(one): value * unit for one, value in found.get("percentile", {}).items()}
+    return {"percentile": percentile} | {one: found[one] * unit for one in ("mean", "max") if one in found}
+
+
+def assert_figures_of(jobs: list[dict[str, Any]], side: str, found: Direction) -> None:
+    """Compare with the sum (rates), the mean by requests, the maximum, and the percentiles of one job."""
+    parts = [job[side] for job in jobs if job.get(side, {}).get("io_bytes")]
+    whole = [latencies_of(part, "lat") for part in parts]
+    counts = [part.get("total_ios", 1) for part in parts]
+    assert found.bw == sum(part.get("bw_bytes", part["bw"] * 1024) for part in parts)
+    assert found.iops == pytest.approx(sum(part["iops"] for part in parts))
+    mean = sum(one["mean"] * count for one, count in zip(whole, counts, strict=True)) / sum(counts)
+    assert found.lat_mean == pytest.approx(mean)
+    assert found.lat_max == max(one["max"] for one in whole)
+    percentiles = whole[0]["percentile"] or latencies_of(parts[0], "clat")["percentile"]
+    if len(parts) == 1 and percentiles:
+        assert (found.lat_p50, found.lat_p99) == (percentiles[50], percentiles[99])
+
+
+@pytest.mark.parametrize("source", _FOREIGN, ids=lambda one: one["document"]["fio version"])
+def test_documents_of_others_give_the_rates_and_latencies_of_their_source(source: dict[str, Any]) -> None:
+    document = source["document"]
+    found = parse_groups(json.dumps(document, indent=1).encode(), "foreign.json")
+    jobs = document.get("jobs", document.get("client_stats"))
+    sums = [job for job in jobs if job["jobname"] == "All clients"]
+    groups = [sums] if sums else [list(one) for _, one in groupby(jobs, key=itemgetter("groupid"))]
+    assert len(found) == len(groups)
+    for group, several in zip(found, groups, strict=True):
+        assert group.figures is not None, group.failure
+        assert {side for job in several for side in SIDES if side in job} == set(group.figures.sides)
+        for side, figures in group.figures.sides.items():
+            assert_figures_of(several, side, figures)
 
 
 def test_percentiles_of_the_whole_latency_below_those_of_completions_lack_nothing() -> None:

@@ -18,7 +18,7 @@ from docs.yardstick import FILE, yardstick_text
 from matrix_runner.cli import cli
 from matrix_runner.cli.schema import schema_text
 from matrix_runner.language.period import RULES
-from matrix_runner.layers import LAYERS
+from matrix_runner.layers import LAYERS, Layer
 from matrix_runner.machines.qemu.kernel_config import OPTIONS, Option
 from matrix_runner.pages import csv_files
 from matrix_runner.work.fio.keys import Steady, WorkloadKeys
@@ -150,8 +150,20 @@ def _keys(title: str, part: Schema, schema: Schema, in_tables: Collection[str] =
     return (
         f"{title}\n\n"
         + (f"{text}\n\n" if text else "")
+        + _needs(LAYERS.get(path.removeprefix("layouts: ")) if path.startswith("layouts: ") else None)
         + table(("key", "value", "default", "meaning", "example"), rows)
     )
+
+
+def _needs(layer: type[Layer] | None) -> str:
+    """Return a sentence on what a layer needs of the rig: for all uses, and for some values."""
+    parts = []
+    for need in layer.needs if layer else ():
+        values = ", ".join(map(str, need.values))
+        names = [f"`{name}`" for name in (*need.modules, *need.programs)]
+        names += [f"Linux {need.linux} or later"] * bool(need.linux) + ["a kernel of its own"] * need.own_kernel
+        parts.append((f"for `{need.key}: {values}` " if need.key else "") + ", ".join(names))
+    return f"[Needs](#what-layers-need): {'; '.join(parts)}.\n\n" if parts else ""
 
 
 def parent_of(path: str) -> str:

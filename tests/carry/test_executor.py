@@ -454,7 +454,22 @@ def test_stacks_without_kernel_support_are_skipped(tmp_path: Path) -> None:
     bench.run(machine=_Facts({"kernel": "6.12.107", "without": "linear xfs"}))
     assert bench.outcomes() == {Outcome.MEASURED: 8, Outcome.SKIPPED: 4}
     skipped = [trial for trial in bench.trials if trial.outcome is Outcome.SKIPPED]
-    assert {trial.reason for trial in skipped} == {'this kernel (6.12.107) has no "linear" (md linear)'}
+    assert {trial.reason for trial in skipped} == {
+        "`md: {level: linear}` needs linear, and this kernel (6.12.107) has no such module: name another at `kernel:`"
+    }
+    bench.journal.close()
+
+
+def test_what_is_known_to_be_missing_skips_a_stack_before_its_rig(tmp_path: Path) -> None:
+    class Knowing(Dry):
+        def known(self, spec: RigSpec) -> dict[str, str]:
+            return {"without": "linear"} if "linear" in spec.modules else {}
+
+    bench = Bench(tmp_path, SMALL.replace("raid5:", "joined: [md: {level: linear}]\n  raid5:"))
+    bench.run(machine=Knowing())
+    assert bench.outcomes() == {Outcome.MEASURED: 8, Outcome.SKIPPED: 4}
+    assert not any("--level=linear" in step.text for rig in bench.machine.rigs for step in rig.steps)
+    assert len(bench.machine.rigs) == 4
     bench.journal.close()
 
 

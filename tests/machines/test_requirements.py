@@ -33,7 +33,9 @@ def test_missing_requirements_are_refused_with_a_remedy() -> None:
         ),
         ("alice may not work on the disks of shelf", "log in as root: on this host by sudo"),
     ]
-    assert requirements.facts(said) == {"kernel": "6.1.0", "fio": "fio-3.33"}
+    known = {"kernel": "6.1.0", "fio": "fio-3.33"}
+    assert requirements.facts(said) == {**known, "without": "raid456", "absent": "mdadm"}
+    assert requirements.facts("kernel 6.1.0\nfio fio-3.33\n") == known
 
 
 def test_optional_programs_are_not_missing() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from matrix_runner.carry.trial import NotOnThisKernel, SetUpFailed, StackOnRig
+from matrix_runner.carry.trial import NotOnThisRig, SetUpFailed, StackOnRig
 from matrix_runner.machines.base import Rig, RigLost, Step
 from matrix_runner.machines.qemu import Qemu
 from matrix_runner.records.record import Outcome, Reading
@@ -166,9 +166,10 @@ def test_large_chunks(tmp_path: Path) -> None:
 @pytest.mark.exhaustive
 def test_a_newer_kernel_has_no_linear(tmp_path: Path) -> None:
     async def go(bench: Bench) -> None:
-        with pytest.raises(NotOnThisKernel) as raised:
+        with pytest.raises(NotOnThisRig) as raised:
             await bench.build("joined")
-        assert raised.value.brief == f'this kernel ({bench.rig.facts["kernel"]}) has no "linear" (md linear)'
+        why = f"`md: {{level: linear}}` needs linear, and this kernel ({bench.rig.facts['kernel']}) has no such module"
+        assert raised.value.brief == f"{why}: name another at `kernel:`"
         await (await bench.build("striped")).tear_down()
 
     bench("  joined: [md: {level: linear}]\n  striped: [md: {level: 0}]\n", tmp_path, go, kernel="debian-13")

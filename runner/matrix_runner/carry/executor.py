@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from matrix_runner.base.errors import HarnessBroken
@@ -19,7 +19,15 @@ from matrix_runner.base.model import digest, written
 from matrix_runner.base.process import run_to_end
 from matrix_runner.carry.events import BatchDone, BatchStarted, RigUp, RigWasLost, TrialStarted
 from matrix_runner.carry.recorder import BatchContext, Recorder, RunContext, RunRecorder, now
-from matrix_runner.carry.trial import LostInSetUp, Measured, NotOnThisKernel, SetUpFailed, StackOnRig, tear_down_remains
+from matrix_runner.carry.trial import (
+    LostInSetUp,
+    Measured,
+    NotOnThisRig,
+    SetUpFailed,
+    StackOnRig,
+    tear_down_remains,
+    why_skipped,
+)
 from matrix_runner.decide.concurrency import Level, Turn, Turns
 from matrix_runner.decide.scheduler import TRIES, Scheduler
 from matrix_runner.hosts.agent.client import AgentLost
@@ -59,6 +67,7 @@ class Executor:
         self._turns = Turns(level)
         self._teardowns = Teardowns(context.shelf)
         self._lost: Stack | None = None  # the stack of the last lost rig
+        self._known = cache(context.machine.known)
 
     @property
     def _matrix(self) -> Matrix:
@@ -85,6 +94,8 @@ class Executor:
         listen(BatchStarted(batch.round, stack.label, len(cells)))
         failed_starts: list[str] = []
         started = now()
+        if lacking := self._lacking(stack):
+            record.skip_batch(cells, batch.round, lacking)
         while self.scheduler.charge(cells, batch.round, stack):
             try:
                 await self._on_one_rig(stack, batch.round, cells)
@@ -107,9 +118,14 @@ class Executor:
                     listen(RigWasLost(stack.label, lost.brief, after, stack.label))
             except (SetUpFailed, NoRig) as failed:
                 record.break_batch(cells, batch.round, started, failed, failed.brief)
-            except NotOnThisKernel as lacking:
+            except NotOnThisRig as lacking:
                 record.skip_batch(cells, batch.round, lacking.brief)
         listen(BatchDone(batch.round, stack.label))
+
+    def _lacking(self, stack: Stack) -> str:
+        """Return what is known before a rig starts to be missing for a stack."""
+        known = self._known(rig_spec(self._matrix, stack, self._context.kernel))
+        return why_skipped(stack, self._context.machine, known)
 
     def _note_loss(self, stack: Stack) -> None:
         self._teardowns.lose(stack.key)

@@ -15,6 +15,7 @@ from matrix_runner.carry.disk_samples import Service, sample_disks
 from matrix_runner.carry.trial_result import Finding, TrialOutput, evidence, finding, split_outputs
 from matrix_runner.decide import costs
 from matrix_runner.machines.base import Machine, Rig, RigLost, SlowsDisks, Step, StepResult
+from matrix_runner.machines.needs import lacks
 from matrix_runner.records.counters import (
     FULL,
     TrialUse,
@@ -74,7 +75,7 @@ class LostInSetUp(RigLost):
     pass
 
 
-class NotOnThisKernel(HarnessBroken):
+class NotOnThisRig(HarnessBroken):
     pass
 
 
@@ -112,9 +113,9 @@ class StackOnRig:
         *,
         only_read: bool = False,
     ) -> StackOnRig:
-        """Run the set-up, after `keep` got its scripts. Raise NotOnThisKernel, SetUpFailed or LostInSetUp."""
-        if missing := _missing_modules(stack, rig.facts):
-            raise NotOnThisKernel(missing)
+        """Run the set-up, after `keep` got its scripts. Raise NotOnThisRig, SetUpFailed or LostInSetUp."""
+        if lacking := why_skipped(stack, machine, rig.facts):
+            raise NotOnThisRig(lacking)
         if not machine.zeroed and stack.assumes_zeros:
             raise SetUpFailed(
                 f"sync: assume-clean needs zeroed disks, but the disks of {machine.name} may have other content"
@@ -292,11 +293,9 @@ def _log_steps(results: Iterable[StepResult]) -> None:
         LOG.debug("step %s ended with %d after %.3f s", one.name, one.status, one.seconds)
 
 
-def _missing_modules(stack: Stack, facts: Mapping[str, str]) -> str:
-    without = set(facts.get("without", "").split())
-    needed = ((layer, module) for layer in stack.layers.value for module in layer.modules)
-    found = [f'"{module}" ({layer.title})' for layer, module in needed if module in without]
-    return f"this kernel ({facts.get('kernel', '?')}) has no {', '.join(dict.fromkeys(found))}" if found else ""
+def why_skipped(stack: Stack, machine: Machine, facts: Mapping[str, str]) -> str:
+    """Return what a rig with these facts lacks for a stack, and what would bring it; empty if nothing."""
+    return "; ".join(one.message for one in lacks(stack.layers.value, machine, facts))
 
 
 def host_limited(

@@ -2,6 +2,7 @@
 
 import platform
 import shutil
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,9 +15,11 @@ from matrix_runner.cli.options import PLACE
 from matrix_runner.cli.screen import echo, echo_whole
 from matrix_runner.hosts.agent.connection import connection_to
 from matrix_runner.language.matrix import SUITES, is_path, kernel_error
+from matrix_runner.layers import LAYERS
 from matrix_runner.machines import MACHINES, WITH_HOSTS, Where, machine
 from matrix_runner.machines.base import MachineOptions, Refusal, RigSpec
 from matrix_runner.machines.local import query_host
+from matrix_runner.machines.needs import any_lacks
 from matrix_runner.machines.qemu.host import outlook
 from matrix_runner.machines.qemu.kernel_config import inspect, lacks, smallest_config
 from matrix_runner.machines.qemu.recipe import image_in
@@ -81,11 +84,9 @@ def _options(count: int) -> str:
     return f"{count} option{'s are' if count > 1 else ' is'}"
 
 
-ANY_LAYOUT = (
-    *("linear", "raid0", "raid1", "raid10", "raid456"),
-    *("dm_mod", "dm_crypt", "dm_integrity", "dm_raid", "dm_thin_pool", "dm_cache", "dm_mirror", "dm_writecache"),
-    *("btrfs", "ext4", "f2fs", "xfs"),
-)
+_NEEDS = [need for layer in LAYERS.values() for need in layer.needs]
+ANY_LAYOUT = tuple(dict.fromkeys(name for need in _NEEDS for name in need.modules))
+_PROGRAMS = tuple(dict.fromkeys(name.partition(" ")[0] for need in _NEEDS for name in need.programs))
 _EPILOG = """\b
 Examples:
   matrix doctor --on qemu           exit code 3 if that machine cannot be used
@@ -124,6 +125,8 @@ def command(place: Where | None, kernel: str | None, *, kernel_config: bool) -> 
         lines, commands = describe(refusals, also=[*lacking, *(["fio"] if no_fio else [])] if makes_disks else ())
         for line in [*(f"- {line}" for line in lines), *(f"→ {command}" for command in commands)]:
             echo(f"          {line}")
+        if not refusals and not one.host:
+            _show_lacks(one.machine)
         if not makes_disks and one.machine not in WITH_HOSTS:  # it uses the disks of this host
             with suppress(HarnessBroken):  # already printed as a refusal
                 _show_optional(run(query_command((), OPTIONAL), timeout=PATIENCE).stdout)
@@ -131,6 +134,12 @@ def command(place: Where | None, kernel: str | None, *, kernel_config: bool) -> 
         _show_host(_ssh_name(place.host))
     if all(missing.values()):
         raise click.exceptions.Exit(Exit.BROKEN)
+
+
+def _show_lacks(name: str, known: Mapping[str, str] | None = None) -> None:
+    place, spec = machine(name, MachineOptions()), RigSpec((), modules=ANY_LAYOUT, programs=_PROGRAMS)
+    for lack in any_lacks(LAYERS.values(), place, place.known(spec) if known is None else known):
+        echo_whole(f"          skips     {lack.message}")
 
 
 def _ssh_name(host: str) -> str:
@@ -152,6 +161,7 @@ def _show_host(name: str) -> None:
         echo(f"          lacks     {what}")
     if not lacks:
         echo("          has all that layouts need")
+    _show_lacks("ssh", {**known, "without": "", "absent": ""})  # these are listed above
     _show_optional(answer)
 
 

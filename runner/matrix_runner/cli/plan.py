@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from matrix_runner.base.quantities import format_size, parse_percent
-from matrix_runner.carry.executor import specs_of
+from matrix_runner.carry.executor import rig_spec, specs_of
 from matrix_runner.carry.past_timings import pace_of
+from matrix_runner.carry.trial import why_skipped
 from matrix_runner.cli.options import (
     Parsed,
     budget,
@@ -34,7 +36,7 @@ from matrix_runner.machines import machine
 from matrix_runner.machines.base import MachineOptions
 from matrix_runner.pages.terminal_text import duration, percent, slow_motion, volume
 from matrix_runner.session.run_request import check_kernel, race_of
-from matrix_runner.session.selected_matrix import Checks, SelectedMatrix, load_selected
+from matrix_runner.session.selected_matrix import Checks, SelectedMatrix, load_selected, refusals_of
 from matrix_runner.space.select import refuse_many
 from matrix_runner.statistics.ratios import MOST_ROUNDS, rounds_to_detect, t_factor
 
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matrix_runner.decide.concurrency import Level
+    from matrix_runner.machines.base import Machine
     from matrix_runner.space.select import Design, Shard
 
 
@@ -158,11 +161,22 @@ def prepare_plan(options: PlanOptions, *, each: bool) -> RunPlan:
     load = QUIET if where.synthetic else Load.now()
     pace = pace_of(options.results, where, place, matrix, specs, load)
     level, alone = choose_level(options.jobs, where, specs, selected.stacks())
-    refused = dict.fromkeys(refusal.message for spec in specs for refusal in where.refusals(spec))
+    refused = [refusal.message for refusal in refusals_of(where, specs)]
     notes = selected.selection.notes(simulated=where.brings_disks)
     notes += filter(None, [alone, "" if pace.runs else load.note])
     notes += [f"`matrix run --on {place}` would be refused here: {reason}" for reason in refused]
+    notes += () if refused else _notes_on_skips(selected, where, options.kernel)
     return RunPlan(options, selected, pace, level, estimate(selected.plan, pace, Slots.of(level.now)), notes)
+
+
+def _notes_on_skips(selected: SelectedMatrix, where: Machine, kernel: str | None) -> Iterator[str]:
+    """Return what is known to be missing here, without starting a rig."""
+    known, skipped = cache(where.known), Counter[str]()
+    for stack in selected.stacks():
+        if why := why_skipped(stack, where, known(rig_spec(selected.space.matrix, stack, kernel))):
+            skipped[why] += selected.selection.count_of(stack)
+    for why, count in skipped.items():
+        yield f"{count:,} cell{'s' if count > 1 else ''} will be skipped here: {why}"
 
 
 def _rows(plan: RunPlan) -> Iterator[tuple[str, str]]:

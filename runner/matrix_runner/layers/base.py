@@ -16,6 +16,7 @@ from pydantic import BeforeValidator, Field
 from matrix_runner.base.model import Model
 from matrix_runner.base.quantities import format_size
 from matrix_runner.layers.geometry import Below, Shape
+from matrix_runner.layers.needs import Need
 
 #: `none` in YAML may be written as false.
 NoneIfFalse = BeforeValidator(lambda value: "none" if value is False else value)
@@ -42,6 +43,7 @@ class Layer(Model):
     kind: ClassVar[str]
     noun: ClassVar[str]  # what a message calls the devices on top of it
     also_called: ClassVar[Mapping[str, str]] = {}  # usual names of the same, and what to write instead
+    needs: ClassVar[tuple[Need, ...]] = ()
     keeps_zeros: ClassVar[bool] = True  # if the devices below read as zeros, the devices on top do, too
     #: It makes block devices, so `tune` maps settings to its name. False if it passes devices on or makes files.
     tunable: ClassVar[bool] = True
@@ -61,12 +63,18 @@ class Layer(Model):
         return top.joined(self.parts)
 
     @property
+    def needed(self) -> tuple[Need, ...]:
+        """Return what it needs with its values."""
+        return tuple(one for one in self.needs if not one.key or getattr(self, one.key) in one.values)
+
+    @property
     def modules(self) -> tuple[str, ...]:
-        return ()
+        return tuple(dict.fromkeys(name for need in self.needed for name in need.modules))
 
     @property
     def programs(self) -> tuple[str, ...]:
-        return ()
+        """Return the names of its programs, without versions."""
+        return tuple(dict.fromkeys(name.partition(" ")[0] for need in self.needed for name in need.programs))
 
     @property
     def is_absent(self) -> bool:

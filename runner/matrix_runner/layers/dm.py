@@ -20,6 +20,7 @@ from matrix_runner.layers.base import (
     power_of_two,
 )
 from matrix_runner.layers.geometry import Below, Shape, losses_of
+from matrix_runner.layers.needs import Need
 
 MIB = 2**20
 HEADERS = {"plain": 0, "luks1": 2 * MIB, "luks2": 16 * MIB}  # size of the header at the start of a device, by format
@@ -45,8 +46,8 @@ class Crypt(Layer):
     noun: ClassVar[str] = "encrypted devices"
     also_called: ClassVar[Mapping[str, str]] = dict.fromkeys(("luks", "dmcrypt", "dm-crypt", "cryptsetup"), "crypt")
     maps: ClassVar[bool] = True
-    programs: ClassVar[tuple[str, ...]] = ("cryptsetup", "dmsetup")
-    modules: ClassVar[tuple[str, ...]] = ("dm_mod", "dm_crypt")  # the kernel loads ciphers on demand
+    #: The kernel loads ciphers on demand.
+    needs: ClassVar[tuple[Need, ...]] = (Need(modules=("dm_mod", "dm_crypt"), programs=("cryptsetup", "dmsetup")),)
     keeps_zeros: ClassVar[bool] = False  # zeros below read as noise above
     format: Literal["luks2", "luks1", "plain"] = Field(
         "luks2", description="header on the disk: luks2 has one of 16MiB, luks1 of 2MiB; plain has no header"
@@ -168,9 +169,11 @@ class Integrity(Layer):
     for_each: ClassVar[bool] = True
     noun: ClassVar[str] = "integrity devices"
     maps: ClassVar[bool] = True
-    programs: ClassVar[tuple[str, ...]] = ("integritysetup", "dmsetup")
+    #: The kernel loads checksums on demand.
+    needs: ClassVar[tuple[Need, ...]] = (
+        Need(modules=("dm_mod", "dm_integrity"), programs=("integritysetup", "dmsetup")),
+    )
     why_no_trims: ClassVar[str] = "dm-integrity does not pass trims on"
-    modules: ClassVar[tuple[str, ...]] = ("dm_mod", "dm_integrity")  # the kernel loads checksums on demand
     algorithm: Literal["crc32", "crc32c", "xxhash64", "sha1", "sha256", "sha512"] = "crc32c"
     mode: Literal["journal", "bitmap", "direct"] = Field(
         "journal",
@@ -278,8 +281,7 @@ class Writecache(Layer):
     noun: ClassVar[str] = "write-cached devices"
     also_called: ClassVar[Mapping[str, str]] = {"dm-writecache": "writecache: {cache: ssd}"}
     maps: ClassVar[bool] = True
-    programs: ClassVar[tuple[str, ...]] = ("dmsetup",)
-    modules: ClassVar[tuple[str, ...]] = ("dm_mod", "dm_writecache")
+    needs: ClassVar[tuple[Need, ...]] = (Need(modules=("dm_mod", "dm_writecache"), programs=("dmsetup",)),)
     cache: Name = Field(description="the group of disks or the part, of one device, that holds the writes")
     block_size: Size = Field(4096, description="size of a block of the cache")
     high_watermark: int = Field(

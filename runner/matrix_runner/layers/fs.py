@@ -11,6 +11,7 @@ from matrix_runner.base.model import Name, Size
 from matrix_runner.base.quantities import format_size, parse_size
 from matrix_runner.layers.base import BuildContext, Layer, NoneIfFalse, Problem, View, as_uuid, mark, power_of_two
 from matrix_runner.layers.geometry import Below, Shape, losses_of
+from matrix_runner.layers.needs import Need
 
 MIB, GIB = 2**20, 2**30
 PAGE = 4096  # the largest block size that every kernel accepts: one page of memory
@@ -67,8 +68,6 @@ def _align(value: object) -> object:
 
 
 Profile = Literal["single", "dup", "raid0", "raid1", "raid10", "raid5", "raid6"]
-#: Programs that show the geometry of a file system.
-READ_BACK = {**dict.fromkeys(EXT, ("dumpe2fs",)), "xfs": ("xfs_spaceman",), "btrfs": ("btrfs",)}
 
 
 class Fs(Layer):
@@ -77,6 +76,13 @@ class Fs(Layer):
     kind: ClassVar[str] = "fs"
     noun: ClassVar[str] = "file systems"
     also_called: ClassVar[Mapping[str, str]] = dict.fromkeys(("filesystem", "mkfs", "mount"), "fs: {type: ext4}")
+    needs: ClassVar[tuple[Need, ...]] = (
+        # The driver of ext4 also mounts ext2 and ext3.
+        *(Need("type", (kind,), ("ext4",), (f"mkfs.{kind}", "dumpe2fs")) for kind in ("ext2", "ext3", "ext4")),
+        Need("type", ("xfs",), ("xfs",), ("mkfs.xfs", "xfs_spaceman")),
+        Need("type", ("btrfs",), ("btrfs",), ("mkfs.btrfs", "btrfs")),
+        Need("type", ("f2fs",), ("f2fs",), ("mkfs.f2fs",)),
+    )
     type: Literal["ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs"]
     block_size: Size | None = Field(None, description="size of a block; 4KiB if not given")
     options: Annotated[str, BeforeValidator(_options), WithJsonSchema({"type": "string"})] = Field(
@@ -122,15 +128,6 @@ class Fs(Layer):
     @property
     def parts(self) -> Mapping[str, str]:
         return {} if self.journal in _OWN_JOURNAL else {self.journal: "journal"}
-
-    @property
-    def programs(self) -> tuple[str, ...]:
-        return (f"mkfs.{self.type}", *READ_BACK.get(self.type, ()))
-
-    @property
-    def modules(self) -> tuple[str, ...]:
-        # The driver of ext4 also mounts ext2 and ext3.
-        return ("ext4",) if self.type in EXT else (self.type,)
 
     def bytes_written(self, below: Below) -> int:
         journal = sum(device.size for device in below.devices[below.own.count :])  # mkfs fills it with zeros

@@ -12,6 +12,7 @@ from matrix_runner.base.model import Extent, Name, Size
 from matrix_runner.base.quantities import format_size
 from matrix_runner.layers.base import Action, Array, BuildContext, Problem, Sync, SyncTarget, View, mark, power_of_two
 from matrix_runner.layers.geometry import Below, Shape, common, losses_of
+from matrix_runner.layers.needs import Need
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 DEFAULT_STRIPE = 64 * KIB
@@ -41,7 +42,14 @@ class Lvm(Array):
     kind: ClassVar[str] = "lvm"
     noun: ClassVar[str] = "volumes"
     also_called: ClassVar[Mapping[str, str]] = dict.fromkeys(("lv", "vg", "pv", "lvm2"), "lvm")
-    programs: ClassVar[tuple[str, ...]] = ("lvm", "dmsetup")
+    needs: ClassVar[tuple[Need, ...]] = (
+        Need(modules=("dm_mod",), programs=("lvm", "dmsetup")),
+        Need("type", ("raid4", "raid5", "raid6"), modules=("dm_raid", "raid456")),
+        *(Need("type", (name,), modules=("dm_raid", name)) for name in ("raid0", "raid1", "raid10")),
+        Need("type", ("mirror",), modules=("dm_mirror",)),
+        Need("type", ("thin",), modules=("dm_thin_pool",)),
+        Need("type", ("cache",), modules=("dm_cache", "dm_cache_smq")),
+    )
     maps: ClassVar[bool] = True
     type: Type | None = Field(
         None, description="type of the volumes; if not given: striped with `stripes` of 2 or more, else linear"
@@ -100,13 +108,6 @@ class Lvm(Array):
         if kind != "cache":
             idle |= dict.fromkeys(("fast", "cache_mode"), "only cache volumes have a cache")
         return idle
-
-    @property
-    def modules(self) -> tuple[str, ...]:
-        if self.segment.startswith("raid"):
-            return ("dm_mod", "dm_raid", "raid456" if self.segment in PARITY else self.segment)
-        special = {"mirror": ("dm_mirror",), "thin": ("dm_thin_pool",), "cache": ("dm_cache", "dm_cache_smq")}
-        return ("dm_mod", *special.get(self.segment, ()))
 
     @property
     def segment(self) -> str:

@@ -23,6 +23,7 @@ from matrix_runner.layers.base import (
     power_of_two,
 )
 from matrix_runner.layers.geometry import Below, Shape, common, losses_of, raid0_bytes, usable
+from matrix_runner.layers.needs import Need
 
 PAGE = 4096
 DEFAULT_CHUNK = 512 * 1024
@@ -133,7 +134,12 @@ class Md(Array):
     kind: ClassVar[str] = "md"
     noun: ClassVar[str] = "arrays"
     also_called: ClassVar[Mapping[str, str]] = dict.fromkeys(("mdadm", "mdraid", "raid"), "md: {level: 5}")
-    programs: ClassVar[tuple[str, ...]] = ("mdadm",)
+    needs: ClassVar[tuple[Need, ...]] = (
+        Need(programs=("mdadm",)),
+        Need("level", ("linear",), modules=("linear",)),
+        *(Need("level", (level,), modules=(f"raid{level}",)) for level in (0, 1, 10)),
+        Need("level", tuple(PARITY), modules=("raid456",)),
+    )
     level: Level
     chunk: Size | None = Field(
         None, description="size of a chunk: a power of two, with RAID 0 any multiple of 4KiB; 512KiB if not given"
@@ -188,10 +194,6 @@ class Md(Array):
         if level != 1:
             idle["write_mostly"] = "only RAID 1 has write-mostly members"
         return idle
-
-    @property
-    def modules(self) -> tuple[str, ...]:
-        return ("raid456" if self.level in PARITY else self.kernel_level,)
 
     @property
     def kernel_level(self) -> str:

@@ -14,7 +14,7 @@ from matrix_runner.layers.base import BuildContext, Layer, Problem, View, as_uui
 
 if TYPE_CHECKING:
     from matrix_runner.layers.geometry import Below, Shape
-
+from matrix_runner.layers.needs import Need
 
 MIB = 2**20
 SECTOR = 512  # the kernel counts in units of 512 bytes, for any sector size
@@ -57,7 +57,8 @@ class Partition(_Ranged):
     kind: ClassVar[str] = "partition"
     for_each: ClassVar[bool] = True
     noun: ClassVar[str] = "partitions"
-    programs: ClassVar[tuple[str, ...]] = ("sfdisk",)  # the script checks for `kpartx`, which only mappings need
+    #: The script checks for `kpartx`, which only mappings need.
+    needs: ClassVar[tuple[Need, ...]] = (Need(programs=("sfdisk",)),)
 
     @classmethod
     def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:

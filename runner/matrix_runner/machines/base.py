@@ -86,6 +86,7 @@ class Refusal:
     brief: str
     resolution: str = ""
     program: str = ""  # the one that is missing
+    of_layers: bool = False  # only some layers need it; cells of other stacks can run
 
     @property
     def message(self) -> str:
@@ -118,7 +119,7 @@ class Rig(Protocol):
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Return facts for the manifest; `kernel` runs, and `without` has the modules that it lacks."""
+        """Return facts for the manifest; `kernel` runs, and lacks the modules `without` and the programs `absent`."""
 
     def disk_reports(self) -> tuple[Report, ...]:
         """Return the work of each disk since the rig came up; empty if no disk is simulated."""
@@ -147,6 +148,7 @@ class Machine(Protocol):
     #: The machine creates its disks, which end with the rig; otherwise it uses physical disks.
     brings_disks: ClassVar[bool] = False
     synthetic: ClassVar[bool] = False  # the results are synthetic, and every report must show that
+    shares_kernel: ClassVar[bool] = False  # its rigs run the kernel of a host, with other programs
     takes_folders: ClassVar[bool] = False  # it can use the kernel, modules and programs of a folder
 
     options: MachineOptions
@@ -167,6 +169,10 @@ class Machine(Protocol):
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
         """Return all reasons why the rig cannot start, without starting anything."""
+
+    def known(self, spec: RigSpec) -> Mapping[str, str]:  # noqa: ARG002
+        """Return facts of a rig that are known before it starts, as `Rig.facts`: what has its modules and programs."""
+        return {}
 
     def kernel_refusal(self, kernel: str) -> str:
         """Return why a kernel cannot run here; empty if it can."""

@@ -25,9 +25,13 @@ WHERE = requirements.THIS_HOST
 
 class Local(Machine):
     name: ClassVar[str] = "local"
+    shares_kernel: ClassVar[bool] = True
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
         return [*model_refusals(spec), *host_refusals(spec)]
+
+    def known(self, spec: RigSpec) -> Mapping[str, str]:
+        return requirements.facts(requirements.query((), spec, WHERE))
 
     def kernel_refusal(self, kernel: str) -> str:
         return f"{WHERE} runs its own kernel ({os.uname().release}), not {kernel}"
@@ -35,9 +39,8 @@ class Local(Machine):
     @asynccontextmanager
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[ShellRig]:
         folder, disks = (scratch / "rig").absolute(), self.options.disks[: len(spec.disks)]
-        facts = requirements.facts(requirements.query((), spec, WHERE))
         try:
-            yield ShellRig((), str(folder), disks, facts, WHERE, before=identity_script(self.options))
+            yield ShellRig((), str(folder), disks, self.known(spec), WHERE, before=identity_script(self.options))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -76,6 +79,7 @@ PROGRAMS = ("python3",)
 
 class Ssh(Machine):
     name: ClassVar[str] = "ssh"
+    shares_kernel: ClassVar[bool] = True
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
         found = [*model_refusals(spec)]
@@ -163,6 +167,9 @@ class Sudo(Ssh):
         except HarnessBroken as error:
             return [*Local().refusals(spec), Refusal(error.brief, error.resolution)]
         return [*model_refusals(spec), *self._host_refusals(spec)]
+
+    def known(self, spec: RigSpec) -> Mapping[str, str]:
+        return Local().known(spec)
 
     def kernel_refusal(self, kernel: str) -> str:
         return Local().kernel_refusal(kernel)

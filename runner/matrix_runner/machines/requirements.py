@@ -65,6 +65,12 @@ PACKAGES = {
     "mkfs.f2fs": "f2fs-tools",
     "sfdisk": "fdisk",
 }
+
+
+def package_of(program: str) -> str:
+    return PACKAGES.get(program, program)
+
+
 #: Programs that no trial needs: the package of each, and its use.
 OPTIONAL = {"smartctl": ("smartmontools", "reads the health of disks before and after a run")}
 #: Programs of which the version is checked.
@@ -129,17 +135,19 @@ def refusals(answer: str, where: str) -> Iterator[Refusal]:
     for line in answer.splitlines():
         what, _, name = line.partition(" ")
         if what == "no-program":
-            program, package = WITH_VERSION.get(name, name), PACKAGES.get(name, name)
+            program, package = WITH_VERSION.get(name, name), package_of(name)
             command = f"apt install {package}"
             yield Refusal(
                 f"{where} has no {program}",
                 command if where == THIS_HOST else f"on {where}: {command}",
                 program=name,
+                of_layers=name not in {*ALWAYS, *WITH_VERSION},
             )
         if what == "no-module":
             yield Refusal(
                 f"the kernel of {where} ({kernel}) has no {name}, neither built in nor as a module",
                 "install the modules of that kernel, or run this matrix on qemu, which brings its own",
+                of_layers=True,
             )
         if what == "no-root":
             yield Refusal(
@@ -175,7 +183,7 @@ def missing(answer: str) -> list[str]:
     for line in answer.splitlines():
         what, _, name = line.partition(" ")
         if what == "no-program" and name not in OPTIONAL:
-            found.append(f"{WITH_VERSION.get(name, name)} (apt install {PACKAGES.get(name, name)})")
+            found.append(f"{WITH_VERSION.get(name, name)} (apt install {package_of(name)})")
         if what == "no-module":
             found.append(f"the module {name}, for its kernel {facts(answer).get('kernel', '?')}")
     return found
@@ -188,4 +196,11 @@ def missing_optional(answer: str) -> list[str]:
 
 
 def facts(answer: str) -> Mapping[str, str]:
-    return {name: text for name, text in parse_facts(answer).items() if not name.startswith("no-")}
+    known = {name: text for name, text in parse_facts(answer).items() if not name.startswith("no-")}
+    absent = {"without": _named(answer, "no-module"), "absent": _named(answer, "no-program")}
+    return known | {name: " ".join(found) for name, found in absent.items() if found}
+
+
+def _named(answer: str, what: str) -> list[str]:
+    lines = (line.partition(" ") for line in answer.splitlines())
+    return [name for word, _, name in lines if word == what]

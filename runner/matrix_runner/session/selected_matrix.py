@@ -18,7 +18,7 @@ from matrix_runner.decide.plan import Plan
 from matrix_runner.language.matrix import is_path
 from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.machines import machine
-from matrix_runner.machines.base import Machine, MachineOptions, RigSpec
+from matrix_runner.machines.base import Machine, MachineOptions, Refusal, RigSpec
 from matrix_runner.machines.requirements import describe
 from matrix_runner.records.environment import WHOLE, Requested
 from matrix_runner.records.record import CellRow
@@ -187,9 +187,15 @@ def check_names(own: Path | None) -> None:
         )
 
 
+def refusals_of(place: Machine, specs: Iterable[RigSpec]) -> list[Refusal]:
+    """Return why a run is refused. If some stacks can run, cells of those that lack something are skipped instead."""
+    each = [place.refusals(spec) for spec in specs]
+    some = not all(each)
+    return list(dict.fromkeys(one for found in each for one in found if not (some and one.of_layers)))
+
+
 def check_machine(place: Machine, specs: Iterable[RigSpec]) -> None:
-    refusals = list(dict.fromkeys(refusal for spec in specs for refusal in place.refusals(spec)))
-    if refusals:
+    if refusals := refusals_of(place, specs):
         lines, commands = describe(refusals, also=("fio",) if explain_missing_fio() else ())
         raise BadInput(
             f"the {place.name} machine cannot run this",

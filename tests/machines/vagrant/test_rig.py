@@ -27,7 +27,6 @@ from matrix_runner.machines.vagrant.rig import (
     Order,
     command,
     enter_command,
-    missing_modules,
     report_progress,
     serve_disks,
     ssh_config,
@@ -85,10 +84,6 @@ def test_words_reach_the_machine_as_they_were(tmp_path: Path) -> None:
     enter = enter_command(Path("/c/ssh config"), Path("/l"))
     done = process.run([*enter, "printf", "%s|", *odd], env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
     assert done.stdout == "".join(f"{word}|" for word in odd)
-
-
-def test_missing_modules_are_separated_from_programs() -> None:
-    assert missing_modules("kernel 6.1\nno-module raid456\nno-program f2fs\nno-module dm_raid\n") == "raid456 dm_raid"
 
 
 @pytest.mark.skipif(

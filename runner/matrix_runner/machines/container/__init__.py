@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -152,6 +152,7 @@ HOST_ONLY = ("no-module ", "no-root ")
 
 class Container(Machine):
     name: ClassVar[str] = "container"
+    shares_kernel: ClassVar[bool] = True
 
     def __init__(self, options: MachineOptions = NO_OPTIONS) -> None:
         super().__init__(options)
@@ -166,6 +167,9 @@ class Container(Machine):
 
     def kernel_refusal(self, kernel: str) -> str:
         return f"containers run the kernel of the host ({os.uname().release}), not {kernel}"
+
+    def known(self, spec: RigSpec) -> Mapping[str, str]:  # noqa: ARG002 - its programs are those of the image
+        return {"kernel": os.uname().release}
 
     @asynccontextmanager
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[ShellRig]:

@@ -34,10 +34,11 @@ from matrix_runner.machines.qemu.appliance import BUILD_TOOLS, Appliance, applia
 from matrix_runner.machines.qemu.argv import DiskProperties, PassedController, Vm
 from matrix_runner.machines.qemu.guest import DiskFiles, DiskProvider, run_guest, serve_disks
 from matrix_runner.machines.qemu.host import capacity_refusals, crowding_notice, max_machines, this_host
+from matrix_runner.machines.requirements import package_of
 from matrix_runner.simdisks.server import TOOLS as DISK_TOOLS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 
     from matrix_runner.hosts.exclusive import LeasedDisk
     from matrix_runner.simdisks.disk import Disk
@@ -74,6 +75,13 @@ class Qemu(Machine):
 
     def max_rigs(self, spec: RigSpec) -> int:
         return max_machines(spec, this_host())
+
+    def known(self, spec: RigSpec) -> Mapping[str, str]:
+        with suppress(BadInput, OSError):  # no such kernel, or a version of a search, which is not there yet
+            made = self._recipe(spec.kernel)
+            if base := find_cached(made):
+                return facts_of(base, spec, recipe.programs_in(made.source) if made.source else ())
+        return {}
 
     def processor(self) -> Processor:
         return "virtual" if host.expected_accelerator() == "kvm" else "emulated"
@@ -183,6 +191,19 @@ async def cold_rig(vm: Vm, scratch: Path, back: DiskProvider = serve_disks) -> A
 def machine_facts(vm: Vm, up: str, start: float) -> dict[str, str]:
     known = {"qemu": host.qemu_version(), "accel": vm.accel, "appliance": vm.appliance.key, "up": up}
     return {**known, "ready": f"{time.monotonic() - start:.3f}"}
+
+
+def facts_of(base: Appliance, spec: RigSpec, own: Collection[str]) -> dict[str, str]:
+    """Return what an appliance tells of its rigs before a boot. The versions of a user's `own` programs are unknown."""
+    replaced = {Path(name).name for name in own}
+    packages = {name: base.versions.get(package_of(name)) for name in spec.programs if name not in replaced}
+    found = {"kernel": base.versions["kernel"], **{name: version for name, version in packages.items() if version}}
+    if absent := [name for name, version in packages.items() if version is None]:
+        found["absent"] = " ".join(absent)
+    # A kernel of the user without modules has all of them built in, as far as anyone knows.
+    if base.modules and (without := [name for name in spec.modules if name not in base.modules]):
+        found["without"] = " ".join(without)
+    return found
 
 
 def modules_of(spec: RigSpec) -> tuple[str, ...]:

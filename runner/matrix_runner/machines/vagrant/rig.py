@@ -193,11 +193,7 @@ def query_facts(up: RunningMachine, spec: RigSpec) -> dict[str, str]:
             details="\n".join(f"- {one.message}" for one in lacking),
             resolution="add them to your box, or unset MATRIX_BOX and let `matrix` build one",
         )
-    return {**requirements.facts(answer), "without": missing_modules(answer), **up.facts}
-
-
-def missing_modules(output: str) -> str:
-    return " ".join(line.split()[1] for line in output.splitlines() if line.startswith("no-module "))
+    return {**requirements.facts(answer), **up.facts}
 
 
 VAGRANT = "vagrant"

@@ -1,0 +1,23 @@
+"""A declaration of what a layer needs from the kernel, from programs and from the machine."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What all uses of a layer need, or those with some values of a key."""
+
+    key: str = ""
+    values: tuple[object, ...] = ()
+    modules: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()  # names, each perhaps with the lowest version: `mdadm 4.6`
+    linux: str = ""  # the lowest release of the kernel
+    #: It changes state of the kernel that other programs share, so the rig needs a kernel of its own.
+    own_kernel: bool = False
+
+    def label(self, kind: str, value: object = None) -> str:
+        """Return who needs it, as in a matrix: with one value, or with all for which it is declared."""
+        if not self.key:
+            return f"`{kind}`"
+        values = self.values if value is None else (value,)
+        return f"`{kind}: {{{self.key}: {' or '.join(map(str, values))}}}`"

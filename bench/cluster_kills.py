@@ -3,7 +3,8 @@
     python -m bench.cluster_kills --kills 200
 
 It starts a scheduler and three workers (one behind a link that breaks), starts each again when it dies, and repeats
-`matrix run` until it succeeds. At the end no trial may be lost, doubled or broken, and no process or folder left.
+`matrix run` until it succeeds. At the end no trial may be lost, doubled or broken, and no process or folder left; and
+no process may have ended otherwise than by these kills. The program ends with 1 if one of these does not hold.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import json
 import os
 import random
+import re
 import signal
 import socket
 import sqlite3
@@ -23,8 +25,12 @@ import time
 from collections import Counter
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bench.waiting import COMMAND, SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 MATRIX = """\
 name: kills
@@ -38,6 +44,8 @@ repeat: {rounds}
 #: How often each is killed, relative to the others.
 VICTIMS = {"batch": 4, "worker": 1, "scheduler": 1, "coordinator": 1, "link": 1}
 MATRIX_COMMAND = (sys.executable, "-m", "matrix_runner.cli")
+#: The statuses beside those of the kills: a run ends with 3 without its scheduler, and at the end members are stopped.
+STATUSES = {"coordinator": {0, 3}, "scheduler": {0, -signal.SIGTERM}, "worker": {0, -signal.SIGTERM}}
 ROOT = Path(__file__).parents[1]  # members work in another folder, and find `bench` there
 
 
@@ -92,7 +100,7 @@ class Lab:
         (folder / "tmp").mkdir()
         (folder / "kills.yaml").write_text(MATRIX.format(rounds=rounds))
         self.members: dict[str, subprocess.Popen[bytes]] = {}
-        self.exits = Counter[int]()
+        self.exits = {kind: Counter[int]() for kind in STATUSES}
         for name in ("scheduler", "worker-a", "worker-b", "worker-c"):
             self.start(name)
 
@@ -117,10 +125,9 @@ class Lab:
         """Start again what ended. Return whether the run succeeded."""
         for name, member in list(self.members.items()):
             if (status := member.poll()) is not None:
-                if name == "coordinator":
-                    self.exits[status] += 1
-                    if status == 0:
-                        return True
+                self.exits[kind_of(name)][status] += 1
+                if name == "coordinator" and status == 0:
+                    return True
                 self.start(name)
         return False
 
@@ -144,8 +151,13 @@ class Lab:
         for member in self.members.values():
             if member.poll() is None:
                 member.terminate()
-        for member in self.members.values():
-            member.wait(60)
+        for name, member in self.members.items():
+            if name != "coordinator":
+                self.exits[kind_of(name)][member.wait(60)] += 1
+
+
+def kind_of(member: str) -> str:
+    return member.partition("-")[0]
 
 
 def batch_processes(parent: int) -> list[int]:
@@ -180,9 +192,30 @@ def main() -> None:
                 following = recorded(Path(name)) + draw.randint(1, 2 * wanted.every - 1)
         seconds = time.monotonic() - began
         lab.stop()
-        print(json.dumps(verdict(Path(name), wanted.rounds) | {
-            "kills": kills, "exits": lab.exits, "seconds": round(seconds),
-        }))  # fmt: skip
+        found = verdict(Path(name), wanted.rounds) | {"kills": kills, "exits": lab.exits, "seconds": round(seconds)}
+        print(json.dumps(found))
+        log = "".join(one.read_text(errors="replace") for one in Path(name).glob("*.log"))
+        sys.exit("\n".join([*failures(found), *unexpected_ends(lab.exits, kills, log)]) or None)
+
+
+def failures(found: Mapping[str, object]) -> list[str]:
+    """Return what a verdict shows that must not be."""
+    wrong = [f"{found[what]} {what}" for what in ("lost", "doubled", "processes_left", "folders_left") if found[what]]
+    if found["outcomes"].keys() != {"measured"}:  # type: ignore[attr-defined]
+        wrong.append(f"outcomes: {found['outcomes']}")
+    return wrong if found["runs"] == 1 else [*wrong, f"{found['runs']} runs"]
+
+
+def unexpected_ends(exits: Mapping[str, Counter[int]], kills: Counter[str], log: str) -> list[str]:
+    """Return how processes ended that nobody killed, such as by a signal of the kernel, or with another code."""
+    killed = -signal.SIGKILL
+    wrong = [
+        f"{count} × {kind} ended with {status}"
+        for kind, ends in exits.items()
+        for status, count in ends.items()
+        if status not in STATUSES[kind] | {killed} or (status == killed and count > kills[kind])
+    ]
+    return wrong + sorted(set(re.findall(r"the batch process (?:was killed by signal (?!9\b)|ended with).*", log)))
 
 
 def recorded(folder: Path) -> int:

@@ -11,11 +11,12 @@ import argparse
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 
-from bench.cluster_kills import MATRIX, MATRIX_COMMAND, recorded, verdict
+from bench.cluster_kills import MATRIX, MATRIX_COMMAND, failures, recorded, verdict
 from bench.link import ADDRESSES, Link
 from bench.waiting import COMMAND, SECONDS
 
@@ -58,10 +59,12 @@ def main() -> None:
             one.terminate()
         for one in members:
             one.wait(60)
-        print(json.dumps(verdict(folder, wanted.rounds) | {
+        found = verdict(folder, wanted.rounds)
+        print(json.dumps(found | {
             "exit": status, "seconds": round(seconds), "trials at the end of the cut": before, "packets": link.passed,
             "log": (folder / "log").read_text()[-2000:],
         }))  # fmt: skip
+        sys.exit("\n".join(failures(found) + [f"the run ended with {status}"] * bool(status)) or None)
 
 
 def wait_for_trials(folder: Path, count: int, run: subprocess.Popen[bytes]) -> None:

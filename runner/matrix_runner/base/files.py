@@ -288,12 +288,12 @@ _LOCK = ".lock"
 
 
 def remove_abandoned(kind: str) -> None:
-    """Remove the folders of killed processes. A lock marks one in use."""
+    """Remove the folders of killed processes, also if the kill was in the middle of that. A lock marks one in use."""
     for old in Path(tempfile.gettempdir()).glob(f"{_prefix(kind)}*"):
         # Others may make a folder of this name.
         with suppress(OSError, HarnessBroken):
             if old.lstat().st_uid == os.getuid():
-                with open_lock_file(old / _LOCK, os.O_RDWR) as lock:
+                with open_lock_file(old / _LOCK) as lock:
                     if try_lock(lock, fcntl.LOCK_EX):
                         shutil.rmtree(old, ignore_errors=True)
 
@@ -306,12 +306,18 @@ def _prefix(kind: str) -> str:
 def scratch_folder(kind: str) -> Iterator[Path]:
     """Yield a new folder, after removing those of killed processes."""
     remove_abandoned(kind)
-    young = Path(tempfile.mkdtemp(prefix=f".{_prefix(kind)}"))  # renamed once it is locked, so that no other removes it
-    folder = young.with_name(young.name[1:])
-    try:
-        with open_lock_file(young / _LOCK) as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            young.rename(folder)
-            yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with ExitStack() as stack:
+        while not (folder := _locked_folder(kind, stack)):
+            pass
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        yield folder
+
+
+def _locked_folder(kind: str, stack: ExitStack) -> Path | None:
+    """Make a folder. Return None if another process takes it for an abandoned one before it is locked."""
+    folder = Path(tempfile.mkdtemp(prefix=_prefix(kind)))
+    with suppress(FileNotFoundError):
+        lock = stack.enter_context(open_lock_file(folder / _LOCK))
+        if try_lock(lock, fcntl.LOCK_EX) and os.fstat(lock).st_nlink:
+            return folder
+    return None

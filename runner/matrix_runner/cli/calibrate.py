@@ -8,13 +8,12 @@ import sys
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from matrix_runner.base.errors import BadInput, Exit
-from matrix_runner.base.files import RECORDED, read_input, write_output
+from matrix_runner.base.files import RECORDED, read_input, scratch_folder, write_output
 from matrix_runner.base.quantities import parse_size
 from matrix_runner.cli import options
 from matrix_runner.cli.run import carry_out
@@ -95,8 +94,8 @@ def _measure(
         raise click.UsageError(f"--fill writes to the disk: add --destroy {disk} to destroy its content")
     declared = _declared(disk, hosts)
     jobs = jobs_for(declared.kind or _kind_of(disk), writes=bool(destroy), seconds=seconds)
-    with TemporaryDirectory(prefix="matrix-calibrate-") as made:
-        matrix = Path(made, "calibrate.yaml")
+    with scratch_folder("matrix-calibrate") as made:
+        matrix = made / "calibrate.yaml"
         name = f"calibrate-{re.sub('[^A-Za-z0-9_-]', '-', disk)}"[:80]
         matrix.write_text(matrix_text(name, declared.size, jobs, fill=fill))
         values = {"matrix": matrix, "place": Where("local"), "results": results, "hosts": hosts, "destroy": destroy}

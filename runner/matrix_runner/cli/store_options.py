@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import sys
-import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
@@ -277,8 +276,10 @@ class _View:
     """A temporary results folder of links to run folders."""
 
     def __init__(self, results: Path) -> None:
+        from matrix_runner.base.files import scratch_folder
+
         context = click.get_current_context()
-        self.folder = Path(context.with_resource(tempfile.TemporaryDirectory(prefix="matrix-runs-")))
+        self.folder = context.with_resource(scratch_folder("matrix-runs"))
         self._results = results
         self._linked: dict[Path, str] = {}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import sqlite3
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -17,6 +16,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateTable
 
 from matrix_runner.base.errors import Damaged, HarnessBroken
+from matrix_runner.base.files import scratch_folder
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.rows import cell_of, digest_of, job_of, readings_of, trial_of, with_jobs
 from matrix_runner.records.tables import CRC, IN_JOURNAL, PLAIN, data_columns, is_sound
@@ -53,8 +53,8 @@ def salvage(journal: Path) -> Salvaged:
     with journal.open("rb") as file:
         if file.read(len(_MAGIC)) != _MAGIC:
             raise HarnessBroken(f"nothing can be read of {journal}", details="it does not begin as a file of SQLite")
-    with tempfile.TemporaryDirectory(prefix="matrix-salvage-") as folder:
-        copy = Path(folder) / journal.name
+    with scratch_folder("matrix-salvage") as folder:
+        copy = folder / journal.name
         for suffix in ("", "-wal"):
             with suppress(FileNotFoundError, IsADirectoryError, shutil.SpecialFileError):
                 shutil.copyfile(f"{journal}{suffix}", f"{copy}{suffix}")

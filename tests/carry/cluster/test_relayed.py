@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import subprocess
+import tempfile
 from collections import Counter
 from contextlib import asynccontextmanager, contextmanager
 from queue import Queue
@@ -92,6 +93,19 @@ def test_a_batch_process_that_is_killed_costs_no_trial(bench: Bench) -> None:
     assert killed
     assert planned_once(bench)
     assert _batch_processes() == []
+
+
+def test_a_worker_removes_what_one_before_it_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that was killed leaves the folders of its batches; the next one need not get a batch."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / f"{seats.SCRATCH}-{os.getuid()}-killed").mkdir()
+
+    async def stay_without_work() -> None:
+        async with members("one"):
+            pass
+
+    asyncio.run(stay_without_work())
+    assert list(tmp_path.iterdir()) == []
 
 
 def _batch_processes() -> list[int]:

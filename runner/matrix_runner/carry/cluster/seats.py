@@ -124,6 +124,7 @@ class Seats:
         await asyncio.gather(*tasks, return_exceptions=True)
         for process in self._idle:
             await process.stop()
+        remove_abandoned(SCRATCH)  # of a worker before this one, which was killed with its batches
 
     async def _carry_out(self, token: str, request: bytes, *, measures: bool) -> None:
         lines: list[bytes] = []

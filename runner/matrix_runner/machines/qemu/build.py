@@ -6,7 +6,6 @@ import re
 import shutil
 import sys
 import tarfile
-import tempfile
 import traceback
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from matrix_runner.base.errors import HarnessBroken, MatrixError
-from matrix_runner.base.files import IMAGE, read_input
+from matrix_runner.base.files import IMAGE, read_input, scratch_folder
 from matrix_runner.base.process import open_output, run
 from matrix_runner.machines.base import Progress
 from matrix_runner.machines.qemu import recipe
@@ -265,8 +264,8 @@ def kernel(suite: str, own: Path | None, work: Path, out: Path, progress: Progre
 def list_kernels(suites: Iterable[str]) -> dict[str, str]:
     """Return the address and checksum of each kernel's package on the mirror, by the release of the kernel."""
     mirror = mirror_in_use()
-    with tempfile.TemporaryDirectory(prefix="matrix-apt-") as folder:
-        env = prepare(Path(folder), suites, mirror)
+    with scratch_folder("matrix-apt") as folder:
+        env = prepare(folder, suites, mirror)
         apt(["update"], mirror, env)
         packages = apt(["pkgnames", "linux-image-"], mirror, env, "apt-cache").split()
         lines = apt(["download", "--print-uris", *filter(_RELEASE.fullmatch, packages)], mirror, env).splitlines()

@@ -15,6 +15,7 @@ import pytest
 from matrix_runner.carry.batch_messages import BadAnswer, Worker, parsed
 from matrix_runner.carry.coordinator import MOST_NOTICES, Coordinator
 from matrix_runner.carry.recorder import RunContext
+from matrix_runner.decide.budget import ENDLESS, Cost, Spending
 from matrix_runner.decide.scheduler import Scheduler
 from matrix_runner.machines.dry import Dry
 from matrix_runner.records.record import HOST
@@ -62,11 +63,16 @@ class Lying(FakeCluster):
         await super().carry_out(worker, request, send if wrong else receive)
 
 
-def run(bench: Bench, tmp_path: Path, lie: Lie) -> list[str]:
-    cluster, notices = Lying(tmp_path, LIAR, HONEST), list[str]()
+def run(bench: Bench, tmp_path: Path, lie: Lie, budget: Cost = ENDLESS) -> list[str]:
+    cluster = Lying(tmp_path, LIAR, HONEST)
     cluster.lie = lie
+    return run_on(cluster, bench, budget)
+
+
+def run_on(cluster: FakeCluster, bench: Bench, budget: Cost = ENDLESS) -> list[str]:
+    notices, scheduler = list[str](), Scheduler(bench.plan, spending=Spending(budget))
     context = RunContext(Dry(), bench.journal, bench.shelf, bench.folder, lambda _: None, "here")
-    asyncio.run(Coordinator(Scheduler(bench.plan), context, cluster, ORDER, notices.append).run())
+    asyncio.run(Coordinator(scheduler, context, cluster, ORDER, notices.append).run())
     assert Counter((one.cell, one.round) for one in bench.trials) == Counter(bench.planned())
     return notices
 
@@ -161,6 +167,28 @@ def test_a_worker_that_lies_is_left_out_and_others_go_on(bench: Bench, tmp_path:
     assert refused.startswith("a worker on two is not used: it sent ")
     assert {one.notes[HOST] for one in bench.trials} >= {"one"}
     assert not {name for name in bench.shelf.kept if name[1] > 2}
+
+
+@pytest.mark.parametrize("budget", [ENDLESS, Cost(1e6, 1e18)], ids=["none", "large"])
+def test_a_batch_that_ends_without_its_trials_is_measured_by_others(bench: Bench, tmp_path: Path, budget: Cost) -> None:
+    """A worker leaves out what exceeds a budget, and only that."""
+    run(bench, tmp_path, lambda message: [] if message["event"] in {"started", "files", "trial"} else [message], budget)
+    assert {one.notes[HOST] for one in bench.trials} == {"one"}
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_worker_by_the_name_of_another_host_takes_it_no_stack(bench: Bench, tmp_path: Path, order: int) -> None:
+    class Impostor(FakeCluster):
+        async def carry_out(self, worker: Worker, request: BatchRequest, receive: Callable[[bytes], None]) -> None:
+            refusals = {one.key: "no room" for one in bench.plan.selection.space.stacks}
+
+            def refuse_all(line: bytes) -> None:
+                message = orjson.loads(line)
+                receive(orjson.dumps(message | {"refusals": refusals}) if message["event"] == "checked" else line)
+
+            await super().carry_out(worker, request, refuse_all if worker.address == LIAR.address else receive)
+
+    assert run_on(Impostor(tmp_path, *(HONEST, Worker(LIAR.address, HONEST.host))[::order]), bench) == []
 
 
 def test_notes_and_the_folder_of_a_trial_are_not_its_workers(bench: Bench, tmp_path: Path) -> None:

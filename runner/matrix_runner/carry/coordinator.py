@@ -15,7 +15,7 @@ from dataclasses import replace
 from enum import Enum
 from functools import cached_property, partial
 from itertools import islice
-from math import isfinite
+from math import inf, isfinite
 from secrets import token_hex
 from typing import Any
 
@@ -45,6 +45,7 @@ from matrix_runner.carry.events import (
 from matrix_runner.carry.flight import Flight, Flights, Inbox
 from matrix_runner.carry.members import Members
 from matrix_runner.carry.recorder import RunContext, RunRecorder, now
+from matrix_runner.decide.budget import Cost, Spending
 from matrix_runner.decide.placement import Forecast, OpenRound, RepeatsAlone
 from matrix_runner.decide.plan import Batch
 from matrix_runner.decide.scheduler import TRIES, Scheduler
@@ -349,7 +350,7 @@ class Coordinator:
             self._leave_out(flight, lost)
         elif flight.refused:
             self._members.refuse(flight.worker, flight.refused)
-        elif flight.ended and (not flight.left or self.scheduler.spending.is_limited):
+        elif flight.ended and (not flight.left or self._exceeds_budget(flight)):
             self.scheduler.leave_out(flight.left.values(), flight.round.number)  # the budget ended
             flight.left = {}
         else:
@@ -363,6 +364,14 @@ class Coordinator:
         if flight.left or flight.alone or flight.round.over:
             self._look_again()
         self._context.listen(BatchDone(flight.round.number, flight.batch.stack.label, flight.worker.host))
+
+    def _exceeds_budget(self, flight: Flight) -> bool:
+        """Return whether its worker, by its own estimates, cannot measure any of what it left out."""
+        spending = self.scheduler.spending
+        theirs = Spending(replace(spending.left, written=inf))
+        set_up = max(one.of_stack(flight.batch.stack).seconds for one in (spending, theirs))
+        cells = flight.left.values()
+        return spending.is_limited and not any(theirs.affords(theirs.of_cell(one) + Cost(set_up)) for one in cells)
 
     def _leave_out(self, flight: Flight, lie: BadAnswer) -> None:
         """Refuse a worker that sends wrong messages. Its trials do not count."""

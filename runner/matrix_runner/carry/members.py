@@ -54,6 +54,7 @@ class Members:
         self._tags = tags  # that a worker must have
         self._hosts: dict[str, HostState] = {}
         self._workers: dict[str, Worker] = {}  # those in use, by address
+        self._checked: dict[str, Refusals] = {}  # stacks that a worker cannot run, by address
         self._asked = set[str]()  # addresses of workers that are being checked
         self._unused: dict[str, Message] = {}  # why others are not used
         self._failed = Counter[str]()  # checks of a worker that it did not survive
@@ -105,7 +106,9 @@ class Members:
 
     def _accept(self, worker: Worker, checked: Message) -> bool:
         before = self._hosts.get(worker.host)
-        self._hosts[worker.host] = state = HostState(checked["refusals"], checked["boot_id"])
+        self._workers[worker.address] = worker
+        self._checked[worker.address] = checked["refusals"]
+        self._hosts[worker.host] = state = HostState(self._common_refusals(worker.host), checked["boot_id"])
         self.refusals = {host: one.refusals for host, one in self._hosts.items() if one.refusals}
         if worker.slots > 1 and (why := self._order.one_at_a_time):
             self._notice(f"{worker.host} gets one rig at a time: {why}")
@@ -117,6 +120,11 @@ class Members:
         self._update(worker)
         self._note_hosts()
         return before is not None and before.boot_id != state.boot_id
+
+    def _common_refusals(self, host: str) -> Refusals:
+        """Return the stacks that no worker of a host can run: each may call itself by the name of another host."""
+        first, *others = [self._checked[one.address] for one in self._workers.values() if one.host == host]
+        return {key: why for key, why in first.items() if all(key in refused for refused in others)}
 
     def refuse_for(self, worker: Worker, lost: WorkerLost, brief: str = "") -> None:
         self.refuse(worker, {"brief": brief + lost.brief, "details": lost.details, "resolution": RESTART})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ import pytest
 
 from matrix_runner.base.errors import BadInput
 from matrix_runner.cli.clean import list_hosts, reach_for
-from matrix_runner.hosts.disk_ledger import LeaseRecord, write_record
+from matrix_runner.hosts.disk_ledger import LeaseRecord, delete_record, lease_records, write_record
 from tests.support.shelf import ANSWER, LAB
 
 if TYPE_CHECKING:
@@ -62,3 +63,55 @@ def test_an_unreachable_host_does_not_stop_the_others(call: Call, shelf: Path) -
     for name in ("shelf", "bench"):
         assert f"{name}: not cleaned: {name} cannot be reached by ssh (no route to host" in said.out
     assert "use one of the two" in call("clean", "--every-host", "--host", "shelf").err
+
+
+def test_clean_cache_removes_all_but_the_program(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = _filled_cache(tmp_path, monkeypatch)
+    listed = call("clean", "--cache", "--dry-run")
+    assert listed.out.startswith(f"{cache}/appliances, ")
+    assert (cache / "appliances/old/root").exists()
+    done = call("clean", "--cache")
+    assert (done.status, done.out.count("removed")) == (0, 1)
+    assert [path.name for path in cache.iterdir()] == ["venv-0123"]
+
+
+def test_clean_leaves_a_cache_in_use(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = _filled_cache(tmp_path, monkeypatch)
+    with (cache / "appliances/.old.use").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        refused = call("clean", "--cache")
+    assert refused.status == 2
+    assert f"a running command uses {cache}/appliances" in refused.err
+    assert (cache / "appliances/old/root").exists()
+
+
+def test_clean_all_asks_and_keeps_records_of_leases(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache, state = _filled_cache(tmp_path, monkeypatch), tmp_path / "state"
+    monkeypatch.setattr("matrix_runner.cli.clean.SWEEPERS", {})
+    write_record(state, LeaseRecord(disk="d", identity="d", reach="ssh:gone", size=1, run="r", folder="", since="x"))
+    refused = call("clean", "--all")
+    assert (refused.status, "--yes" in refused.err) == (2, True)
+    done = call("clean", "--all", "--yes")
+    assert f"{cache}/appliances" in done.out
+    assert "d of ssh:gone: leased by the run r" in done.out
+    assert lease_records(state)
+    delete_record(state, "d", "ssh:gone")
+    assert f"{state}, " in call("clean", "--all", "--yes").out
+    assert not state.exists()
+
+
+@pytest.mark.parametrize("extent", ["--cache", "--all"])
+def test_clean_of_another_host_has_no_caches(call: Call, extent: str) -> None:
+    assert call("clean", extent, "--every-host").status == 2
+
+
+def _filled_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("matrix_runner.hosts.checks.run_query", lambda _reach, _script: ANSWER)
+    monkeypatch.setenv("MATRIX_CACHE", str(cache := tmp_path / "cache"))
+    monkeypatch.setenv("MATRIX_STATE", str(tmp_path / "state"))
+    for file in ("appliances/old/root", "appliances/.old.use", "venv-0123/bin"):
+        (cache / file).parent.mkdir(parents=True, exist_ok=True)
+        (cache / file).touch()
+    return cache

@@ -376,3 +376,19 @@ def test_a_terminated_run_leaves_no_containers(disks: Bay, place: Around, engine
     assert place.said(*engine.argv("ps", "--all", "--quiet")) == ""
     assert not disks.mounted(place.said("cat", "/proc/self/mounts"))
     assert check_disk(disks.ask(), disks.declared).usable
+
+
+def test_clean_all_removes_images_that_no_container_uses(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(argv: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        if "images" in argv:
+            return subprocess.CompletedProcess(argv, 0, "0123\n4567\n0123\n", "")
+        failed = argv[1:3] == ["rmi", "4567"]
+        return subprocess.CompletedProcess(argv, int(failed), "", "in use\n" if failed else "")
+
+    monkeypatch.setattr(
+        "matrix_runner.machines.container.installed_engines", lambda: (engines.Engine("podman", "podman"),)
+    )
+    monkeypatch.setattr("matrix_runner.machines.container.run", answer)
+    found = [(one.message, one.remains) for one in sweep(everything=True)]
+    assert found == [("podman image 0123: removed", False), ("podman image 4567 could not be removed: in use", True)]
+    assert [one.message for one in sweep(dry=True, everything=True)] == ["podman image 0123", "podman image 4567"]

@@ -18,7 +18,7 @@ from typing import BinaryIO
 import platformdirs
 
 from matrix_runner.base.digests import find_damage, write_digests
-from matrix_runner.base.errors import HarnessBroken, UnfitFile, file_errors
+from matrix_runner.base.errors import BadInput, HarnessBroken, UnfitFile, file_errors
 
 MIB = 1 << 20
 #: The most bytes of a matrix or another file that people write, of files that programs write, and of kernel images.
@@ -129,6 +129,22 @@ _PARTIAL = ".half"
 def cache_dir() -> Path:
     chosen = os.environ.get("MATRIX_CACHE")
     return Path(chosen).absolute() if chosen else Path(platformdirs.user_cache_dir("matrix"))
+
+
+@contextmanager
+def lock_cache() -> Iterator[list[Path]]:
+    """Hold every lock of the cache, and yield its entries. A virtual environment of `bootstrap` is the program."""
+    home = cache_dir()
+    with ExitStack() as stack:
+        for lock in home.rglob("*"):
+            if lock.name.endswith((".lock", ".use")) or lock.name == "lock":
+                descriptor = stack.enter_context(open_lock_file(lock, os.O_RDWR))
+                if not try_lock(descriptor, fcntl.LOCK_EX):
+                    raise BadInput(
+                        f"a running command uses {lock.parent}",
+                        resolution="wait for it, or stop it, and run the same command again",
+                    )
+        yield sorted(entry for entry in home.glob("*/") if not entry.name.startswith("venv-"))
 
 
 def sha256(path: Path) -> str:

@@ -1,6 +1,7 @@
 """`matrix clean`: the work is in hosts/recovery.py for disks, and `sweep` of the machines in `SWEEPERS`."""
 
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -10,19 +11,26 @@ from threading import Thread
 import click
 
 from matrix_runner.base.errors import Exit, MatrixError
+from matrix_runner.base.files import lock_cache
 from matrix_runner.cli.disks import find_host, load_lab_file
 from matrix_runner.cli.options import hosts
-from matrix_runner.cli.screen import echo
+from matrix_runner.cli.screen import confirm_removal, echo
 from matrix_runner.hosts.disk_ledger import lease_records, night_of, state_dir
 from matrix_runner.hosts.recovery import clean, is_idle, unreturned_disks
 from matrix_runner.machines import SWEEPERS, sweep
+from matrix_runner.pages.terminal_text import volume
+from matrix_runner.records.run_folder import folder_size
 from matrix_runner.session.disk_lease import connect_host, open_connection
+
+_CACHE, _ALL = "cache", "all"
 
 _EPILOG = """\b
 Examples:
   matrix clean --dry-run         list leased disks without changing anything
   matrix clean --host shelf      clean an ssh host of hosts.yaml
   matrix clean --every-host      clean all ssh hosts of hosts.yaml and of earlier leases
+  matrix clean --cache           also free the space of appliances and saved virtual machines
+  matrix clean --all --dry-run   list all that matrix has stored on this host outside of results and its own folder
 
 \b
 Cleans only disks that a record on this host still leases to a killed run, and removes only the work of that run. If a
@@ -44,12 +52,29 @@ Exit codes: 3 something could not be removed, a disk was not released, or a host
 @hosts
 @click.option("--host", help="A host of hosts.yaml.  [default: this host]")
 @click.option("--every-host", is_flag=True, help="Clean all ssh hosts. An unreachable host does not stop the others.")
-def command(dry_run: bool, labelled: tuple[str, ...], hosts: Path | None, host: str | None, every_host: bool) -> None:
+@click.option("--cache", "extent", flag_value=_CACHE, help="Also remove the cache; the next run fills it again.")
+@click.option(
+    "--all",
+    "extent",
+    flag_value=_ALL,
+    help="Also remove the cache, container images, the pool of libvirt, and the records of leases and wear.",
+)
+@click.option("--yes", is_flag=True, help="Do not ask before `--all`.")
+def command(
+    dry_run: bool,
+    labelled: tuple[str, ...],
+    hosts: Path | None,
+    host: str | None,
+    every_host: bool,
+    extent: str | None,
+    yes: bool,
+) -> None:
     """Remove what a killed run left on the disks of a host; on this host, also containers and virtual machines."""
-    if every_host and host:
-        raise click.UsageError("--every-host includes --host: use one of the two")
+    _check_extent(extent, host, every_host=every_host)
     if every_host:
         raise click.exceptions.Exit(Exit.BROKEN if _clean_all_hosts(hosts, state_dir(), labelled, dry=dry_run) else 0)
+    if extent == _ALL and not (yes or dry_run):
+        confirm_removal("Remove all that matrix stored on this host, except results?", "caches and records")
     state, reach = state_dir(), reach_for(hosts, host)
     notices: list[str] = []
 
@@ -58,18 +83,41 @@ def command(dry_run: bool, labelled: tuple[str, ...], hosts: Path | None, host: 
         echo(text)
 
     # First: a leftover machine keeps its disks open.
-    leftovers = [one for name in SWEEPERS for one in sweep(name, dry=dry_run)] if reach == "local" else []
-    for leftover in leftovers:
-        notice(leftover.message)
-    remains = any(leftover.remains for leftover in leftovers)
+    remains = reach == "local" and _sweep_machines(notice, dry_run=dry_run, everything=extent == _ALL)
     remains |= _clean_disks(state, reach, labelled, notice, dry_run=dry_run)
     for one in lease_records(state):
         if host is None and one.reach != reach:
             notice(f"{one.disk} of {one.reach}: leased by the run {one.run}; clean it with `matrix clean --host`")
+    if extent:
+        _discard_stored(() if extent == _CACHE or lease_records(state) else (state,), notice, dry_run=dry_run)
     if not notices:
         echo(f"{host or 'this host'} is clean: no leftovers of runs", err=True)
     if remains:
         raise click.exceptions.Exit(Exit.BROKEN)
+
+
+def _check_extent(extent: str | None, host: str | None, *, every_host: bool) -> None:
+    if every_host and host:
+        raise click.UsageError("--every-host includes --host: use one of the two")
+    if extent and (every_host or host):
+        raise click.UsageError("--cache and --all are for this host: log in to the other one")
+
+
+def _sweep_machines(notice: Callable[[str], None], *, dry_run: bool, everything: bool) -> bool:
+    leftovers = [one for name in SWEEPERS for one in sweep(name, dry=dry_run, everything=everything)]
+    for leftover in leftovers:
+        notice(leftover.message)
+    return any(leftover.remains for leftover in leftovers)
+
+
+def _discard_stored(folders: Iterable[Path], notice: Callable[[str], None], *, dry_run: bool) -> None:
+    """Remove the cache and these folders."""
+    with lock_cache() as stored:
+        for path in (*stored, *filter(Path.exists, folders)):
+            title = f"{path}, {volume(folder_size(path))}"
+            if not dry_run:
+                shutil.rmtree(path)
+            notice(title if dry_run else f"{title}: removed")
 
 
 def reach_for(hosts: Path | None, host: str | None) -> str:

@@ -18,7 +18,7 @@ from matrix_runner.base.errors import BadInput, Damaged, MatrixError
 from matrix_runner.base.findings import few
 from matrix_runner.base.quantities import parse_size
 from matrix_runner.cli.options import Parsed, combined, results, rows, store
-from matrix_runner.cli.screen import echo, echo_whole, json_text, print_sheet
+from matrix_runner.cli.screen import confirm_removal, echo, echo_whole, json_text, print_sheet
 from matrix_runner.cli.store_options import accepted, report_damage
 from matrix_runner.hosts.disk_ledger import lease_records, state_dir
 from matrix_runner.pages.runs import ListedRun, list_table, run_document, select_by_name
@@ -396,9 +396,7 @@ def _remove(chosen: Sequence[KeptRun], shared: SharedStore | None, *, yes: bool)
             raise BadInput(f"{one.run.name} still leases disks", resolution="run `matrix clean` first")
     _show(chosen)
     if not yes:
-        if not sys.stdin.isatty():
-            raise BadInput("there is no terminal to ask on before runs are removed", resolution="add `--yes`")
-        click.confirm("Remove them?", abort=True, err=True)
+        confirm_removal("Remove them?", "runs")
     for one in chosen:
         remove_run(one, shared)
     echo(f"removed {len(chosen):,} run{'s' if len(chosen) != 1 else ''}")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from matrix_runner.base.errors import BadInput
 from matrix_runner.base.text import printable, printable_json
 from matrix_runner.pages.terminal_text import wrap
 
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from matrix_runner.pages.table import Sheet
+
+
+def confirm_removal(question: str, what: str) -> None:
+    if not sys.stdin.isatty():
+        raise BadInput(f"there is no terminal to ask on before {what} are removed", resolution="add `--yes`")
+    click.confirm(question, abort=True, err=True)
 
 
 @dataclass

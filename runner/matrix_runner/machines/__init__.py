@@ -32,7 +32,8 @@ _PASSTHROUGH_CLASSES = {
 }
 #: Classes that replace a machine's class for users other than root.
 _BY_SUDO = {"local": "matrix_runner.machines.local:Sudo"}
-#: Functions that report leftovers of dead runs and, unless `dry`, remove them.
+#: Functions that report leftovers of dead runs, with `everything` also what later runs would use again. Unless `dry`,
+#: they remove it.
 SWEEPERS = {
     "vagrant": "matrix_runner.machines.vagrant.libvirt:sweep",
     "container": "matrix_runner.machines.container:sweep",
@@ -47,10 +48,10 @@ class Where:
     host: str = ""
 
 
-def sweep(name: str, *, dry: bool = False) -> Iterator[Leftover]:
+def sweep(name: str, *, dry: bool = False, everything: bool = False) -> Iterator[Leftover]:
     if name in SWEEPERS:
         module, _, function = SWEEPERS[name].partition(":")
-        yield from getattr(importlib.import_module(module), function)(dry=dry)
+        yield from getattr(importlib.import_module(module), function)(dry=dry, everything=everything)
 
 
 def machine(name: str, options: MachineOptions) -> Machine:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -223,3 +224,23 @@ async def test_servers_and_records_end_with_the_context(monkeypatch: pytest.Monk
                 server = made.servers[0]
             assert server.returncode is not None
     assert record.domain not in [one.name for one in libvirt.home().iterdir()]
+
+
+@pytest.mark.parametrize("user", ["", "matrix-0123-node"])
+def test_clean_all_removes_the_pool_unless_a_machine_uses_it(monkeypatch: pytest.MonkeyPatch, user: str) -> None:
+    answers = {"pool-list": "matrix\n", "list": f"other\n{user}\n", "vol-list": "box.img /x\n", "net-list": "matrix\n"}
+    called: list[tuple[str, ...]] = []
+
+    def answer(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        called.append(words)
+        return subprocess.CompletedProcess(words, 0, answers.get(words[0], ""), "")
+
+    monkeypatch.setattr(libvirt, "virsh", answer)
+    monkeypatch.setattr("shutil.which", lambda _: "/usr/bin/virsh")
+    (listed,) = libvirt.sweep(dry=True, everything=True)
+    assert not listed.remains
+    (done,) = libvirt.sweep(everything=True)
+    assert done.remains == bool(user)
+    removed = [words for words in called if re.match("vol-delete|pool-undefine|net-undefine", words[0])]
+    whole = [("vol-delete", "--pool", "matrix", "box.img"), ("pool-undefine", "matrix"), ("net-undefine", "matrix")]
+    assert removed == ([] if user else whole)

@@ -21,6 +21,7 @@ from matrix_runner.machines.container import engines
 from matrix_runner.machines.container.engines import (
     FOLDER,
     HOST_FOLDERS,
+    LABEL,
     MAPPER_CONTROL,
     MD_FOLDERS,
     MEMORY,
@@ -102,12 +103,22 @@ def parse_containers(output: str) -> Iterator[LabelledContainer]:
             yield LabelledContainer(name.removeprefix("/"), status, Owner.parse(owner), of)
 
 
-def sweep(*, dry: bool = False) -> Iterator[Leftover]:
+def sweep(*, dry: bool = False, everything: bool = False) -> Iterator[Leftover]:
     for engine in installed_engines():
         with suppress(HarnessBroken):  # an engine that does not answer runs no containers
             for one in find_abandoned(engine):
                 title = f"{engine.kind} container {one.name} of {one.run}"
                 yield Leftover(f"{title}: its process is gone") if dry else _remove(engine, one, title)
+            if everything:
+                yield from _remove_images(engine, dry=dry)
+
+
+def _remove_images(engine: Engine, *, dry: bool) -> Iterator[Leftover]:
+    listed = run(engine.argv("images", "--quiet", f"--filter=label={LABEL}"), timeout=PATIENCE)
+    for image in dict.fromkeys(listed.stdout.split()):
+        done = run(engine.argv("rmi", image), timeout=PATIENCE) if not dry else listed
+        refused = f" could not be removed: {done.stderr.strip()}" if done.returncode else ""
+        yield Leftover(f"{engine.kind} image {image}{refused or ('' if dry else ': removed')}", bool(refused))
 
 
 def find_abandoned(engine: Engine) -> list[LabelledContainer]:

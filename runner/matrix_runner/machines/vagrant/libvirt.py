@@ -262,12 +262,33 @@ def remove_record(record: Record, folder: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def sweep(*, dry: bool = False) -> Iterator[Leftover]:
+def sweep(*, dry: bool = False, everything: bool = False) -> Iterator[Leftover]:
     for folder in sorted(home().glob("*/")):
         with ExitStack() as stack:
             if record := _take_record(folder, stack):
                 title = f"machine {record.domain} of {record.run}"
                 yield Leftover(f"{title}: its process is gone") if dry else _remove(record, folder, title)
+    if everything and shutil.which(VIRSH) and POOL in _names(virsh("pool-list", "--all", "--name").stdout):
+        yield _remove_pool(dry=dry)
+
+
+def _remove_pool(*, dry: bool) -> Leftover:
+    """Remove the pool with its volumes, and the network, unless a machine has volumes in it."""
+    title = f"libvirt's pool and network {POOL}"
+    users = [name for name in sorted(_names(run_virsh("list", "--all", "--name"))) if name.startswith(PREFIX)]
+    if users or dry:
+        return Leftover(f"{title}{f' stay: {users[0]} uses them' if users else ''}", remains=bool(users) and not dry)
+    try:
+        for volume in _list_volumes():
+            run_virsh("vol-delete", "--pool", POOL, volume)
+        for command in ("pool-destroy", "net-destroy"):
+            virsh(command, POOL)  # fails for one that is not active
+        run_virsh("pool-undefine", POOL)
+        if NETWORK in _names(run_virsh("net-list", "--all", "--name")):
+            run_virsh("net-undefine", NETWORK)
+    except HarnessBroken as error:
+        return Leftover(f"{title} could not be removed: {error.brief}: {error.details}", remains=True)
+    return Leftover(f"{title}: removed")
 
 
 def _take_record(folder: Path, stack: ExitStack) -> Record | None:

@@ -12,7 +12,7 @@ import click
 
 from matrix_runner.base.errors import BadInput, Exit
 from matrix_runner.base.quantities import format_size, parse_size
-from matrix_runner.cli import calibrate
+from matrix_runner.cli import calibrate, scratch
 from matrix_runner.cli.screen import WIDTH, echo, echo_whole, json_text, print_sheet
 from matrix_runner.hosts import HOSTS_FILE
 from matrix_runner.language.suggestions import did_you_mean
@@ -122,6 +122,7 @@ def command(ctx: click.Context, hosts: Path | None, host: str | None, form: str)
 
 
 command.add_command(calibrate.command)
+command.add_command(scratch.command)
 
 
 @command.command("models", epilog="Example:  matrix disks models")

@@ -105,11 +105,13 @@ def test_nothing_is_measured_again_without_a_slower_figure(night: Callable[..., 
     assert "Measured again" not in (last().path / "report.html").read_text()
 
 
-def test_the_first_run_has_no_level(call: Call) -> None:
+@pytest.mark.parametrize("quiet", [(), ("--quiet",)])
+def test_the_first_run_has_no_level(call: Call, quiet: tuple[str, ...]) -> None:
+    """Also with `--quiet`, because what was asked for was not done."""
     Path("nas.yaml").write_text(MATRIX)
-    said = call(*NIGHT)
+    said = call(*NIGHT, *quiet)
     assert said.status == 0
-    assert "no cell is measured again: there is no accepted level yet" in said.out
+    assert "no cell is measured again: there is no accepted level yet" in said.out + said.err
 
 
 def test_a_killed_confirmation_goes_on(night: Callable[..., Said], slow_machine: SlowMachine, call: Call) -> None:

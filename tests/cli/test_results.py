@@ -592,7 +592,6 @@ def test_the_stop_of_a_cell_does_not_depend_on_shown_figures(call: Call, tmp_pat
         (("compare", "run-1", "run-2", "--metric", "read_ios"), "read_ios: not a figure of speed"),
         (("compare", "run-1", "run-2", "--metric", "iowait"), "iowait: not a figure of speed"),
         (("compare", "run-1", "run-2", "--metric", "runtime"), "use one of read_bw, write_bw, trim_bw, read_iops"),
-        (("history",), "no cell is given"),
         (("history", "raid5/chunk=64KiB/seq/rw=raed"), f"close to it: {SMALL_CHUNK.name}"),
     ],
 )
@@ -972,6 +971,13 @@ def test_a_history_with_a_change(call: Call, tmp_path: Path) -> None:
     assert "slower" not in done
     short = call("history", "--only", "rw=read", "--metric", "read_bw", "--metric", "read_lat_p99").out
     assert "from 2026-03-13 on" in short
+
+
+def test_without_arguments_every_cell_has_its_history(call: Call, two_runs: Path) -> None:
+    said = call("history")
+    assert said.status == 0
+    assert SMALL_CHUNK.name in said.out
+    assert call("history", "--rows", "1").out.count("raid5/") == 1
 
 
 def test_each_host_has_its_own_history(call: Call, two_runs: Path) -> None:

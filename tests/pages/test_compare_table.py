@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from math import inf
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from matrix_runner.pages import compare_table
 from matrix_runner.pages.compare_table import display_table, page
 from matrix_runner.records.record import CellRow
 from matrix_runner.records.store import RunRow
-from matrix_runner.statistics.ratios import Ratio
+from matrix_runner.statistics.ratios import Ratio, t_factor
 from tests.support.page_faults import FAULTS, HIDDEN, find_faults
 
 if TYPE_CHECKING:
@@ -78,6 +79,25 @@ def test_a_table_describes_only_the_lines_that_it_shows(monkeypatch: pytest.Monk
     lines = tuple(line(f"layout-{n}", 1 + n / 50, Speed.UNKNOWN) for n in range(20))
     assert len(display_table(comparison(*lines), most=4).rows) == 4
     assert described.call_count == 4
+
+
+@pytest.mark.parametrize(
+    ("measured", "scatter", "foreseen", "note"),
+    [
+        (0.93, 0.03, 0, "cannot tell yet: a (read_bw) takes about 6 trials on each side"),
+        (0.93, 0.06, 0, "cannot tell yet: a (read_bw) takes about 17 trials on each side"),
+        (1.0, 0.06, 0, "cannot tell yet: a (read_bw) takes about 34 trials on each side"),
+        (0.93, 0.03, 5, "cannot tell yet: a (read_bw) takes about 6 runs on each side"),
+        (0.953, 0.03, 0, ""),
+    ],
+)
+def test_the_table_says_how_many_trials_would_tell(measured: float, scatter: float, foreseen: int, note: str) -> None:
+    """Of seven per cent, of none, and of nearly the limit, where no number would do."""
+    sizes = 2 if foreseen else 2 / 3
+    reach = math.exp(t_factor(4, 0.95) * scatter * math.sqrt(sizes))
+    found = Ratio(measured, measured / reach, measured * reach, 3, 3, 0.95, 0.3, foreseen=foreseen)
+    notes = display_table(comparison(line("a", 1, Speed.UNKNOWN)._replace(ratio=found)), most=None).notes
+    assert [one for one in notes if "cannot tell yet" in one] == [note] * bool(note)
 
 
 def test_a_higher_latency_is_slower() -> None:

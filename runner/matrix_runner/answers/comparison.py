@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from math import exp, inf, log, sqrt
+from math import exp, expm1, inf, log, log1p, sqrt
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -31,6 +31,8 @@ from matrix_runner.statistics.ratios import (
     paired_ratio,
     predicted_ratio,
     ratio_by_history,
+    rounds_to_detect,
+    t_factor,
     unpaired_ratio,
     verdicts,
 )
@@ -418,6 +420,21 @@ def _unfinished(a: Side, b: Side, recorded: Mapping[str, int]) -> Iterator[str]:
             if not run.finished:
                 which = f" of {run.name}" if len(side.runs) > 1 else ""
                 yield f"{name} is not finished: {of_planned(recorded.get(run.id, 0), run.planned)} trials{which}"
+
+
+def effort_to_tell(done: Comparison, line: Line) -> tuple[int, str] | None:
+    """Return how many trials or runs on each side would decide a figure at its scatter; None: too many, or unknown."""
+    found = line.ratio
+    if found is None or not 0 < found.low < found.high < inf:
+        return None
+    what = "runs" if found.foreseen or max(map(_count_runs, (line.pair.left, line.pair.right))) > 1 else "trials"
+    n_a, n_b = (1, 1) if found.foreseen else (found.n_a, found.n_b)
+    freedom = found.foreseen - 1 if found.foreseen else n_a - 1 if found.paired else n_a + n_b - 2
+    scatter = log(found.high / found.low) / 2 / t_factor(freedom, found.confidence) / sqrt(1 / n_a + 1 / n_b)
+    apart, equal = abs(log(found.ratio)), log1p(done.within)
+    doubt = (1 - done.confidence) / (len(done.lines) if apart > equal else 1)  # equality is not corrected
+    rounds = rounds_to_detect(expm1(apart if apart > equal else equal - apart), scatter, 1 - doubt)
+    return (max(rounds, min(n_a, n_b) + 1), what) if rounds else None
 
 
 _SHARE = 0.95  # the share of figures within the noise floor

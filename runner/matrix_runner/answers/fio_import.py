@@ -238,15 +238,7 @@ def _merged_percentiles(jobs: Sequence[Mapping[str, Any]], side: str) -> dict[fl
     found = [job[side].get("lat_ns", {}).get("percentile", {}) for job in jobs if side in job]
     common = set.intersection(*map(set, found)) if found else set()
     values = {name: [one[name] for one in found] for name in common}
-    known = {name: several for name, several in values.items() if None not in map(_finite, several)}
-    numbers = {name: number for name in known if (number := _percent(name)) is not None}
-    return {number: sum(known[name]) / len(known[name]) for name, number in numbers.items()}
-
-
-def _percent(name: str) -> float | None:
-    with suppress(ValueError):
-        return float(name)
-    return None
+    return {float(name): sum(several) / len(several) for name, several in values.items() if None not in several}
 
 
 _TIME = "the time of the measurement (that of the file is used)"
@@ -297,8 +289,7 @@ _TIMES = ("min", "max", "mean", "stddev")
 _OTHER_REPORTS = (
     (re.compile(r"[2345];fio-[\d.]"), "fio's terse output"),
     (re.compile(r"\d+, -?\d+, [012](, \d+)*\s*$"), "a log of fio (`write_bw_log` and others)"),
-    (re.compile(r".*\(g=\d+\): rw="), "fio's output for people"),
-    (re.compile(r"fio-\d"), "fio's output for people"),
+    (re.compile(r".*\(g=\d+\): rw=|fio-\d"), "fio's output for people"),
 )
 
 
@@ -390,10 +381,8 @@ def _scaled(found: Mapping[str, Any], unit: int) -> Iterator[tuple[str, Any]]:
 def _percentiles(found: Mapping[str, Any], unit: int) -> Iterator[tuple[str, Any]]:
     for name, value in found.items():
         number = _finite(value)
-        try:
+        with suppress(ValueError):
             yield f"{float(name):.6f}", value if number is None else number * unit
-        except ValueError:
-            yield name, value
 
 
 def _finite(value: Any) -> float | None:

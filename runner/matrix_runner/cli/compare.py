@@ -54,7 +54,7 @@ Examples:
   matrix compare latest~1 latest --strict                  for scripts: 0 only if each cell is known not to be slower
 
 \b
-Ratios are B over A; the verdict is about B; (!): the cell has host-limited trials.
+Ratios are B over A (in guidelines: `ratio:`, formerly `compare:`); the verdict is about B; (!): host-limited trials.
 
 \b
 Exit codes: 0 no cell is slower, 1 one is slower or corrupt, 2 bad input, 3 trials of B are broken where A has figures.
@@ -290,7 +290,7 @@ def history_command(
     output: Output,
     source: Source,
 ) -> None:
-    """Follow CELL, by its name or id, through all runs: figures, intervals and changes of level."""
+    """Follow CELL, by its name or id, or all cells, through all runs: figures, intervals and changes of level."""
     from matrix_runner.answers.history import Level, find_history_alarms, timelines
     from matrix_runner.answers.selectors import default_runs, with_hint
     from matrix_runner.answers.stored_samples import USUAL_RATES
@@ -299,8 +299,6 @@ def history_command(
     from matrix_runner.pages.timeline import data_table, describe_alarms, describe_known, display_table
     from matrix_runner.space.declared_files import load_accepted
 
-    if not cell and not only and not fail_on_change:
-        raise BadInput("no cell is given", resolution="name a CELL, or select cells with --only 'AXIS=VALUE'")
     asked = parse_metrics(metrics)
     with open_store(source) as shared:
         among = select_runs(shared, runs)

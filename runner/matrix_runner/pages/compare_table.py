@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import exp, inf
 
 from matrix_runner.answers.axes import grouped
-from matrix_runner.answers.comparison import Comparison, Line, Speed, noise_floor
+from matrix_runner.answers.comparison import Comparison, Line, Speed, effort_to_tell, noise_floor
 from matrix_runner.answers.history import Alarm, find_alarms, known_changes
 from matrix_runner.answers.pairs import Side, differences
 from matrix_runner.answers.stored_samples import more_is_faster, unit_of
@@ -18,6 +18,7 @@ from matrix_runner.pages.table import HINT, Grid, Value, more_lines, ratio_value
 from matrix_runner.pages.terminal_text import figure, percent, ratio_texts, times, times_within
 
 _FEW_FIGURES = 40  # with fewer, one or two figures decide the noise floor
+_FEW_EFFORTS = 3
 _APART = 0.02  # the largest difference between the ratio of geometric means and that of shown means without a note
 
 
@@ -60,7 +61,7 @@ def display_table(done: Comparison, *, most: int | None, hint: str = HINT) -> Gr
     ]
     columns = ("cell", "figure", f"A: {done.a.name}", f"B: {done.b.name}", "B / A", "interval", "B is")
     more = more_lines(len(lines) - len(cut), hint) if len(cut) < len(lines) else ""
-    about = (_summary(done), *describe_again(done), *describe_alarms(done), *describe_known(done))
+    about = (_summary(done), *_efforts(done), *describe_again(done), *describe_alarms(done), *describe_known(done))
     notes = filter(None, (*done.notes, *about, more, *_ratio_notes(done), *_caveats(done)))
     return Grid(columns, rows, tuple(notes), frozenset(columns[2:6]))
 
@@ -163,6 +164,15 @@ def _summary(done: Comparison) -> str:
         f"±{percent(done.within)}; intervals of {done.confidence * 100:g} %, "
         f"verdicts corrected for {len(done.lines)} comparison{'s' if len(done.lines) > 1 else ''}"
     )
+
+
+def _efforts(done: Comparison) -> Iterator[str]:
+    """Say how many trials would decide the figures that cannot tell, the slowest first."""
+    lines = sorted((line for line in done.lines if line.speed is Speed.UNKNOWN), key=lambda line: line.log_speed)
+    efforts = [(line, effort_to_tell(done, line)) for line in lines[:_FEW_EFFORTS]]
+    needed = [f"{line.name} ({line.metric}) takes about {found[0]:,} {found[1]}" for line, found in efforts if found]
+    if needed:
+        yield f"cannot tell yet: {', '.join(needed)} on each side"
 
 
 def _caveats(done: Comparison) -> Iterator[str]:

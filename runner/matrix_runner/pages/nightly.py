@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import geometric_mean
 
@@ -10,7 +10,7 @@ from matrix_runner.answers.comparison import Comparison, Line, Speed
 from matrix_runner.answers.history import Alarm, find_alarms
 from matrix_runner.answers.pairs import differences
 from matrix_runner.answers.ranking import Ranking, rank_stacks, stack_name
-from matrix_runner.answers.stored_samples import USUAL_RATES, Samples, unit_of
+from matrix_runner.answers.stored_samples import USUAL_RATES, Samples
 from matrix_runner.answers.verdicts import Judgement
 from matrix_runner.base.errors import Exit
 from matrix_runner.base.text import of_planned
@@ -21,7 +21,6 @@ from matrix_runner.pages.ranking import figure_of, mark, workload_name
 from matrix_runner.pages.results import display_table as results_shown
 from matrix_runner.pages.stored import as_measured, share_of
 from matrix_runner.pages.table import Grid, as_markdown, escape_markdown
-from matrix_runner.pages.terminal_text import figure, ratio_texts
 from matrix_runner.pages.verdicts import explain_verdict, verdict_table, verdict_text
 from matrix_runner.records.record import WORST, Outcome
 from matrix_runner.records.store import RunRow
@@ -167,11 +166,13 @@ def _of_comparison(night: Night, done: Comparison, most: int, hint: str = "") ->
 
 def issue(night: Night) -> str:
     parts = [f"# {escape_markdown(night.title)}", _table(_of_runs(night))]
-    if night.slower:
+    if night.comparison and night.slower:
         causes = [
             f"- **{escape_markdown(alarm.name)}**: {escape_markdown(describe_alarm(alarm))}" for alarm in night.alarms
         ]
-        parts += ["## Slower than accepted", "\n".join(causes), _table(_of_slower(night))]
+        parts += ["## Slower than accepted", "\n".join(causes)]
+        slower = compared_shown(replace(night.comparison, lines=night.slower), most=_ROWS)
+        parts.append(_table(replace(slower, notes=())))
     if night.failing:
         claims = map(_describe_failure, night.failing)
         parts += ["## Guidelines that fail", *(f"- {escape_markdown(claim)}" for claim in claims)]
@@ -237,21 +238,6 @@ def _of_cells(cells: Sequence[Samples], outcome: Outcome, most: int = _ROWS) -> 
     rows = [(one.cell.name, f"{one.counts[outcome]} of {len(one.rows)}", "; ".join(one.reasons)[:500]) for one in cells]
     left = (f"{len(rows) - most:,} more cells",) if len(rows) > most else ()
     return Grid(("cell", f"trials {outcome}", "why"), rows[:most], left)
-
-
-def _of_slower(night: Night) -> Grid:
-    columns = ("cell", "figure", "before", "now", "now / before", "interval", "")
-    rows = [
-        (
-            *(line.name, line.metric),
-            *(figure(mean, unit_of(line.metric)) for mean in line.means),
-            *ratio_texts(line.ratio),
-            "(!) host-limited" if line.doubtful else "",
-        )
-        for line in night.slower
-    ]
-    left = (f"{len(rows) - _ROWS:,} more figures",) if len(rows) > _ROWS else ()
-    return Grid(columns, rows[:_ROWS], left, frozenset(columns[2:6]))
 
 
 def _describe_failure(judgement: Judgement) -> str:

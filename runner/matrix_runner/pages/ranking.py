@@ -231,7 +231,7 @@ def decision_text(found: Decision) -> Iterator[str]:
 def _decision_notes(found: Decision, shown: int) -> Iterator[str]:
     if found.overall:
         yield _overall(found)
-    yield "A ratio is the share of the best figure of its workload. Lost disks may be any of the stack."
+    yield "A ratio is the share of the best figure, over the rounds of both. Lost disks may be any of the stack."
     if any(one.rebuild and not one.rebuild.measured for one in found.choices):
         yield "~: computed from the rate of the disks, without other work; `sync_action: rebuild` measures it."
     if any(one.beaten for one in found.choices):

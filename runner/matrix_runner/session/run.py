@@ -327,7 +327,8 @@ def _measure(this: _Run, pace: Pace, feed: Feed) -> bool:
 
 
 def _confirmation(this: _Run, spending: Spending) -> Confirmation:
-    store, notice = address_of(this.options.store, this.options.results), this.observer.notice
+    store = address_of(this.options.store, this.options.results)
+    notice, trouble = this.observer.notice, this.observer.trouble
     keep_accepted(this.options.matrix.parent, this.folder.path)
 
     def find_slower() -> Mapping[str, float]:
@@ -335,7 +336,7 @@ def _confirmation(this: _Run, spending: Spending) -> Confirmation:
         try:
             done = compare_with_level(this.folder, this.journal, store, planned=True)
         except MatrixError as problem:
-            notice(f"--confirm: no cell is measured again: {problem.brief}; {problem.resolution or problem.details}")
+            trouble(f"--confirm: no cell is measured again: {problem.brief}; {problem.resolution or problem.details}")
             return {}
         slower = {line.cells[1]: abs(line.log_speed) for line in done.lines if line.speed is Speed.SLOWER}
         if not slower:

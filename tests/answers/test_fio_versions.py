@@ -165,11 +165,12 @@ def assert_figures_of(jobs: list[dict[str, Any]], side: str, found: Direction) -
     assert found.lat_max == max(one["max"] for one in whole)
     percentiles = whole[0]["percentile"] or latencies_of(parts[0], "clat")["percentile"]
     if len(parts) == 1 and percentiles:
-        assert (found.lat_p50, found.lat_p99) == (percentiles[50], percentiles[99])
+        p99 = min(percentiles[99], found.lat_max)  # fio writes the end of a bin, which may lie above
+        assert (found.lat_p50, found.lat_p99) == (percentiles[50], p99)
 
 
 @pytest.mark.parametrize("source", _FOREIGN, ids=lambda one: one["document"]["fio version"])
-def test_documents_of_others_give_the_rates_and_latencies_of_their_source(source: dict[str, Any]) -> None:
+def test_documents_of_many_versions_give_the_rates_and_latencies_of_their_source(source: dict[str, Any]) -> None:
     document = source["document"]
     found = parse_groups(json.dumps(document, indent=1).encode(), "foreign.json")
     jobs = document.get("jobs", document.get("client_stats"))

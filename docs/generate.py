@@ -161,7 +161,8 @@ def _needs(layer: type[Layer] | None) -> str:
     for need in layer.needs if layer else ():
         values = ", ".join(map(str, need.values))
         names = [f"`{name}`" for name in (*need.modules, *need.programs)]
-        names += [f"Linux {need.linux} or later"] * bool(need.linux) + ["a kernel of its own"] * need.own_kernel
+        names += [f"`CONFIG_{name}`" for name in need.options] + [f"Linux {need.linux} or later"] * bool(need.linux)
+        names += ["no container"] * need.own_kernel
         parts.append((f"for `{need.key}: {values}` " if need.key else "") + ", ".join(names))
     return f"[Needs](#what-layers-need): {'; '.join(parts)}.\n\n" if parts else ""
 

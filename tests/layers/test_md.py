@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from matrix_runner.language.tune import impossible, meaningless
 from matrix_runner.layers import Md, OneDisk, SomeDisks
+from matrix_runner.layers.base import BuildContext
 from matrix_runner.layers.geometry import Below, Shape, usable
-from matrix_runner.layers.md import layout_number
+from matrix_runner.layers.md import MdView, layout_number
 from matrix_runner.simdisks.disk import Disk
 
 GIB = 1 << 30
@@ -57,6 +58,16 @@ def problems(count: int = 4, **fields: Any) -> list[str]:
         (65, {"level": 5, "ppl": True}, "ppl: a partial parity log goes with at most 64 devices"),
         (4, {"level": 5, "ppl": True, "bitmap": "internal"}, "ppl: a partial parity log excludes a bitmap"),
         (4, {"level": 5, "journal": 1, "bitmap": "internal"}, "journal: a journal excludes a bitmap"),
+        (
+            4,
+            {"level": 5, "metadata": "1.1", "bitmap": "lockless"},
+            "bitmap: metadata 1.1 cannot store a lockless bitmap",
+        ),
+        (
+            4,
+            {"level": 5, "bitmap": "lockless", "sync": "background"},
+            "sync: a lockless bitmap syncs only what was written",
+        ),
         (4, {"level": 1, "write_mostly": 4}, "write_mostly: at least one device must stay"),
         (4, {"level": 5, "size": GIB}, "size: more than the smallest of the disks has beside md's metadata (1022MiB)"),
         (4, {"level": 5, "size": 2**20 + 512}, "size: md counts in whole KiB"),
@@ -71,6 +82,21 @@ def problems(count: int = 4, **fields: Any) -> list[str]:
 def test_arrays_refused_by_the_kernel_are_impossible(count: int, fields: dict[str, object], said: str) -> None:
     (found,) = problems(count, **fields)
     assert found.startswith(said)
+
+
+def test_a_lockless_bitmap_is_read_back_by_its_type() -> None:
+    layer = Md(level=5, bitmap="lockless")
+    (view,) = layer.resolve(Below((Shape(GIB),) * 4)).views(
+        BuildContext(("/dev/a", "/dev/b", "/dev/c", "/dev/d"), Below((Shape(GIB),) * 4), 0, True, "bay", "matrix")
+    )
+    assert isinstance(view, MdView)
+    assert "--bitmap=lockless" in view.options
+    found = {one.setting: (one.file, one.wanted) for one in view.expects}
+    assert found["bitmap"] == ("md/bitmap_type", "llbitmap")
+    assert found["consistency_policy"] == ("md/consistency_policy", "bitmap")
+    assert {need.linux for need in layer.needed} == {"", "6.18"}
+    assert "cannot be made to forget" in layer.why_no_sync("resync")
+    assert layer.why_no_sync("rebuild") == ""
 
 
 @given(st.sampled_from([0, 1, 4, 5, 6, 10]), st.integers(4, 12))

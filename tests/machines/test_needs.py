@@ -11,13 +11,15 @@ from matrix_runner.layers import LAYERS, Md
 from matrix_runner.layers.needs import Need
 from matrix_runner.machines import machine
 from matrix_runner.machines.base import MachineOptions, RigSpec
+from matrix_runner.machines.container import Container
 from matrix_runner.machines.dry import Dry
 from matrix_runner.machines.local import Local
 from matrix_runner.machines.needs import any_lacks, lacks
-from matrix_runner.machines.qemu import facts_of
+from matrix_runner.machines.qemu import facts_of, unset_options
 from matrix_runner.machines.qemu.appliance import Appliance
 from matrix_runner.machines.requirements import PACKAGES
 from matrix_runner.session import selected_matrix
+from tests.support.kernels import RELEASE, image
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +31,7 @@ FOLDER = "name a folder with another mdadm at `kernel:`"
 
 class Demanding(Md):
     needs: ClassVar[tuple[Need, ...]] = (
-        Need("bitmap", ("internal",), ("raid1",), ("mdadm 4.6", "lvm"), linux="6.18", own_kernel=True),
+        Need("bitmap", ("internal",), ("raid1",), ("mdadm 4.6", "lvm"), "6.18", ("MD_LLBITMAP",), own_kernel=True),
     )
 
 
@@ -54,6 +56,10 @@ ALL = {"kernel": "6.18.0-rc1", "mdadm": "mdadm - v4.6 - 2026-01-01"}
         ),
         ({"mdadm": "4.4-11+deb13u1"}, f"needs mdadm 4.6 or later, and this is 4.4: {FOLDER}"),
         ({"mdadm": "mdadm - v4.10 - 2027"}, ""),
+        (
+            {"kernel": "7.0", "unset": "MD_LLBITMAP"},
+            "needs CONFIG_MD_LLBITMAP, and this kernel (7.0) is built without it: ",
+        ),
         ({"absent": "lvm"}, "needs lvm: name a folder with another lvm at `kernel:`"),
     ],
 )
@@ -65,8 +71,9 @@ def test_what_is_missing_is_named_with_what_would_bring_it(facts: Mapping[str, s
 
 def test_a_host_has_other_remedies() -> None:
     facts = {"kernel": "6.1", "mdadm": "mdadm - v4.4", "absent": "lvm"}
+    (kernels, *_) = lacks([layer()], Container(), facts)
+    assert kernels.message.endswith("a kernel of its own, and container shares that of its host: use qemu or local")
     assert [one.message.partition(" needs ")[2] for one in lacks([layer()], Local(), facts)] == [
-        "a kernel of its own, and local shares that of a host: use qemu",
         "Linux 6.18 or later, and the kernel is 6.1: boot another, or use qemu with `kernel:`",
         "mdadm 4.6 or later, and this is 4.4: install a newer mdadm, such as that of backports",
         "lvm: apt install lvm2",
@@ -83,6 +90,16 @@ def test_an_appliance_tells_what_it_has_before_a_boot() -> None:
     assert facts_of(base, spec, ["usr/sbin/mdadm"]) == known, "the version of one's own is unknown"
     built_in = Appliance(Path("/u"), Path("/c"), {"kernel": "6.12.1", "mdadm": "4.4-11"})
     assert "without" not in facts_of(built_in, spec, ())
+
+
+def test_options_of_a_kernel_are_known_by_its_configuration(tmp_path: Path) -> None:
+    base, spec = Appliance(tmp_path, tmp_path), RigSpec((), options=("MD_LLBITMAP", "BCACHE", "MD_RAID0"))
+    (tmp_path / "config").write_text("# CONFIG_MD_LLBITMAP is not set\nCONFIG_BCACHE=m\nCONFIG_MD_RAID0=y\n")
+    assert unset_options(base, spec, None) == {"unset": "MD_LLBITMAP"}
+    assert unset_options(base, RigSpec(()), None) == {}
+    assert unset_options(base, spec, image(tmp_path, b"")) == {}, "an image without a configuration"
+    (tmp_path / f"config-{RELEASE}").write_text("CONFIG_MD_LLBITMAP=y\nCONFIG_BCACHE=y\n")
+    assert unset_options(base, spec, image(tmp_path, b"")) == {"unset": "MD_RAID0"}
 
 
 def test_each_program_of_a_layer_has_a_package() -> None:

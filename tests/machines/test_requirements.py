@@ -65,6 +65,13 @@ def test_missing_programs_are_found(tmp_path: Path) -> None:
     assert asked.stderr == ""
 
 
+def test_a_missing_option_is_a_fact() -> None:
+    said = "kernel 6.1\nno-option MD_LLBITMAP\n"
+    assert requirements.facts(said) == {"kernel": "6.1", "unset": "MD_LLBITMAP"}
+    assert not list(requirements.refusals(said, "here"))
+    assert requirements.query_command((), (), ["A", "B"])[-1] == "A,B"
+
+
 @pytest.mark.parametrize(("version", "found"), [("3.8.18", False), ("3.9.0", True), ("3.13.1", True)])
 def test_the_agent_needs_a_python_that_is_not_too_old(version: str, found: bool, tmp_path: Path) -> None:
     (tmp_path / "python3").write_text(

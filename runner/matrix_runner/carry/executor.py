@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
 from matrix_runner.base.errors import HarnessBroken
@@ -67,7 +67,7 @@ class Executor:
         self._turns = Turns(level)
         self._teardowns = Teardowns(context.shelf)
         self._lost: Stack | None = None  # the stack of the last lost rig
-        self._known = cache(context.machine.known)
+        self._known: dict[RigSpec, Mapping[str, str]] = {}
 
     @property
     def _matrix(self) -> Matrix:
@@ -124,8 +124,10 @@ class Executor:
 
     def _lacking(self, stack: Stack) -> str:
         """Return what is known before a rig starts to be missing for a stack."""
-        known = self._known(rig_spec(self._matrix, stack, self._context.kernel))
-        return why_skipped(stack, self._context.machine, known)
+        spec, machine = rig_spec(self._matrix, stack, self._context.kernel), self._context.machine
+        known = self._known.get(spec) or machine.known(spec)  # more once an appliance is built
+        self._known[spec] = known
+        return why_skipped(stack, machine, known)
 
     def _note_loss(self, stack: Stack) -> None:
         self._teardowns.lose(stack.key)
@@ -155,6 +157,8 @@ class Executor:
         async with self._turns.turn():
             clock = time.monotonic()
             rig = await exits.enter_async_context(self._rig(stack))
+            if lacking := self._lacking(stack):
+                raise NotOnThisRig(lacking)
             keep = None
             if not context.machine.brings_disks:  # else a lost rig takes its disks with it
                 await self._teardowns.tear_down_leftovers(rig)
@@ -279,10 +283,12 @@ def rig_spec(matrix: Matrix, stack: Stack, kernel: str | None) -> RigSpec:
     wish = matrix.machine
     modules = tuple(sorted({name for layer in stack.layers.value for name in layer.modules}))
     programs = tuple(sorted({name for layer in stack.layers.value for name in layer.programs}))
+    options = tuple(sorted({name for layer in stack.layers.value for name in layer.kernel_options}))
     powers = powers_of(stack)
     return RigSpec(
         *(matrix.every_disk(), kernel or stack.kernel, wish.cpus, wish.memory, modules, programs, powers),
         cmdline=stack.cmdline,
+        options=options,
     )
 
 

@@ -86,6 +86,7 @@ def _options(count: int) -> str:
 
 _NEEDS = [need for layer in LAYERS.values() for need in layer.needs]
 ANY_LAYOUT = tuple(dict.fromkeys(name for need in _NEEDS for name in need.modules))
+_OPTIONS_OF_LAYERS = tuple(name for need in _NEEDS for name in need.options)
 _PROGRAMS = tuple(dict.fromkeys(name.partition(" ")[0] for need in _NEEDS for name in need.programs))
 _EPILOG = """\b
 Examples:
@@ -137,7 +138,8 @@ def command(place: Where | None, kernel: str | None, *, kernel_config: bool) -> 
 
 
 def _show_lacks(name: str, known: Mapping[str, str] | None = None) -> None:
-    place, spec = machine(name, MachineOptions()), RigSpec((), modules=ANY_LAYOUT, programs=_PROGRAMS)
+    place = machine(name, MachineOptions())
+    spec = RigSpec((), modules=ANY_LAYOUT, programs=_PROGRAMS, options=_OPTIONS_OF_LAYERS)
     for lack in any_lacks(LAYERS.values(), place, place.known(spec) if known is None else known):
         echo_whole(f"          skips     {lack.message}")
 

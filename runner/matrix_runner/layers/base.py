@@ -72,6 +72,10 @@ class Layer(Model):
         return tuple(dict.fromkeys(name for need in self.needed for name in need.modules))
 
     @property
+    def kernel_options(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for need in self.needed for name in need.options))
+
+    @property
     def programs(self) -> tuple[str, ...]:
         """Return the names of its programs, without versions."""
         return tuple(dict.fromkeys(name.partition(" ")[0] for need in self.needed for name in need.programs))

@@ -139,6 +139,7 @@ class Md(Array):
         Need("level", ("linear",), modules=("linear",)),
         *(Need("level", (level,), modules=(f"raid{level}",)) for level in (0, 1, 10)),
         Need("level", tuple(PARITY), modules=("raid456",)),
+        Need("bitmap", ("lockless",), programs=("mdadm 4.6",), linux="6.18", options=("MD_LLBITMAP",)),
     )
     level: Level
     chunk: Size | None = Field(
@@ -157,9 +158,12 @@ class Md(Array):
     )
     metadata: Metadata = "1.2"
     bitmap: Annotated[
-        Literal["none", "internal"], NoneIfFalse, WithJsonSchema({"enum": ["none", "internal", False]})
+        Literal["none", "internal", "lockless"],
+        NoneIfFalse,
+        WithJsonSchema({"enum": ["none", "internal", "lockless", False]}),
+        Field(description="record of what is being written, for a short resync after a crash; lockless: by `llbitmap`"),
     ] = "none"
-    ppl: Annotated[bool, _only(bool, "write true or false; only `bitmap` has the values none and internal")] = Field(
+    ppl: Annotated[bool, _only(bool, "write true or false; only `bitmap` has values such as internal")] = Field(
         False, description="RAID 5: partial parity log, against the write hole (damage by a crash while degraded)"
     )
     journal: Annotated[int, _only(int, "write the number of journal devices, from the last: 0 or 1")] = Field(
@@ -251,6 +255,8 @@ class Md(Array):
     def why_no_sync(self, action: Action) -> str:
         if self.state != "clean":
             return f"{self.title} with `state: {self.state}` is not complete before a {action}; remove `state`"
+        if self.bitmap == "lockless" and action == "resync":
+            return f"the lockless bitmap of {self.title} cannot be made to forget; use another `bitmap:`"
         if self.spare and action == "rebuild":
             return f"a spare would replace the failed disk of {self.title} at once; remove `spare`"
         return ""
@@ -306,6 +312,8 @@ class Md(Array):
             yield Problem("layout", f"'{self.layout}' is no layout of {self.title}; it has {right}")
 
     def _metadata_problems(self, below: Below) -> Iterator[Problem]:
+        if self.metadata != "1.2" and self.bitmap == "lockless":
+            yield Problem("bitmap", f"metadata {self.metadata} cannot store a lockless bitmap; use 1.2")
         if self.metadata != "0.90":
             return
         if self.level == 0:
@@ -323,6 +331,8 @@ class Md(Array):
             yield Problem("ppl", "a partial parity log excludes a bitmap and a journal; use one of them")
         if self.ppl and self.active(below.count) > 64:
             yield Problem("ppl", "a partial parity log goes with at most 64 devices")
+        if self.bitmap == "lockless" and self.sync == "background":
+            yield Problem("sync", "a lockless bitmap syncs only what was written; remove `sync`")
         if self.journal and self.bitmap != "none":
             yield Problem("journal", "a journal excludes a bitmap; use one of them")
 
@@ -493,7 +503,10 @@ def _expectations(layer: Md, under_way: str) -> Iterator[Expectation]:
         component = None if layer.size is None else str(layer.size // unit * unit // 1024)
         yield Expectation("degraded", "md/degraded", str(layer.lost_count))
         yield Expectation("sync_action", "md/sync_action", under_way or "idle")
-        yield Expectation("bitmap", "md/bitmap/location", layer.bitmap)
+        if layer.bitmap == "lockless":
+            yield Expectation("bitmap", "md/bitmap_type", "llbitmap")
+        else:
+            yield Expectation("bitmap", "md/bitmap/location", layer.bitmap)
         policy = (
             "journal" if layer.journal else "ppl" if layer.ppl else "bitmap" if layer.bitmap != "none" else "resync"
         )

@@ -12,7 +12,8 @@ class Need:
     modules: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()  # names, each perhaps with the lowest version: `mdadm 4.6`
     linux: str = ""  # the lowest release of the kernel
-    #: It changes state of the kernel that other programs share, so the rig needs a kernel of its own.
+    options: tuple[str, ...] = ()  # of the kernel's configuration, where no module shows them; without CONFIG_
+    #: It makes devices that a part of a running system, such as a container, cannot see.
     own_kernel: bool = False
 
     def label(self, kind: str, value: object = None) -> str:

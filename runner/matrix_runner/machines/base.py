@@ -49,6 +49,7 @@ class RigSpec:
     #: `faults` (make disks fail on demand).
     powers: tuple[str, ...] = ()
     cmdline: str = ""  # more parameters of the kernel
+    options: tuple[str, ...] = ()  # of the kernel's configuration
 
 
 #: How a step of building an appliance begins, in texts of progress.
@@ -119,7 +120,10 @@ class Rig(Protocol):
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Return facts for the manifest; `kernel` runs, and lacks the modules `without` and the programs `absent`."""
+        """Return facts for the manifest, such as `kernel`.
+
+        It lacks the modules `without`, the kernel's options `unset` and the programs `absent`.
+        """
 
     def disk_reports(self) -> tuple[Report, ...]:
         """Return the work of each disk since the rig came up; empty if no disk is simulated."""
@@ -148,7 +152,7 @@ class Machine(Protocol):
     #: The machine creates its disks, which end with the rig; otherwise it uses physical disks.
     brings_disks: ClassVar[bool] = False
     synthetic: ClassVar[bool] = False  # the results are synthetic, and every report must show that
-    shares_kernel: ClassVar[bool] = False  # its rigs run the kernel of a host, with other programs
+    shares_kernel: ClassVar[bool] = False  # its rigs are only a part of a running system
     takes_folders: ClassVar[bool] = False  # it can use the kernel, modules and programs of a folder
 
     options: MachineOptions

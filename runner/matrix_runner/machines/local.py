@@ -25,7 +25,6 @@ WHERE = requirements.THIS_HOST
 
 class Local(Machine):
     name: ClassVar[str] = "local"
-    shares_kernel: ClassVar[bool] = True
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
         return [*model_refusals(spec), *host_refusals(spec)]
@@ -79,7 +78,6 @@ PROGRAMS = ("python3",)
 
 class Ssh(Machine):
     name: ClassVar[str] = "ssh"
-    shares_kernel: ClassVar[bool] = True
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
         found = [*model_refusals(spec)]
@@ -114,7 +112,7 @@ class Ssh(Machine):
                 resolution="results are kept; run the same command again to clean up that host and resume",
             )
         # The agent waits while the connection is down.
-        query = join(requirements.query_command(spec.modules, (*spec.programs, *PROGRAMS))).encode()
+        query = join(requirements.query_command(spec.modules, (*spec.programs, *PROGRAMS), spec.options)).encode()
         try:
             done = await asyncio.to_thread(agent.run_script, token_hex(8), query, requirements.PATIENCE)
         except AgentLost as gone:

@@ -38,10 +38,14 @@ def any_lacks(layers: Iterable[type[Layer]], machine: Machine, facts: Mapping[st
 def _lacks(need: Need, who: str, machine: Machine, facts: Mapping[str, str]) -> Iterator[Refusal]:
     kernel, absent = facts.get("kernel", ""), facts.get("absent", "").split()
     if need.own_kernel and machine.shares_kernel:
-        yield Refusal(f"{who} needs a kernel of its own, and {machine.name} shares that of a host", "use qemu")
+        yield Refusal(
+            f"{who} needs a kernel of its own, and {machine.name} shares that of its host", "use qemu or local"
+        )
     other = "name another at `kernel:`" if machine.takes_folders else "boot another, or use qemu with `kernel:`"
     if need.linux and kernel and _is_older(kernel, need.linux):
         yield Refusal(f"{who} needs Linux {need.linux} or later, and the kernel is {kernel}", other)
+    elif unset := [f"CONFIG_{name}" for name in need.options if name in facts.get("unset", "").split()]:
+        yield Refusal(f"{who} needs {' and '.join(unset)}, and this kernel ({kernel}) is built without it", other)
     if without := [name for name in need.modules if name in facts.get("without", "").split()]:
         yield Refusal(f"{who} needs {' and '.join(without)}, and this kernel ({kernel}) has no such module", other)
     for name, _, least in (program.partition(" ") for program in need.programs):

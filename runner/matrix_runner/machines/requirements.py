@@ -57,6 +57,7 @@ PACKAGES = {
     **{name: name for name in ("bash", "dmsetup", "fio", "mdadm", "mount", "python3")},
     **dict.fromkeys(("blkid", "blockdev", "unshare", "wipefs"), "util-linux"),
     "chroot": "coreutils",
+    **dict.fromkeys(("bcache-super-show", "make-bcache"), "bcache-tools"),
     **dict.fromkeys(("btrfs", "mkfs.btrfs"), "btrfs-progs"),
     **dict.fromkeys(("cryptsetup", "integritysetup"), "cryptsetup-bin"),
     **dict.fromkeys(("dumpe2fs", "mkfs.ext2", "mkfs.ext3", "mkfs.ext4"), "e2fsprogs"),
@@ -79,8 +80,8 @@ PATIENCE = 60.0
 THIS_HOST = "this host"
 _INSTALL = re.compile(r"(on [^:]+: )?apt install ([a-z0-9+. -]+)")
 
-#: $1: modules, $2: programs, separated by commas. A module counts as present if it is loaded or loadable, or if its
-#: function is present: a personality of md, a file system, the device mapper and its targets.
+#: $1: modules, $2: programs, $3: options of the kernel, separated by commas. A module counts as present if it is loaded
+#: or loadable, or if its function is present: a personality of md, a file system, the device mapper and its targets.
 ASK = f"""\
 has() {{
   command -v -- "$1" >/dev/null && if [ "$1" = python3 ]; then python3 -I -c {quote(PYTHON_CHECK)} 2>/dev/null; fi
@@ -108,16 +109,25 @@ IFS=, read -ra modules <<<"$1"
 IFS=, read -ra programs <<<"$2"
 for program in "${programs[@]}"; do has "$program" || echo "no-program $program"; done
 for module in "${modules[@]}"; do there "$module" || echo "no-module $module"; done
+IFS=, read -ra options <<<"$3"
+read -r release </proc/sys/kernel/osrelease
+config=/boot/config-$release
+for option in "${options[@]}"; do
+  [ ! -r "$config" ] || grep -q "^CONFIG_$option=" "$config" || echo "no-option $option"
+done
 [ "$(id -u)" = 0 ] || echo "no-root $(id -un)"
 """
 
 
-def query_command(modules: Iterable[str], programs: Iterable[str]) -> list[str]:
-    return ["bash", "-c", ASK + FACTS, "ask", ",".join(modules), ",".join(sorted({*ALWAYS, *programs}))]
+def query_command(modules: Iterable[str], programs: Iterable[str], options: Iterable[str] = ()) -> list[str]:
+    words = (",".join(modules), ",".join(sorted({*ALWAYS, *programs})), ",".join(options))
+    return ["bash", "-c", ASK + FACTS, "ask", *words]
 
 
 def query(enter: Sequence[str], spec: RigSpec, where: str) -> str:
-    return check_answer(process.run([*enter, *query_command(spec.modules, spec.programs)], timeout=PATIENCE), where)
+    return check_answer(
+        process.run([*enter, *query_command(spec.modules, spec.programs, spec.options)], timeout=PATIENCE), where
+    )
 
 
 def check_answer(answer: CompletedProcess[str], where: str) -> str:
@@ -197,8 +207,8 @@ def missing_optional(answer: str) -> list[str]:
 
 def facts(answer: str) -> Mapping[str, str]:
     known = {name: text for name, text in parse_facts(answer).items() if not name.startswith("no-")}
-    absent = {"without": _named(answer, "no-module"), "absent": _named(answer, "no-program")}
-    return known | {name: " ".join(found) for name, found in absent.items() if found}
+    what = {"without": "no-module", "absent": "no-program", "unset": "no-option"}
+    return known | {name: " ".join(found) for name, word in what.items() if (found := _named(answer, word))}
 
 
 def _named(answer: str, what: str) -> list[str]:

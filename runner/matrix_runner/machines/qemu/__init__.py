@@ -80,7 +80,8 @@ class Qemu(Machine):
         with suppress(BadInput, OSError):  # no such kernel, or a version of a search, which is not there yet
             made = self._recipe(spec.kernel)
             if base := find_cached(made):
-                return facts_of(base, spec, recipe.programs_in(made.source) if made.source else ())
+                own = recipe.programs_in(made.source) if made.source else ()
+                return facts_of(base, spec, own) | unset_options(base, spec, made.image)
         return {}
 
     def processor(self) -> Processor:
@@ -197,13 +198,27 @@ def facts_of(base: Appliance, spec: RigSpec, own: Collection[str]) -> dict[str, 
     """Return what an appliance tells of its rigs before a boot. The versions of a user's `own` programs are unknown."""
     replaced = {Path(name).name for name in own}
     packages = {name: base.versions.get(package_of(name)) for name in spec.programs if name not in replaced}
-    found = {"kernel": base.versions["kernel"], **{name: version for name, version in packages.items() if version}}
+    found = {
+        "kernel": base.versions.get("kernel", ""),
+        **{name: version for name, version in packages.items() if version},
+    }
     if absent := [name for name, version in packages.items() if version is None]:
         found["absent"] = " ".join(absent)
     # A kernel of the user without modules has all of them built in, as far as anyone knows.
     if base.modules and (without := [name for name in spec.modules if name not in base.modules]):
         found["without"] = " ".join(without)
     return found
+
+
+def unset_options(base: Appliance, spec: RigSpec, image: Path | None) -> dict[str, str]:
+    """Return which options a kernel lacks. `image`: the user's, of which the configuration may be unknown."""
+    if not spec.options:
+        return {}
+    from matrix_runner.machines.qemu.kernel_config import inspect, parse
+
+    config = parse(inspect(image).config if image else (base.core / recipe.CONFIG).read_text())
+    unset = [name for name in spec.options if config.get(name) not in {"y", "m"}]
+    return {"unset": " ".join(unset)} if config and unset else {}
 
 
 def modules_of(spec: RigSpec) -> tuple[str, ...]:

@@ -226,7 +226,7 @@ def reopen(debian: Path, tree: Path, *, modules: bool) -> None:
 
 def is_wanted(path: str) -> bool:
     parts = ("usr/lib/modules/", "usr/bin/busybox")
-    return path.startswith("boot/vmlinuz-") or (path.startswith(parts) and recipe.is_wanted(path))
+    return path.startswith(("boot/vmlinuz-", "boot/config-")) or (path.startswith(parts) and recipe.is_wanted(path))
 
 
 def kernel(suite: str, own: Path | None, work: Path, out: Path, progress: Progress) -> dict[str, object]:
@@ -247,6 +247,9 @@ def kernel(suite: str, own: Path | None, work: Path, out: Path, progress: Progre
     if release is None:
         raise HarnessBroken(f"{source} is no bzImage", resolution="name the arch/x86/boot/bzImage of a kernel build")
     unpack_kernel(read_input(source, IMAGE), out / "vmlinux")
+    if image is None:
+        config = debian / recipe.CONFIG if own else tree / "boot" / f"config-{release}"
+        shutil.copyfile(config, out / recipe.CONFIG)
     modules = tree / "usr/lib/modules"
     for folder in recipe.modules_in(own) if own else ():
         shutil.copytree(folder, modules, symlinks=True, dirs_exist_ok=True)

@@ -10,7 +10,7 @@ from matrix_runner.base.files import IMAGE, read_input
 from matrix_runner.language.matrix import SUITES
 
 #: Raise it when the build changes and the other inputs of the key do not show it.
-BUILDER_VERSION = 3
+BUILDER_VERSION = 4
 
 DEFAULT_KERNEL = "debian-13"
 DEFAULT_MIRROR = "http://deb.debian.org/debian"
@@ -21,14 +21,16 @@ KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 #: The standard kernel. The cloud kernel has no AHCI, and so no NCQ.
 KERNEL_PACKAGE = "linux-image-amd64"
 PACKAGES = (
-    *("base-files", "bash", "bash-static", "btrfs-progs", "busybox-static", "coreutils", "cryptsetup-bin", "dash"),
-    "diffutils",
+    *("base-files", "bash", "bash-static", "bcache-tools", "btrfs-progs", "busybox-static", "coreutils"),
+    *("cryptsetup-bin", "dash", "diffutils"),
     *("dmsetup", "dosfstools", "e2fsprogs", "f2fs-tools", "fdisk", "findutils", "fio", "gdisk", "grep", "gzip"),
     *("hdparm", "kmod", "kpartx", "libc-bin"),
     *("lvm2", "mawk", "mdadm", "mount", "ncurses-base", "parted", "perl-base", "procps", "qemu-guest-agent", "sed"),
     *("sysstat", "tar", "thin-provisioning-tools", "util-linux", "xfsprogs"),
 )
 
+#: The configuration of Debian's kernel, in its half of the appliance.
+CONFIG = "config"
 #: Parts of packages that the appliance does not need.
 EXCLUDED = (
     *("boot/", "usr/lib/firmware/", "usr/lib/python3", "usr/lib/systemd/", "usr/lib/udev/hwdb.d/"),

@@ -74,6 +74,10 @@ _CACHED: Document = {
     "disks": {"g": {"count": 2, "size": "1GiB"}, "h": {"count": 1, "size": "1GiB"}},
     "layouts": {"a": {"on": "g", "layers": [{"md": {"level": 0}}, {"writecache": {"cache": "h"}}]}},
 }
+_BCACHED: Document = {
+    **_CACHED,
+    "layouts": {"a": {"on": "g", "layers": [{"md": {"level": 0}}, {"bcache": {"cache": "h"}}]}},
+}
 #: By the name of the definition in the schema.
 PLACES: dict[str, Place] = {
     "": _with({}),
@@ -126,6 +130,8 @@ PLACES: dict[str, Place] = {
     "TuneAxes": _with(_TUNE, "tune"),
     "VmAxes": _with({"tune": {"vm": {"dirty_ratio": 20}}}, "tune", "vm"),
     "Volume": _model({"kind": "volume", "iops": 80}),
+    "BcacheAxes": _with(_BCACHED, "layouts", "a", "layers", 1, "bcache"),
+    "MemoryAxes": _layer("memory", {"count": 2, "size": "64MiB"}),
     "WritecacheAxes": _with(_CACHED, "layouts", "a", "layers", 1, "writecache"),
     "Zone": _model({"kind": "hdd", "rpm": 7200, "zones": [{"to": "50%", "rate": "100MB/s"}, {"to": "100%", "rate": "60MB/s"}]}, "zones", 0),
     "WorkloadAxes": _work(_READ),

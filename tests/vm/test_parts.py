@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from matrix_runner.carry.trial import StackOnRig
+from matrix_runner.layers.base import View
 from matrix_runner.machines.base import Rig
 from matrix_runner.machines.qemu import Qemu
 from matrix_runner.scripts.cell import cell_scripts, stack_scripts
@@ -29,6 +30,10 @@ BLOCKS = """\
     on: array
     layers: [lvm: {type: cache, fast: ssd, cache_mode: writeback}]
   writes: {on: hdd, layers: [md: {level: 5}, writecache: {cache: ssd, high_watermark: 20, low_watermark: 10, writeback_jobs: 64}]}
+  blocks:
+    on: hdd
+    layers: [md: {level: 5}, bcache: {cache: ssd, cache_mode: writeback, sequential_cutoff: 0, congested: false, bucket: 64KiB}]
+  memory: {on: ssd, layers: [memory: {count: 4, size: 32MiB, queues: 2, latency: 1ms, rotational: true}, md: {level: 5}]}
 """
 FILES = """\
   ext4: {on: hdd, layers: [md: {level: 5}, fs: {type: ext4, journal: ssd}]}
@@ -47,6 +52,28 @@ dmsetup resume "$name"
 """
 
 
+#: Settings of a layer, and what changes each behind its back: files of its device, and a value.
+MEDDLES = {
+    "bcache": {
+        "cache_mode": "writethrough",
+        "sequential_cutoff": "1M",
+        "writeback_percent": "3",
+        "cache/congested_read_threshold_us": "7",
+    },
+    "memory": {"rotational": "0"},
+}
+FOLDERS = {"bcache": "bcache", "memory": "queue"}
+
+
+async def _meddle(layer: View, verify: str, rig: Rig) -> None:
+    for file, value in MEDDLES.get(layer.kind, {}).items():
+        node = f"/sys/class/block/$(basename $(readlink -f {layer.device}))/{FOLDERS[layer.kind]}"
+        await done(rig, f'echo {value} >"{node}/{file}"')
+        found = await run(rig, verify)
+        assert found.status == 4
+        assert f"{layer.names[0]}.{file.rpartition('/')[2]} wanted" in found.output
+
+
 async def _one(stack: Stack, cell: Cell, rig: Rig) -> dict[str, tuple[str, ...]]:
     scripts = stack_scripts(stack, rig.disks, zeroed=True)
     view = scripts.stack
@@ -59,6 +86,8 @@ async def _one(stack: Stack, cell: Cell, rig: Rig) -> dict[str, tuple[str, ...]]
     for writes in (layer for layer in view.layers if layer.kind == "writecache"):
         await done(rig, MEDDLE.format(name=writes.device.removeprefix("/dev/mapper/")))
         assert (await run(rig, phases.verify)).status == 4
+    for layer in view.layers:
+        await _meddle(layer, phases.verify, rig)
     await done(rig, scripts.set_up)
     await done(rig, scripts.tear_down)
     await done(rig, scripts.tear_down)
@@ -72,6 +101,10 @@ async def _every(found: Space, scratch: Path) -> dict[str, dict[str, tuple[str, 
         return {stack.label: await _one(stack, cell, rig) for stack, cell in cells_of(found)}
 
 
+PAST = """\
+  past: {on: hdd, layers: [md: {level: 5}, bcache: {cache: ssd, cache_mode: writearound}]}
+  into: {on: hdd, layers: [md: {level: 5}, bcache: {cache: ssd, sequential_cutoff: 0, congested: false}]}
+"""
 MEASURED = """\
   files: {on: hdd, layers: [md: {level: 5}, writecache: {cache: ssd}, fs: {type: ext4}]}
   raw: {on: hdd, layers: [md: {level: 0}, writecache: {cache: ssd}]}
@@ -95,11 +128,19 @@ def test_a_writecache_is_measured_and_its_state_read_back(tmp_path: Path) -> Non
         assert readings["writecache.error"] == "0"
 
 
+def test_a_trial_whose_requests_all_bypass_bcache_is_broken(tmp_path: Path) -> None:
+    (past, _), (into, _) = asyncio.run(_measured(space(HEAD + PAST), tmp_path))
+    assert "bcache.cache took no part: no hits and no writes" in past
+    assert into == ""
+
+
 def test_every_use_of_a_part_is_built_read_back_written_and_taken_apart(tmp_path: Path) -> None:
     readings = asyncio.run(_every(space(HEAD + BLOCKS + FILES), tmp_path))
     assert readings["cached"]["lvm.fast"] == ("2", "2")
     assert readings["writes"]["writecache.high_watermark"] == ("20", "20")
     assert readings["writes"]["writecache.error"] == ("0", "0")
+    assert readings["blocks"]["bcache.bucket_size"] == ("64.0k", "64.0k")
+    assert readings["memory"]["memory[4].completion_nsec"] == ("1000000", "1000000")
     assert readings["ext4"]["fs.journal"] == ("ssd", "ssd")
     assert readings["xfs"]["fs.journal"] == ("log", "log")
 

@@ -2,19 +2,24 @@
 
 from matrix_runner.layers.bare import OneDisk, Pick, Precondition, SomeDisks
 from matrix_runner.layers.base import Grouped, Layer, Problem
+from matrix_runner.layers.bcache import Bcache
 from matrix_runner.layers.dm import Crypt, Integrity, Writecache
 from matrix_runner.layers.fs import Fs
 from matrix_runner.layers.lvm import Lvm
 from matrix_runner.layers.md import Md
+from matrix_runner.layers.memory import Memory
 from matrix_runner.layers.partition import Partition
 
 LAYERS: dict[str, type[Layer]] = {
     layer.kind: layer
-    for layer in (OneDisk, SomeDisks, Pick, Partition, Md, Lvm, Writecache, Crypt, Integrity, Precondition, Fs)
+    for layer in (
+        *(OneDisk, SomeDisks, Memory, Pick, Partition, Md, Lvm, Writecache, Bcache, Crypt, Integrity, Precondition, Fs),
+    )
 }
 
 __all__ = [
     "LAYERS",
+    "Bcache",
     "Crypt",
     "Fs",
     "Grouped",
@@ -22,6 +27,7 @@ __all__ = [
     "Layer",
     "Lvm",
     "Md",
+    "Memory",
     "OneDisk",
     "Partition",
     "Pick",

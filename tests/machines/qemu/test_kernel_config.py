@@ -53,6 +53,8 @@ def test_every_module_that_the_machine_or_a_layer_loads_has_an_option() -> None:
         "BLK_DEV_SD": "sd_mod",
         "BLK_DEV_NVME": "nvme",
         "OVERLAY_FS": "overlay",
+        "BLK_DEV_NULL_BLK": "null_blk",
+        "CONFIGFS_FS": "configfs",
         "MD_LINEAR": "linear",
         "MD_RAID0": "raid0",
         "MD_RAID1": "raid1",

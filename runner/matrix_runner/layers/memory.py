@@ -1,0 +1,82 @@
+"""Disks in the memory of the rig (null_blk), instead of the declared ones: for the cost of software alone."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from pydantic import AfterValidator, Field, WithJsonSchema
+
+from matrix_runner.base.model import Size, Time
+from matrix_runner.base.quantities import format_size
+from matrix_runner.layers.base import BuildContext, Expectation, Layer, Problem, View
+from matrix_runner.layers.geometry import Below, Shape
+from matrix_runner.layers.needs import Need
+
+MIB = 2**20
+
+
+def _sector(value: int) -> int:
+    if value not in {512, 4096}:
+        raise ValueError("write 512B or 4KiB")
+    return value
+
+
+class Memory(Layer):
+    """Disks in the memory of the rig, by null_blk. The declared disks stay unused, and memory has to suffice."""
+
+    kind: ClassVar[str] = "memory"
+    noun: ClassVar[str] = "disks in memory"
+    needs: ClassVar[tuple[Need, ...]] = (Need(modules=("configfs", "null_blk"), own_kernel=True),)
+    count: int = Field(ge=1, le=64, description="number of disks")
+    size: Size = Field(ge=MIB, description="size of each disk, in whole MiB")
+    queues: int = Field(1, ge=1, le=64, description="hardware queues of each disk, at most one for each processor")
+    depth: int = Field(64, ge=1, le=1024, description="requests in flight of each hardware queue")
+    latency: Time = Field(0.0, ge=0, le=1, description="time until a request completes; 0: at once")
+    rotational: bool = Field(False, description="whether the kernel takes them for rotating disks")
+    sector_size: Annotated[Size, AfterValidator(_sector), WithJsonSchema({"enum": ["512B", "4KiB"]})] = Field(
+        512, description="the smallest request"
+    )
+
+    def problems(self, below: Below) -> Iterator[Problem]:
+        if below.noun != "disks":
+            yield Problem("", f"it replaces the declared disks, so it is the lowest layer, not on {below.noun}")
+        if self.size % MIB:
+            yield Problem("size", f"{format_size(self.size)} are not whole MiB")
+
+    def devices_above(self, below: Below) -> tuple[Shape, ...]:  # noqa: ARG002
+        return (Shape(self.size, sector=self.sector_size, queued=False),) * self.count
+
+    def views(self, context: BuildContext) -> tuple[View, ...]:
+        names = tuple(f"{context.prefix}-{context.depth}-{number}" for number in range(self.count))
+        nanoseconds = round(self.latency * 1e9)
+        view = MemoryView(
+            members=context.devices,
+            tops=tuple(f"/dev/{name}" for name in names),
+            holds=False,
+            expects=(
+                Expectation("size", "size", str(self.size // 512)),
+                Expectation("rotational", "queue/rotational", str(int(self.rotational))),
+                Expectation("sector_size", "queue/logical_block_size", str(self.sector_size)),
+            ),
+            devices=names,
+            rotational=str(int(self.rotational)),
+            files={
+                "memory_backed": "1",
+                "size": str(self.size // MIB),
+                "blocksize": str(self.sector_size),
+                "submit_queues": str(self.queues),
+                "hw_queue_depth": str(self.depth),
+                "discard": "1",
+                "irqmode": "2" if nanoseconds else "0",  # completed by a timer, or at once
+                "completion_nsec": str(nanoseconds),
+            },
+        )
+        return (view,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryView(View):
+    kind: str = "memory"
+    devices: tuple[str, ...]
+    rotational: str
+    files: dict[str, str]  # attributes in configfs, in the order of writing

@@ -1,0 +1,3 @@
+
+{% include 'retry.sh' %}
+{% include 'bcache/open.sh' %}

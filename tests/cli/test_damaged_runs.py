@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from matrix_runner.records.tables import IN_JOURNAL, crc_of, data_columns
 from tests.records import past
 
 if TYPE_CHECKING:
@@ -97,3 +98,20 @@ def test_an_answer_without_damage_ends_with_0(results: Path, call: Call) -> None
     said = call("results")
     assert (said.status, said.err) == (0, "")
     assert results.is_dir()
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("read_bw", "'fast'"), ("read_lat_p99", "x'ff'"), ("attempts", "1.5"), ("reason", "x'ff'")]
+)
+def test_a_checksum_does_not_excuse_a_value_of_another_kind(results: Path, call: Call, column: str, value: str) -> None:
+    """Another program can write a right one: a report refuses its row as all other commands do."""
+    journal, names = results / "run-2" / "journal.sqlite", data_columns(IN_JOURNAL.trials)
+    with closing(sqlite3.connect(journal)) as connection, connection:
+        connection.execute(f"UPDATE trials SET {column} = {value} WHERE cell = 'c1'")  # noqa: S608
+        rows = connection.execute(f"SELECT id, {', '.join(names)} FROM trials").fetchall()  # noqa: S608
+        seals = [(crc_of(IN_JOURNAL.trials, row[1:]), row[0]) for row in rows]
+        connection.executemany("UPDATE trials SET crc = ? WHERE id = ?", seals)
+    said = call("report", "run-2")
+    assert said.status == 3
+    assert f"{column} in trials is of the kind " in said.err
+    check_left_out(call)

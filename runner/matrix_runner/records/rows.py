@@ -23,6 +23,7 @@ from matrix_runner.records.tables import (
     WHOLE,
     data_columns,
     sealed,
+    types_of,
 )
 from matrix_runner.statistics.percentile import Histogram
 from matrix_runner.work.fio.output import Direction, Figures, Sync
@@ -132,17 +133,6 @@ def latencies(figures: Figures | None) -> dict[str, bytes | None]:
     sides = [getattr(figures, side) if figures else None for side in ALL_SIDES]
     kept = (side.latencies.packed if side and side.latencies else None for side in sides)
     return dict(zip(LATENCIES, kept, strict=True))
-
-
-def types_of(column: sa.Column[Any]) -> tuple[type, ...]:
-    kinds: tuple[type, ...] = (str,)
-    if isinstance(column.type, sa.Integer):  # BigInteger as well
-        kinds = (int,)
-    elif isinstance(column.type, sa.Float):
-        kinds = (float, int)
-    elif isinstance(column.type, sa.LargeBinary):
-        kinds = (bytes,)
-    return (*kinds, type(None)) if column.nullable else kinds
 
 
 def checker(table: sa.Table, names: Sequence[str]) -> Callable[[Sequence[Any]], None]:

@@ -219,3 +219,17 @@ def test_the_files_of_a_job_stay_in_the_file_system() -> None:
     assert "its file would be ../../../etc/passwd, outside of the layout; write another name" in str(
         refused.value.details
     )
+
+
+@pytest.mark.parametrize("option", ["randseed", "filename", "directory", "hipri"])
+def test_a_set_value_without_effect_is_noted(option: str) -> None:
+    declared = load(f"  db: {{job: jobs/db.fio, set: {{{option}: /dev/sdy}}}}\n", "[a]\nrw=read\nsize=1m\n")
+    (note,) = declared.space.notes
+    assert option in note
+    assert " of dir/jobs/db.fio" in note
+
+
+def test_a_file_may_have_braces_in_its_name() -> None:
+    text = f"{START}  db: {{job: 'd{{b}}.fio', set: {{size: 10m}}}}\n"
+    notes = parse("m.yaml", text, lambda _: JOB).space.notes
+    assert notes[0] == "workload db: the top of the layout replaces filename=/dev/sdz of d{b}.fio"

@@ -154,7 +154,7 @@ class _JobVariants:
                     self._refuse(choice, coords, section.name, option, why)
         for section, why in misnamed(sections, in_files=self._in_files):
             self._findings.flaw_of(coords, self._place(choice), f"[{section.name[:60]}]: {why}")
-        self._note_targets(file)
+        self._note_targets(str(file), sections)
         return sections
 
     def _refuse(self, choice: Choice, coords: Coords, job: str, option: Option, why: str) -> None:
@@ -171,22 +171,23 @@ class _JobVariants:
         path: Path = (*self._base, *steps(axis))
         return path if place is None else (*path, place)
 
-    def _note_targets(self, file: JobFile) -> None:
-        options = [option for section in file.sections for option in section.options]
+    def _note_targets(self, file: str, sections: Sections) -> None:
+        """Note what has no effect, in the file or below `set:`."""
+        options = [option for section in sections for option in section.options]
         named = [str(one) for one in options if one.name == "directory" or (one.name == "filename" and _is_other(one))]
-        devices = list(dict.fromkeys(name for names in devices_named(file.sections) for name in names))
+        devices = list(dict.fromkeys(name for names in devices_named(sections) for name in names))
         if len(devices) > 1 and not self._in_files:
             which = f"the first {len(devices)} devices on top of the layout, in this order, replace"
             shown = ", ".join(devices[:8]) + (" …" if len(devices) > 8 else "")
             self._note([shown], which + " {options} of " + f"{file}; on a layout with fewer, each job uses all of them")
             named = [one for one in named if not one.startswith("filename")]
-        self._note(named, "the top of the layout replaces {options} of " + str(file))
+        self._note(named, "the top of the layout replaces {options} of " + file)
         ours = [one.key for one in options if is_ours(one.name) and one.name != "directory"]
         self._note(ours, "{options} of " + f"{file} has no effect: matrix sets it itself, or leaves it out")
 
     def _note(self, options: list[str], text: str) -> None:
         if options:
-            self._written.note(text.format(options=", ".join(dict.fromkeys(options[:3]))))
+            self._written.note(text.replace("{options}", ", ".join(dict.fromkeys(options[:3]))))
 
     def _of_map(self, choice: Choice, coords: Coords) -> Sections:
         common = {axis: value for axis, value in choice.values.items() if not axis.startswith(_JOBS)}

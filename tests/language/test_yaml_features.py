@@ -55,7 +55,8 @@ def test_an_unknown_version_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "kind"), [('!!bool "x"', "bool"), ("!!int x", "int"), ("!!int 1:99", "int"), ("!!float .", "float")]
+    ("value", "kind"),
+    [('!!bool "x"', "bool"), ("!!int x", "int"), ("!!int 1:99", "int"), ("!!float .", "float"), ("!!null 5", "null")],
 )
 def test_a_value_that_does_not_fit_its_tag_is_named_at_its_place(value: str, kind: str) -> None:
     with pytest.raises(BadInput) as caught:

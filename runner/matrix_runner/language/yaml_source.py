@@ -110,6 +110,7 @@ LONGEST_NUMBER = 1000  # Python refuses to print integers of more than a few tho
 _LINE_BREAK = re.compile(r"\r\n?|\n")  # those of YAML 1.2
 
 
+_NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 #: What ruamel.yaml raises of a value that does not fit its tag.
 _UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
@@ -232,6 +233,8 @@ class _Constructor(SafeConstructor):
 
     def construct_object(self, node: Any, deep: bool = False) -> Any:
         try:
+            if node.tag == "tag:yaml.org,2002:null" and node.value not in _NULLS:
+                raise ValueError(node.value)  # ruamel.yaml drops it
             return super().construct_object(node, deep)
         except _UNFIT as error:
             kind = node.tag.rpartition(":")[2]

@@ -200,6 +200,7 @@ def test_names_are_no_markup() -> None:
         ("one ` alone_", r"one \` alone\_"),
         ("`a|b` and `<i>` and `c`", r"\`a\|b\` and \`\<i>\` and `c`"),
         ("``x``", r"\`\`x\`\`"),
+        ("[a](https://b) and ![a](https://b)", r"\[a](https://b) and !\[a](https://b)"),
     ],
 )
 def test_plain_text_between_backticks_is_code(text: str, shown: str) -> None:

@@ -100,7 +100,7 @@ def _line(values: Any, *, escape: bool = True) -> str:
     return f"| {' | '.join(escape_markdown(text) if escape else text for text in texts)} |"
 
 
-_SIGN = re.compile(r"[\\|`*_<]")
+_SIGN = re.compile(r"[\\|`*_<[]")
 _CODE_OR_SIGN = re.compile(rf"(?<!`)`[^`]+`(?!`)|{_SIGN.pattern}")
 
 

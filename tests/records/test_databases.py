@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.records.databases import memory_engine, sqlite_engine, sqlite_reader, switch_to_wal
+from matrix_runner.records.databases import has_lost_commits, memory_engine, sqlite_engine, sqlite_reader, switch_to_wal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,3 +49,11 @@ def test_to_sort_needs_no_temporary_files(tmp_path: Path) -> None:
         with engine.connect() as connection:
             assert connection.exec_driver_sql("PRAGMA temp_store").scalar() == 2  # in memory
         engine.dispose()
+
+
+def test_zeros_are_no_log(tmp_path: Path) -> None:
+    """They have the right checksum, and pages of no size: a file of 1 GiB took 15 s."""
+    for name in ("wal", "shm"):
+        with (tmp_path / f"store.db-{name}").open("wb") as file:
+            file.truncate(1 << 16)
+    assert has_lost_commits(tmp_path / "store.db")

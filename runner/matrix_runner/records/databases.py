@@ -199,6 +199,7 @@ def _connection_cause(text: str) -> Cause:
 _CONNECT = 5  # seconds. An unreachable server must not delay a run for long.
 LOST_COMMITS = "its log (the file `-wal`) has commits that cannot be read"
 _LOG_HEAD, _FRAME_HEAD = 32, 24  # bytes in the log of SQLite
+_LOG_SIGN = b"\x37\x7f\x06"
 _GLANCE = 0.01  # seconds between checks for a file that another process is creating
 _CONNECTION = {
     "connect_timeout": _CONNECT,
@@ -285,13 +286,13 @@ def _known_frames(shared: Path) -> int:
 
 
 def _is_log_head(head: bytes) -> bool:
-    """Check its checksum: https://www.sqlite.org/fileformat2.html#checksum_algorithm."""
+    """Check its sign and its checksum, which is right for zeros: https://www.sqlite.org/fileformat2.html#checksum_algorithm."""
     order = ">" if head[3] & 1 else "<"
     first = second = 0
     for one, other in struct.iter_unpack(f"{order}II", head[:24]):
         first = (first + one + second) & 0xFFFFFFFF
         second = (second + other + first) & 0xFFFFFFFF
-    return struct.pack(">II", first, second) == head[24:]
+    return head.startswith(_LOG_SIGN) and struct.pack(">II", first, second) == head[24:]
 
 
 def switch_to_wal(connection: Any, patience: float) -> None:

@@ -51,10 +51,15 @@ def test_each_change_of_the_sources_changes_the_physics(monkeypatch: pytest.Monk
     monkeypatch.setattr(clib, "SOURCES", tmp_path)
     basis._physics.cache_clear()
     assert of(MATRIX) == before
-    with (tmp_path / "ftl.h").open("a") as file:
-        file.write("\n")
-    basis._physics.cache_clear()
-    assert of(MATRIX).changes(before) == ("physics",)
+    sharing = MATRIX + "bus_limit: {pci: {disks: [0], bandwidth: 1MB/s}}\n"
+    shared = of(sharing)
+    for file, texts in (("bus.c", [sharing]), ("ftl.h", [MATRIX, sharing])):
+        with (tmp_path / file).open("a") as stream:
+            stream.write("\n")
+        basis._physics.cache_clear()
+        changed = [text for text, old in ((MATRIX, before), (sharing, shared)) if of(text).changes(old) == ("physics",)]
+        assert changed == texts
+        before, shared = of(MATRIX), of(sharing)
     basis._physics.cache_clear()
 
 

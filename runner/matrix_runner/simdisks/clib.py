@@ -21,7 +21,7 @@ PLUGIN, LIBRARY, ANSWERS = "disk.so", "physics.so", "answers.so"
 MOST_ZONES = 64
 What = Literal["read", "write", "flush", "trim"]
 _WHAT_CODES: dict[What, int] = {"read": 0, "write": 1, "flush": 2, "trim": 3}
-_PHYSICS = ("physics.c", "ftl.c", "board.c")
+_PHYSICS = ("physics.c", "ftl.c", "board.c", "bus.c")
 
 
 def sources() -> list[Path]:

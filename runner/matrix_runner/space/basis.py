@@ -62,7 +62,9 @@ def basis_of(matrix: Matrix) -> Basis:
     apart: Any = {**dict.fromkeys(_APART, True), "disks": {"__all__": {"model"}}}
     written = matrix.model_dump(mode="json", exclude=apart, exclude_unset=True)
     models = [disk.physics.characteristics if disk.physics else None for disk in matrix.every_disk()]
-    return Basis(physics=_physics(), models=digest(models).hex(), work=digest(written).hex())
+    return Basis(
+        physics=_physics(shares_bus=bool(matrix.bus_limit)), models=digest(models).hex(), work=digest(written).hex()
+    )
 
 
 def measured_page(folder: Path) -> MeasuredPage:
@@ -81,5 +83,5 @@ def measured_page(folder: Path) -> MeasuredPage:
 
 
 @cache
-def _physics() -> str:
-    return digest([(path.name, path.read_text()) for path in sources()]).hex()
+def _physics(*, shares_bus: bool) -> str:
+    return digest([(path.name, path.read_text()) for path in sources() if shares_bus or path.stem != "bus"]).hex()

@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "board.h"
 
+#include "bus.h"
+
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
@@ -15,17 +17,6 @@
 /* A client that brings no request for longer is between two workloads. */
 #define PAUSE 0.02
 enum { MOST_ANSWERS = 512 };
-
-/* An interval in which a bus is occupied. */
-struct turn {
-  double from, to;
-};
-
-struct bus {
-  double rate;
-  int turns;
-  struct turn turn[MOST_TURNS];
-};
 
 struct presence {
   int outstanding;
@@ -113,8 +104,6 @@ struct board *board_made(int file, double slow) {
 
 void board_left(struct board *b) { munmap(b, sizeof *b); }
 
-void board_bus(struct board *b, int bus, double rate) { b->bus[bus].rate = rate; }
-
 int board_fault(struct board *b, const struct fault *fault) {
   int there = 0;
   lock(b);
@@ -136,29 +125,13 @@ int board_faults(struct board *b, int disk, struct fault *into) {
   return found;
 }
 
-/* The end of a transfer that cannot begin before `begun` nor end before `ready`, in the first gap that is long enough.
- *
- * A disk knows in advance when it needs the bus, so transfers are not booked in order of time. */
+void board_bus(struct board *b, int bus, double rate) { b->bus[bus].rate = rate; }
+
 double board_bus_end(struct board *b, int bus, double ready, double length, double begun) {
-  struct bus *at = &b->bus[bus];
-  double takes = length / at->rate, start = ready - takes > begun ? ready - takes : begun;
-  int place = 0;
   lock(b);
-  double past = board_clock(b);
-  while (place < at->turns && at->turn[place].to < past) place++;
-  at->turns -= place;
-  memmove(at->turn, at->turn + place, (size_t)at->turns * sizeof at->turn[0]);
-  for (place = 0; place < at->turns && at->turn[place].from < start + takes; place++)
-    if (at->turn[place].to > start) start = at->turn[place].to;
-  if (place > 0 && start - at->turn[place - 1].to < 1e-9) {
-    at->turn[place - 1].to = start + takes;
-  } else if (at->turns < MOST_TURNS) {
-    memmove(at->turn + place + 1, at->turn + place, (size_t)(at->turns - place) * sizeof at->turn[0]);
-    at->turn[place] = (struct turn){start, start + takes};
-    at->turns++;
-  }
+  double end = bus_end(&b->bus[bus], ready, length, begun);
   unlock(b);
-  return start + takes;
+  return end;
 }
 
 /* In a closed loop each answer brings a request, the first one the first. Old answers brought none. */

@@ -10,7 +10,7 @@
 
 #include "physics.h"
 
-enum { MOST_DISKS = 64, MOST_BUSES = 26, MOST_FAULTS = 64, MOST_TURNS = 256 };
+enum { MOST_DISKS = 64, MOST_BUSES = 26, MOST_FAULTS = 64 };
 enum { FAULT_DIES, FAULT_SLOW, FAULT_STALLS, FAULT_MEDIUM, FAULT_CORRUPT };
 
 /* A fault of a disk. Times are seconds on the board's clock. */

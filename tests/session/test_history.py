@@ -95,6 +95,16 @@ def test_the_report_has_a_line_for_each_cell_with_earlier_runs(results: Path) ->
         assert "earlier run" not in (folder.path / "report.html").read_text()
 
 
+def test_one_earlier_run_has_no_line(results: Path) -> None:
+    """Two points are no line, and a page without a line does not explain it."""
+    folder = load(results / "run-2")
+    with Journal.existing(folder.journal) as journal:
+        report(folder, journal, interrupted=False, store=store_of(results))
+    page = (folder.path / "report.html").read_text()
+    assert "earlier run" not in page
+    assert "History:" not in page
+
+
 def test_small_changes_look_small_and_large_ones_fill_the_height() -> None:
     level = sparkline([Past(FIRST, 100.0), Past(SECOND, 100.0)], Estimate(100.0, 3, None), "1/s")
     assert level.path == "3,9 42,9 81,9"

@@ -61,7 +61,7 @@ class Row:
     bottleneck: str
     broken: bool
     doubtful: bool
-    history: Sparkline | None  # None without earlier runs
+    history: Sparkline | None  # None with fewer than two earlier runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,8 +226,8 @@ def _row(recorded: RunData, label: str, summary: CellFigures, columns: Sequence[
 
 
 def _history(recorded: RunData, summary: CellFigures) -> Sparkline | None:
-    past, name = recorded.history.get(summary.cell.id), summary.headline
-    if not past or not name:
+    past, name = recorded.history.get(summary.cell.id, ()), summary.headline
+    if len(past) < 2 or not name:  # two points are no line
         return None
     return sparkline(past, summary.figures[name], "bytes/s" if name.endswith("_bw") else "1/s")
 

@@ -14,7 +14,7 @@ exec </dev/null
 restore_knobs
 {% if not stack.only_read %}
 disks=({{ stack.disks }})
-if ! bare "${disks[@]}"; then
+if ! bare "${disks[@]}"{% for layer in stack.layers %}{% for path in layer.remains %} || [[ -e {{ path }} ]]{% endfor %}{% endfor %}; then
 {% for layer in stack.layers | reverse %}
 {% include layer.kind ~ '/tear-down.sh' %}
 {% endfor %}

@@ -4,24 +4,23 @@ uuid={{ layer.uuid }}
 ours=()
 members=({{ layer.members }})
 for member in "${members[@]}"; do
-  if [[ -b $member && $(bcache-super-show -f "$member" 2>/dev/null) == *"$uuid"* ]] && look_up "$member"; then
-    ours+=("$member")
-    at=/sys/class/block/$REPLY/bcache/stop
-    if [[ -w $at ]]; then echo 1 >"$at"; fi
-  fi
+  if [[ -b $member && $(bcache-super-show -f "$member" 2>/dev/null) == *"$uuid"* ]]; then ours+=("$member"); fi
 done
-if [[ -w /sys/fs/bcache/$uuid/stop ]]; then echo 1 >"/sys/fs/bcache/$uuid/stop"; fi
-released() {
-  local member
+# bcache ends its requests first, and lets go of the devices last. udev may register them again meanwhile.
+release() {
+  local at busy=0
   for member in "${ours[@]}"; do
     kernel_name "$member"
-    [[ ! -e /sys/class/block/$REPLY/bcache ]] || return 1
+    at=/sys/class/block/$REPLY/bcache
+    if [[ -w $at/stop ]]; then echo 1 >"$at/stop"; fi
+    if [[ -e $at ]]; then busy=1; fi
   done
-  [[ ! -e /sys/fs/bcache/$uuid ]]
-}
-# It ends its requests first, and lets go of the devices last.
+  at=/sys/fs/bcache/$uuid
+  if [[ -w $at/stop ]]; then echo 1 >"$at/stop"; fi
+  [[ $busy == 0 && ! -e $at ]]
+} 2>/dev/null
 left=200
 if [[ -n ${ours[*]} ]]; then
-  until released && wipefs --all --quiet --types bcache "${ours[@]}" 2>/dev/null || ((left-- == 0)); do sleep 0.1; done
+  until release && wipefs --all --quiet --types bcache "${ours[@]}" 2>/dev/null || ((left-- == 0)); do sleep 0.1; done
 fi
 if [[ -L {{ layer.device }} ]]; then rm -- {{ layer.device }}; fi

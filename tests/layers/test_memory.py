@@ -36,6 +36,7 @@ def test_they_replace_the_declared_disks() -> None:
     assert scripts.set_up.index("/memory_backed") < scripts.set_up.index('echo 1 >"$at/power"')
     assert "memory[1].completion_nsec" in cell_scripts(cell, scripts.stack).verify
     assert all(f"nullb/{name}" in scripts.tear_down for name in names)
+    assert all(f"|| [[ -e /sys/kernel/config/nullb/{name} ]]" in scripts.set_up for name in names)
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ dmsetup resume "$name"
 MEDDLES = {
     "bcache": {
         "cache_mode": "writethrough",
-        "sequential_cutoff": "1M",
+        "sequential_cutoff": "1048576",
         "writeback_percent": "3",
         "cache/congested_read_threshold_us": "7",
     },

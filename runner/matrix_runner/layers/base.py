@@ -318,6 +318,7 @@ class View:
     resync: str = ""  # the treatment of a first resync: ruled out, waited for, or measured beside. Empty without one.
     #: Once built, the kernel has its members open exclusively. If not, other programs can open them as well.
     holds: bool = True
+    remains: tuple[str, ...] = ()  # paths that show an earlier one which left nothing on the disks below
     under_way: str = ""  # the activity that must go on during measurement; empty for idle
 
     @property

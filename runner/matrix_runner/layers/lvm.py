@@ -389,10 +389,10 @@ class Lvm(Array):
 
 
 #: Do not wait for udev, leave no work to daemons, do not write below /etc/lvm, and skip the checks of metadata without
-#: value. Other settings of the system's lvm.conf stay in force.
+#: value. Other settings of the system's lvm.conf stay in force. LVM has to be told of disks in memory (null_blk).
 CONFIG = (
     "devices{{use_devicesfile=0 scan_lvs=1 obtain_device_list_from_udev=0 external_device_info_source=none "
-    "global_filter=[{filter}] filter=[{filter}]}} "
+    'types=["nullb",16] global_filter=[{filter}] filter=[{filter}]}} '
     "activation{{udev_sync=0 udev_rules=0 verify_udev_operations=0 monitoring=0}} backup{{backup=0 archive=0}} "
     'global{{use_lvmpolld=0 thin_check_executable="" cache_check_executable=""}}'
 )

@@ -53,6 +53,7 @@ class Memory(Layer):
             members=context.devices,
             tops=tuple(f"/dev/{name}" for name in names),
             holds=False,
+            remains=tuple(f"/sys/kernel/config/nullb/{name}" for name in names),
             expects=(
                 Expectation("size", "size", str(self.size // 512)),
                 Expectation("rotational", "queue/rotational", str(int(self.rotational))),

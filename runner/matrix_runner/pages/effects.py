@@ -1,33 +1,25 @@
 """Effects of axes on the rate, and of one axis on that of another: as charts, as heat maps, and of a screen."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from math import exp, fsum, isfinite, log
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from matrix_runner.answers.cell_figures import CellFigures
+from matrix_runner.pages.axis_charts import Group
 from matrix_runner.pages.charts import Chart, RatioLine, ratio_chart
-from matrix_runner.pages.run_data import Section
+from matrix_runner.pages.run_data import RunData, Section
 from matrix_runner.pages.table import Grid
 from matrix_runner.pages.terminal_text import MARK, SOME_HOST_LIMITED, figure, percent, times, times_between
+from matrix_runner.records.record import Trial
+from matrix_runner.records.run_folder import Manifest
+from matrix_runner.statistics.arrays import np
 from matrix_runner.statistics.changes import cell_levels
 from matrix_runner.statistics.ratios import Ratio, paired_ratio
-from matrix_runner.statistics.screening import Factors, screen
+from matrix_runner.statistics.screening import Effect, Estimate, Factors, Screen, screen
 from matrix_runner.work.metrics import SIDES, sides_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from matrix_runner.answers.cell_figures import CellFigures
-    from matrix_runner.pages.axis_charts import Group
-    from matrix_runner.pages.run_data import RunData
-    from matrix_runner.records.record import Trial
-    from matrix_runner.records.run_folder import Manifest
-    from matrix_runner.statistics.screening import Effect, Estimate, Screen
-
 
 _MOST_MAIN, _MOST_PAIRS = 16, 8
 _LEAST_ROUNDS = 2
@@ -273,8 +265,6 @@ def screen_sections(content: RunData, manifest: Manifest) -> Iterator[Section]:
     if len(cells) < _LEAST_CELLS:
         return
     factors = Factors.of([cell.axes for cell in cells])
-    import numpy as np
-
     found = screen(factors.levels, np.array(cell_levels([rates[cell.id] for cell in cells])), content.confidence)
     table = _screen_table(found, factors, content.confidence)
     kept = {factors.names[at] for one in (*found.axes, *found.pairs) if one.is_active for at in one.term}

@@ -1,14 +1,12 @@
 """Changes over rounds and nights, changes along an axis, and values that fall into two states."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import fsum, inf, log, sqrt
 from statistics import fmean, linear_regression
-from typing import TYPE_CHECKING, TypeAlias
 
+from matrix_runner.statistics.arrays import Bools, Floats, Levels, np
 from matrix_runner.statistics.correlated_changes import LEAST_NEWEST, LEAST_NIGHTS, has_clear_change, longest_arc
 from matrix_runner.statistics.ratios import (
     Interval,
@@ -21,18 +19,11 @@ from matrix_runner.statistics.ratios import (
     unpaired_ratio,
 )
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+Sample = Mapping[int, float]
 
 
-Sample: TypeAlias = "Mapping[int, float]"
-
-
-def log_table(samples: Sequence[Mapping[int, float]]) -> NDArray[np.float64]:
+def log_table(samples: Sequence[Sample]) -> Floats:
     """Return logarithms by cell and round, NaN where not measured; samples are the values of a cell by round."""
-    import numpy as np
-
     columns = {
         number: column for column, number in enumerate(sorted({number for sample in samples for number in sample}))
     }
@@ -42,25 +33,21 @@ def log_table(samples: Sequence[Mapping[int, float]]) -> NDArray[np.float64]:
     return table
 
 
-def round_effects(table: NDArray[np.float64]) -> NDArray[np.float64]:
+def round_effects(table: Floats) -> Floats:
     """Return the effect of each round, 0 on average over rounds that cells connect."""
-    import numpy as np
-
     there = ~np.isnan(table)
     counts = there.sum(axis=1)
     centred = np.where(there, table - np.nanmean(table, axis=1, keepdims=True), 0.0)
     shares = there / counts[:, None]
     normal = np.diag(there.sum(axis=0)) - there.T.astype(float) @ shares
-    effects: NDArray[np.float64] = np.linalg.lstsq(normal, centred.sum(axis=0))[0]
+    effects: Floats = np.linalg.lstsq(normal, centred.sum(axis=0))[0]
     return effects
 
 
-def cell_levels(samples: Sequence[Mapping[int, float]]) -> list[float]:
+def cell_levels(samples: Sequence[Sample]) -> list[float]:
     """Return the logarithm of each cell's level, as if all had been measured in the same rounds."""
     if len(set().union(*samples)) == 1 and all(samples):  # in one round, there is no effect to remove
         return [log(value) for sample in samples for value in sample.values()]
-    import numpy as np
-
     table = log_table(samples)
     found: list[float] = np.nanmean(table - round_effects(table), axis=1).tolist()
     return found
@@ -113,7 +100,7 @@ class History:
     newest: float | None = None  # the newest night over the median of those before, if it alone is far away
 
 
-def drift(samples: Iterable[Mapping[int, float]], confidence: float = 0.95) -> Drift | None:
+def drift(samples: Iterable[Sample], confidence: float = 0.95) -> Drift | None:
     """Return the common trend of many cells over rounds; a sample has the values of one metric of a cell, by round.
 
     Effects of rounds are separated from those of cells by least squares on logarithms; the trend is the straight line
@@ -159,8 +146,6 @@ def read_history(
     one do not explain it (1 %, up to a correlation of 0.8). Fewer than about nine nights have too few orders for
     any change. A single night that is far away is clipped before the search.
     """
-    import numpy as np
-
     nights = [float(night) for night in nights]
     if len(nights) < 2 * LEAST_NIGHTS:
         return History()
@@ -193,10 +178,8 @@ FAR = 5.0
 FAR_NEWEST = 3.0
 
 
-def _profile(logs: NDArray[np.float64], weekdays: Sequence[int]) -> NDArray[np.float64]:
+def _profile(logs: Floats, weekdays: Sequence[int]) -> Floats:
     """Return by how much the weekday of each night differs; 0 if weekdays do not differ clearly."""
-    import numpy as np
-
     days = np.asarray(weekdays)
     groups = [days == day for day in sorted(set(weekdays))]
     if len(groups) < 2 or min(group.sum() for group in groups) < LEAST_WEEKS:
@@ -213,13 +196,11 @@ def _profile(logs: NDArray[np.float64], weekdays: Sequence[int]) -> NDArray[np.f
     return found if clear else np.zeros(len(logs))
 
 
-def _clip(logs: NDArray[np.float64]) -> tuple[NDArray[np.float64], bool]:
+def _clip(logs: Floats) -> tuple[Floats, bool]:
     """Move each night that is alone far from those around it nearer to them; return whether the newest one was far.
 
     That one moves to their level, because one night is none, and it is moved from `FAR_NEWEST` on.
     """
-    import numpy as np
-
     half, n = WINDOW // 2, len(logs)
     level = np.array([np.median(logs[max(0, at - half) : at + half + 1]) for at in range(n)])
     apart = logs - level
@@ -235,18 +216,14 @@ def _clip(logs: NDArray[np.float64]) -> tuple[NDArray[np.float64], bool]:
     return clipped, bool(alone[-1])
 
 
-def _are_alone(far: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    import numpy as np
-
+def _are_alone(far: Bools) -> Bools:
     beside = np.pad(far, 1)
-    found: NDArray[np.bool_] = far & ~beside[:-2] & ~beside[2:]
+    found: Bools = far & ~beside[:-2] & ~beside[2:]
     return found
 
 
-def _trend(logs: NDArray[np.float64]) -> float | None:
+def _trend(logs: Floats) -> float | None:
     """Return the factor from the first night to the last if a straight line fits better than the clearest change."""
-    import numpy as np
-
     n, centred = len(logs), logs - logs.mean()
     at = np.arange(n) - (n - 1) / 2
     slope = float((at * centred).sum() / (at**2).sum())
@@ -256,7 +233,7 @@ def _trend(logs: NDArray[np.float64]) -> float | None:
 
 
 def _split(
-    logs: NDArray[np.float64], begin: int, end: int, alarms: float, seed: int, *, certain: bool = True
+    logs: Floats, begin: int, end: int, alarms: float, seed: int, *, certain: bool = True
 ) -> list[tuple[int, float, bool]]:
     """Return the changes between two places of a history, with their p, and whether they are certain.
 
@@ -279,7 +256,7 @@ def _split(
     return [*own, *(one for part in parts for one in _split(logs, *part, alarms, seed, certain=certain))]
 
 
-def _clearest(nights: NDArray[np.float64], orders: int, seed: int, *, newest: bool) -> tuple[float, tuple[int, ...]]:
+def _clearest(nights: Floats, orders: int, seed: int, *, newest: bool) -> tuple[float, tuple[int, ...]]:
     """Return the share of random orders that are as clear as this one, and the edges of its clearest change."""
     sums = _orders(nights, orders, seed)
     found = [(1.0, *_steps(sums)), (1.0, *_arcs(sums)), *([(NEWEST_HANDICAP, *_newest(sums))] if newest else [])]
@@ -287,22 +264,18 @@ def _clearest(nights: NDArray[np.float64], orders: int, seed: int, *, newest: bo
     return chance, found[best][2]
 
 
-def _orders(nights: NDArray[np.float64], count: int, seed: int) -> NDArray[np.float64]:
+def _orders(nights: Floats, count: int, seed: int) -> Floats:
     """Return the sums of nights up to each place: in their own order, and in random ones."""
-    import numpy as np
-
     rows = np.tile(nights - nights.mean(), (count + 1, 1))
     np.random.default_rng(seed).permuted(rows[1:], axis=1, out=rows[1:])
     return np.concatenate((np.zeros((count + 1, 1)), np.cumsum(rows, axis=1)), axis=1)
 
 
-def _chance(clearness: Sequence[NDArray[np.float64]], handicaps: Sequence[float]) -> tuple[float, int]:
+def _chance(clearness: Sequence[Floats], handicaps: Sequence[float]) -> tuple[float, int]:
     """Return the share of orders that are as clear as the first one in their clearest search, and that search.
 
     A search counts by its own p, so that one with more places does not hide the others (Westfall and Young, 1993).
     """
-    import numpy as np
-
     chances = []
     for clear, handicap in zip(clearness, handicaps, strict=True):
         as_clear = len(clear) - np.searchsorted(np.sort(clear), clear * (1 - ROUNDING))
@@ -312,26 +285,22 @@ def _chance(clearness: Sequence[NDArray[np.float64]], handicaps: Sequence[float]
     return float(as_clear.mean()), int(np.argmin([one[0] for one in chances]))
 
 
-def _variance(sums: NDArray[np.float64], inside: NDArray[np.int64] | int, nights: int) -> NDArray[np.float64]:
+def _variance(sums: Floats, inside: Levels | int, nights: int) -> Floats:
     """Return the variance between the nights inside, given their sums, and all others."""
-    found: NDArray[np.float64] = sums**2 / (inside * (nights - inside))
+    found: Floats = sums**2 / (inside * (nights - inside))
     return found
 
 
-def _steps(sums: NDArray[np.float64]) -> tuple[NDArray[np.float64], tuple[int, ...]]:
+def _steps(sums: Floats) -> tuple[Floats, tuple[int, ...]]:
     """Return how clear the clearest step is in each order, and its place in the first order."""
-    import numpy as np
-
     nights = sums.shape[1] - 1
     places = np.arange(LEAST_NIGHTS, nights - LEAST_NIGHTS + 1)
     clear = _variance(sums[:, places], places, nights)
     return clear.max(axis=1), (LEAST_NIGHTS + int(clear[0].argmax()),)
 
 
-def _newest(sums: NDArray[np.float64]) -> tuple[NDArray[np.float64], tuple[int, ...]]:
+def _newest(sums: Floats) -> tuple[Floats, tuple[int, ...]]:
     """Return how clear the newest two nights are. The nearer one counts twice: one night is no level."""
-    import numpy as np
-
     nights, apart = sums.shape[1] - 1, np.diff(sums, axis=1)
     other, last = apart[:, -LEAST_NEWEST:].T
     nearer = np.where(last * other > 0, np.minimum(abs(last), abs(other)), 0.0)
@@ -339,10 +308,8 @@ def _newest(sums: NDArray[np.float64]) -> tuple[NDArray[np.float64], tuple[int, 
     return _variance(LEAST_NEWEST * nearer, LEAST_NEWEST, nights), (nights - LEAST_NEWEST,)
 
 
-def _arcs(sums: NDArray[np.float64]) -> tuple[NDArray[np.float64], tuple[int, ...]]:
+def _arcs(sums: Floats) -> tuple[Floats, tuple[int, ...]]:
     """Return how clear the clearest arc is in each order, and its edges in the first order."""
-    import numpy as np
-
     nights = sums.shape[1] - 1
     clearest, edges = np.zeros(len(sums)), (0, 0)
     for length in range(LEAST_NIGHTS, longest_arc(nights) + 1):

@@ -1,17 +1,11 @@
 """Evidence for a change of level in nights that may be correlated: likelihoods of first-order autoregressions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, TypeAlias
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from matrix_runner.statistics.arrays import Floats, Levels, np
 
-    Floats: TypeAlias = NDArray[np.float64]
-    #: The first nights of changes, and the nights after their last ones.
-    Places: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
+#: The first nights of changes, and the nights after their last ones.
+Places = tuple[Levels, Levels]
 
 #: The least nights of a level: one or two outliers are no change.
 LEAST_NIGHTS = 3
@@ -42,8 +36,6 @@ _CRITICAL = (
 
 def has_clear_change(nights: Floats) -> bool:
     """Return whether in no correlation more than 1 % of nights without a change would have as much evidence for one."""
-    import numpy as np
-
     evidence = change_evidence(nights[None, :])[:, 0]
     at = np.log(len(nights))
     critical = [np.interp(at, np.log(NIGHTS), column) for column in zip(*_CRITICAL, strict=True)]
@@ -55,8 +47,6 @@ def change_evidence(rows: Floats) -> Floats:
 
     The likelihood of a change is a mean over its places, and the highest over kinds of change and correlations.
     """
-    import numpy as np
-
     without, with_change = [], []
     for correlation in CORRELATIONS:
         rest, gains = _fits(rows, correlation)
@@ -69,8 +59,6 @@ def change_evidence(rows: Floats) -> Floats:
 
 def _fits(rows: Floats, correlation: float) -> tuple[Floats, Floats]:
     """Return the sum of squares around one level, and the logarithm of what a change adds to the likelihood."""
-    import numpy as np
-
     nights, share = rows.shape[1], 1 - correlation
     white, level = rows.copy(), np.full(nights, share)
     white[:, 1:] -= correlation * rows[:, :-1]
@@ -95,8 +83,6 @@ def _fits(rows: Floats, correlation: float) -> tuple[Floats, Floats]:
 
 def _places(nights: int) -> Iterator[Places]:
     """Yield the first night of each change and the night after its last one: of steps, arcs and the newest nights."""
-    import numpy as np
-
     begins = np.arange(LEAST_NIGHTS, nights - LEAST_NIGHTS + 1)
     yield begins, np.full(len(begins), nights)
     lengths = np.arange(LEAST_NIGHTS, longest_arc(nights) + 1)
@@ -113,8 +99,6 @@ def longest_arc(nights: int) -> int:
 
 def _log_mean(logs: Floats) -> Floats:
     """Return the logarithm of the mean of each row's exponentials."""
-    import numpy as np
-
     most = logs.max(axis=1, keepdims=True)
     found: Floats = most[:, 0] + np.log(np.exp(logs - most).mean(axis=1))
     return found

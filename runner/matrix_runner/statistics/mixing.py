@@ -5,17 +5,12 @@ alone sees a clear difference. Other cells show how often that happens: their va
 differ as much.
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from itertools import combinations, islice, product
 from math import comb
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
+from matrix_runner.statistics.arrays import Floats, np
 
 #: A mixture counts if its difference reaches this part of the one in question, and its clearness that part.
 _DIFFERENCE, _CLEARNESS = 2 / 3, 1 / 3
@@ -35,8 +30,6 @@ class Sides(NamedTuple):
 
 def mixture_shares(samples: Sequence[Sides | None], chances: Sequence[float], least: float = 0.05) -> list[float]:
     """Return the share of mixtures of all cells that differ as much; 0 where `chances` are above `least` anyway."""
-    import numpy as np
-
     found = [0.0] * len(samples)
     asked = (one for one, chance in zip(samples, chances, strict=True) if one and chance <= least)
     for kind in {(len(one.a), len(one.b), one.paired) for one in asked}:
@@ -60,12 +53,8 @@ def mixture_shares(samples: Sequence[Sides | None], chances: Sequence[float], le
     return found
 
 
-def _mixtures(
-    values: NDArray[np.float64], n_a: int, *, paired: bool
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _mixtures(values: Floats, n_a: int, *, paired: bool) -> tuple[Floats, Floats]:
     """Return the differences and their clearness of each mixture (row) and cell; the first row is unmixed."""
-    import numpy as np
-
     n = values.shape[1]
     apart, errors = [], []
     if paired:

@@ -10,24 +10,16 @@ The best place is lost only if its interval to another one is wrong, so each of 
 (Bonferroni). Only one side of an interval can lose it, so both sides together get twice that part.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import dist, inf, log, sqrt
 from statistics import fmean
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Self
 
+from matrix_runner.statistics.arrays import Floats, np
 from matrix_runner.statistics.changes import cell_levels, log_table, round_effects
 from matrix_runner.statistics.ratios import Ratio, bounded_exp, t_factor
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Table = NDArray[np.float64]
 
 #: The variance of the mean, in variances of a difference. By simulation (`bench.race`).
 SPREAD = 16.0
@@ -103,10 +95,8 @@ class Ended(NamedTuple):
     at: int  # the place of the leader
 
 
-def simulate(logs: Table, least: int, confidence: float, within: float) -> Ended:
+def simulate(logs: Floats, least: int, confidence: float, within: float) -> Ended:
     """Run a race over logarithms by place and round, as `run --race` does; the last round is its limit."""
-    import numpy as np
-
     most, error = logs.shape[1], error_of_pair(len(logs), confidence)
     seen = np.full_like(logs, np.nan)
     seen[:, :least] = logs[:, :least]
@@ -127,9 +117,7 @@ def simulate(logs: Table, least: int, confidence: float, within: float) -> Ended
         rounds += 1
 
 
-def _stand(table: Table, error: float) -> tuple[int, list[int], tuple[Table, Table, Table]]:
-    import numpy as np
-
+def _stand(table: Floats, error: float) -> tuple[int, list[int], tuple[Floats, Floats, Floats]]:
     rounds, mean, half = _differences(table, error)
     out = (mean - half > 0).any(axis=0)
     running = np.flatnonzero(~out | out.all())
@@ -137,10 +125,8 @@ def _stand(table: Table, error: float) -> tuple[int, list[int], tuple[Table, Tab
     return int(running[np.argmax(levels)]), running.tolist(), (rounds, mean, half)
 
 
-def _differences(table: Table, error: float) -> tuple[Table, Table, Table]:
+def _differences(table: Floats, error: float) -> tuple[Floats, Floats, Floats]:
     """Return of each pair the common rounds, the mean of their differences (row less column), and its half width."""
-    import numpy as np
-
     known = (~np.isnan(table)).astype(float)
     values = np.nan_to_num(table - np.nanmean(table))  # small numbers, whose squares lose no digits
     rounds = known @ known.T
@@ -190,7 +176,7 @@ def find_extreme(
 
 
 def _ahead_of_others(
-    best: int, there: Mapping[int, Mapping[int, float]], rule: _ClearDifference, sign: int
+    best: int, there: Mapping[int, Mapping[int, float]], rule: "_ClearDifference", sign: int
 ) -> dict[int, float]:
     """Return by how much the best place clearly beats each other one, or is beaten (below 0); 0 if neither."""
     return {place: sign * rule.difference(there[best], sample) for place, sample in there.items()}
@@ -208,12 +194,10 @@ class _ClearDifference:
     variance: float  # of the difference of two places in one round
 
     @classmethod
-    def among(cls, samples: Sequence[Mapping[int, float]], confidence: float) -> _ClearDifference:
+    def among(cls, samples: Sequence[Mapping[int, float]], confidence: float) -> Self:
         freedom = sum(map(len, samples)) - len(samples) - len(set().union(*samples)) + 1
         if len(samples) < 2 or freedom < 1:
             return cls(confidence, inf, 0.0)
-        import numpy as np
-
         table = log_table(samples)
         table -= round_effects(table)
         squares = float(np.nansum((table - np.nanmean(table, axis=1, keepdims=True)) ** 2))
@@ -238,8 +222,6 @@ _REACH, _STEPS = 8.5, 500
 @lru_cache(maxsize=512)
 def range_factor(places: int, freedom: int, confidence: float) -> float:
     """Return how many standard errors of a difference the range of equal places hardly exceeds (studentised range)."""
-    import numpy as np
-
     at = np.linspace(-_REACH, _REACH, 2 * _STEPS + 1)
     density = np.exp(-(at**2) / 2)
     density /= density.sum()

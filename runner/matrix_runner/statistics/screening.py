@@ -7,23 +7,14 @@ below its part of the error: a third of the error belongs to all axes together, 
 and a third is left for what the order of choices adds.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import exp, inf, sqrt
-from typing import TYPE_CHECKING
+from typing import Self
 
+from matrix_runner.statistics.arrays import Floats, Levels, np
 from matrix_runner.statistics.ratios import bounded_exp, t_factor, variance_ratio_p
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Table = NDArray[np.float64]
-    Levels = NDArray[np.int64]  # by cell (row) and axis, the number of its value
 
 Term = tuple[int, ...]  # an axis, or a pair of axes
 _MOST_CANDIDATES = 10_000
@@ -38,13 +29,11 @@ class Factors:
 
     names: tuple[str, ...]
     values: tuple[tuple[str, ...], ...]  # an empty text: a cell does not have the axis
-    levels: Levels
+    levels: Levels  # by cell (row) and axis, the number of its value
 
     @classmethod
-    def of(cls, cells: Sequence[Mapping[str, str]]) -> Factors:
+    def of(cls, cells: Sequence[Mapping[str, str]]) -> Self:
         """Return the axes, without those that only name the values of another one."""
-        import numpy as np
-
         found: dict[tuple[int, ...], tuple[str, tuple[str, ...]]] = {}
         for name in dict.fromkeys(axis for cell in cells for axis in cell):
             numbers: dict[str, int] = {}
@@ -57,8 +46,6 @@ class Factors:
 
 def cover_pairs(levels: Levels) -> list[int]:
     """Return few rows that have each pair of values of two axes that any row has; one, if they do not differ."""
-    import numpy as np
-
     if not levels.shape[1]:
         return [0]
     pairs, first = [], 0
@@ -77,8 +64,6 @@ def cover_pairs(levels: Levels) -> list[int]:
 
 def choose(levels: Levels, count: int, plots: Sequence[int], most_plots: int, seed: int) -> list[int]:
     """Return the rows of so many cells. `plots`: by cell, the number of its stack. No more are used than needed."""
-    import numpy as np
-
     chance, groups = np.random.default_rng(seed), np.asarray(plots)
     rows = np.sort(chance.permutation(len(levels))[:_MOST_CANDIDATES])
     columns, precision = _design_columns(levels[rows], chance)
@@ -99,9 +84,7 @@ def choose(levels: Levels, count: int, plots: Sequence[int], most_plots: int, se
     return sorted(found)
 
 
-def _design_columns(levels: Levels, chance: np.random.Generator) -> tuple[Table, Table]:
-    import numpy as np
-
+def _design_columns(levels: Levels, chance: np.random.Generator) -> tuple[Floats, Floats]:
     mains = [_columns(levels, (at,)) for at in range(levels.shape[1])]
     parts, precision = [np.ones((len(levels), 1)), *mains], [_PRIOR[0]]
     precision += [_PRIOR[1]] * sum(one.shape[1] for one in mains)
@@ -116,16 +99,14 @@ def _design_columns(levels: Levels, chance: np.random.Generator) -> tuple[Table,
     return table / np.where(size > 0, size, 1), np.asarray(precision)
 
 
-def _columns(levels: Levels, term: Term) -> Table:
+def _columns(levels: Levels, term: Term) -> Floats:
     """Return a column for each value beyond the first, or for each pair of such values, centred."""
-    import numpy as np
-
     found = np.ones((len(levels), 1))
     for at in term:
         of_axis = (levels[:, [at]] == np.arange(1, levels[:, at].max(initial=0) + 1)).astype(float)
         of_axis -= of_axis.mean(axis=0)
         found = (found[:, :, None] * of_axis[:, None, :]).reshape(len(levels), -1)
-    centred: Table = found - found.mean(axis=0)
+    centred: Floats = found - found.mean(axis=0)
     return centred
 
 
@@ -159,7 +140,7 @@ class Screen:
     scatter: float  # of cells around the model, as a share; inf: too few cells
 
 
-def screen(levels: Levels, logs: Table, confidence: float) -> Screen:
+def screen(levels: Levels, logs: Floats, confidence: float) -> Screen:
     """Return the effects of all axes, and the pairs that interact, from the logarithm of a figure of each cell."""
     active = _active(levels, logs, 1 - confidence)
     axes = [_effect(levels, logs, (at,), active, confidence) for at in range(levels.shape[1])]
@@ -170,7 +151,7 @@ def screen(levels: Levels, logs: Table, confidence: float) -> Screen:
     return Screen(tuple(axes), tuple(sorted(pairs, key=lambda one: -one.size)), len(levels), scatter)
 
 
-def _active(levels: Levels, logs: Table, error: float) -> list[Term]:
+def _active(levels: Levels, logs: Floats, error: float) -> list[Term]:
     count = levels.shape[1]
     every: list[Term] = [*((at,) for at in range(count)), *combinations(range(count), 2)]
     limits = {1: error / 3 / max(1, count), 2: error / 3 / max(1, len(every) - count)}
@@ -184,27 +165,23 @@ def _active(levels: Levels, logs: Table, error: float) -> list[Term]:
         found.append(best[1])
 
 
-def _basis(levels: Levels, logs: Table, terms: Iterable[Term]) -> tuple[Table, int, Table]:
+def _basis(levels: Levels, logs: Floats, terms: Iterable[Term]) -> tuple[Floats, int, Floats]:
     """Return an orthonormal basis of the mean and these terms, the degrees of freedom left, and the residual."""
-    import numpy as np
-
     basis = np.full((len(levels), 1), 1 / sqrt(len(levels)))
     for term in terms:
         basis = np.hstack([basis, _beyond(basis, _columns(levels, term))])
     return basis, len(levels) - basis.shape[1], logs - basis @ (basis.T @ logs)
 
 
-def _beyond(basis: Table, columns: Table) -> Table:
+def _beyond(basis: Floats, columns: Floats) -> Floats:
     """Return an orthonormal basis of what columns add."""
-    import numpy as np
-
     rest = columns - basis @ (basis.T @ columns)
     left, sizes, _ = np.linalg.svd(rest, full_matrices=False)
-    kept: Table = left[:, sizes > _EXACT * max(1.0, float(np.linalg.norm(columns)))]
+    kept: Floats = left[:, sizes > _EXACT * max(1.0, float(np.linalg.norm(columns)))]
     return kept
 
 
-def _p_value(levels: Levels, term: Term, basis: Table, freedom: int, residual: Table) -> float:
+def _p_value(levels: Levels, term: Term, basis: Floats, freedom: int, residual: Floats) -> float:
     added = _beyond(basis, _columns(levels, term))
     rank, left = added.shape[1], freedom - added.shape[1]
     if not rank or left < 1:
@@ -215,9 +192,7 @@ def _p_value(levels: Levels, term: Term, basis: Table, freedom: int, residual: T
     return variance_ratio_p(explained / rank / ((total - explained) / left), rank, left)
 
 
-def _effect(levels: Levels, logs: Table, term: Term, active: Sequence[Term], confidence: float) -> Effect:
-    import numpy as np
-
+def _effect(levels: Levels, logs: Floats, term: Term, active: Sequence[Term], confidence: float) -> Effect:
     others, own = [one for one in active if one != term], _columns(levels, term)
     basis, freedom, residual = _basis(levels, logs, others)
     rest = own - basis @ (basis.T @ own)

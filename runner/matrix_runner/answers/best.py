@@ -8,22 +8,15 @@ the second best), and the default. Only these rounds are reported: a value that 
 when measured again. They end when each of these is decided: within EQUAL of the best, or not. See `bench.find`.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, log, log1p
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from matrix_runner.answers.ranking import EQUAL
 from matrix_runner.statistics.race import stand
-from matrix_runner.statistics.stopping import is_precise
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from matrix_runner.statistics.ratios import Ratio
-    from matrix_runner.statistics.stopping import Rule
+from matrix_runner.statistics.ratios import Ratio
+from matrix_runner.statistics.stopping import Rule, is_precise
 
 EXPLORING = 4  # rounds that look for the best value
 LAST = EXPLORING + 40  # no more rounds decide

@@ -1,10 +1,9 @@
 """`matrix advise`: the text of the matrix is in space/advice.py. It runs as `matrix run --race` does."""
 
-from __future__ import annotations
-
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -13,9 +12,6 @@ from matrix_runner.cli import options
 from matrix_runner.cli.init import SCHEMA, write_schema
 from matrix_runner.cli.screen import echo
 from matrix_runner.space.advice import PURPOSES, DiskWish, matrix_for, parse_purposes
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _EPILOG = """\b
 Examples:

@@ -1,12 +1,10 @@
 """`matrix disks`: the checks are in hosts/checks.py, the test of simulated disks in simdisks/check.py."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -15,18 +13,14 @@ from matrix_runner.base.quantities import format_size, parse_size
 from matrix_runner.cli import calibrate, scratch
 from matrix_runner.cli.screen import WIDTH, echo, echo_whole, json_text, print_sheet
 from matrix_runner.hosts import HOSTS_FILE
+from matrix_runner.hosts.checks import ListedDisk
+from matrix_runner.language.hosts import Lab, LabHost
 from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.pages.table import Sheet
 from matrix_runner.pages.terminal_text import figures_from, spaced, volume
 from matrix_runner.records.record import format_loss
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from matrix_runner.hosts.checks import ListedDisk
-    from matrix_runner.language.hosts import Lab, LabHost
-    from matrix_runner.simdisks.check import ProbeResult
-    from matrix_runner.simdisks.disk import Disk
+from matrix_runner.simdisks.check import ProbeResult
+from matrix_runner.simdisks.disk import Disk
 
 
 def _list_disks(hosts: Path | None, host: str | None) -> Sequence[ListedDisk]:

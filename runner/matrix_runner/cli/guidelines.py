@@ -1,9 +1,7 @@
 """`matrix guidelines`: the work is in pages/stored.py and answers/verdicts.py."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -12,17 +10,13 @@ from matrix_runner.base.errors import BadInput, Exit
 from matrix_runner.base.files import shipped
 from matrix_runner.cli.options import Words, only
 from matrix_runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
+from matrix_runner.language.guidelines import Guideline
 from matrix_runner.pages.stored import declared_by, judged_in_store, read_for
 from matrix_runner.pages.table import Grid
 from matrix_runner.pages.verdicts import verdict_rows, verdict_table
 from matrix_runner.records.run_folder import load
+from matrix_runner.records.store import RunRow
 from matrix_runner.space.declared_files import load_guidelines
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from matrix_runner.language.guidelines import Guideline
-    from matrix_runner.records.store import RunRow
 
 _EPILOG = """\b
 Examples:

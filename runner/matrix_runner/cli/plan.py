@@ -1,11 +1,11 @@
 """`matrix plan`: the estimate is in decide/estimate.py, the budget in decide/budget.py."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cache, cached_property, partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import click
 
@@ -29,25 +29,16 @@ from matrix_runner.cli.options import (
 )
 from matrix_runner.cli.screen import echo, echo_whole, first_notes, json_text
 from matrix_runner.decide.budget import ENDLESS, Cost, repeats
-from matrix_runner.decide.concurrency import Jobs, choose_level
+from matrix_runner.decide.concurrency import Jobs, Level, choose_level
 from matrix_runner.decide.estimate import QUIET, Estimate, Load, Pace, Slots, estimate
 from matrix_runner.decide.steering import RaceForecast, forecast
 from matrix_runner.machines import machine
-from matrix_runner.machines.base import MachineOptions
+from matrix_runner.machines.base import Machine, MachineOptions
 from matrix_runner.pages.terminal_text import duration, percent, slow_motion, volume
 from matrix_runner.session.run_request import check_kernel, race_of
 from matrix_runner.session.selected_matrix import Checks, SelectedMatrix, load_selected, refusals_of
-from matrix_runner.space.select import refuse_many
+from matrix_runner.space.select import Design, Shard, refuse_many
 from matrix_runner.statistics.ratios import MOST_ROUNDS, rounds_to_detect, t_factor
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from matrix_runner.decide.concurrency import Level
-    from matrix_runner.machines.base import Machine
-    from matrix_runner.space.select import Design, Shard
-
 
 _EPILOG = """\b
 Examples:

@@ -1,11 +1,10 @@
 """The output of a running run: a live bar, plain lines, JSON lines or only errors."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self, TextIO, cast
+from pathlib import Path
+from typing import Any, Self, TextIO, cast
 
 from rich.console import Console
 from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TaskID
@@ -25,6 +24,7 @@ from matrix_runner.carry.events import (
 )
 from matrix_runner.cli.screen import WIDTH, RunOutput, columns_of, echo, json_text, print_sheet
 from matrix_runner.decide.estimate import count_down, remaining_seconds
+from matrix_runner.decide.steering import BisectSteering
 from matrix_runner.pages import bisect
 from matrix_runner.pages.answer import as_objects
 from matrix_runner.pages.pts import has_tables, pts_sheets
@@ -36,14 +36,8 @@ from matrix_runner.pages.terminal import caption, shown_cells, table
 from matrix_runner.pages.terminal_text import GOOD, about
 from matrix_runner.pages.verdicts import explain_verdict, knee_values, verdict_table
 from matrix_runner.records.record import Outcome
+from matrix_runner.session.finish import Ending
 from matrix_runner.session.run import Observer
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from matrix_runner.decide.steering import BisectSteering
-    from matrix_runner.session.finish import Ending
-
 
 _FOR_BAR, _FOR_FIGURES = 80, 140  # the terminal widths from which the bar, and the figures of the last trial, have room
 _BAR = 16

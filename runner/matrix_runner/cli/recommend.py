@@ -1,15 +1,21 @@
 """`matrix recommend`: the choice is in answers/ranking.py, the script in scripts/recommended_commands.py."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from matrix_runner.answers.ranking import COLUMNS, Recommendation, headline, possible_choices, recommend_settings
+from matrix_runner.answers.knee import Knee
+from matrix_runner.answers.ranking import (
+    COLUMNS,
+    Recommendation,
+    Setting,
+    headline,
+    possible_choices,
+    recommend_settings,
+)
 from matrix_runner.answers.selectors import select_cells
 from matrix_runner.answers.stored_samples import Samples, read_samples
 from matrix_runner.base.errors import BadInput
@@ -22,18 +28,11 @@ from matrix_runner.cli.store_options import Output, Source, form, open_store, se
 from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.pages.ranking import recommendation_rows, recommendation_table
 from matrix_runner.pages.stored import as_measured, declared_by, knees_of, measured_again, share_of
-from matrix_runner.records.run_folder import load
+from matrix_runner.records.run_folder import Manifest, load
+from matrix_runner.records.store import RunRow
 from matrix_runner.scripts.recommended_commands import recommended_script
+from matrix_runner.space.space import Cell
 from matrix_runner.work.metrics import KNOWN, Metric, metric_named, split_column
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from matrix_runner.answers.knee import Knee
-    from matrix_runner.answers.ranking import Setting
-    from matrix_runner.records.run_folder import Manifest
-    from matrix_runner.records.store import RunRow
-    from matrix_runner.space.space import Cell
 
 _EPILOG = """\b
 Examples:

@@ -1,30 +1,23 @@
 """`matrix render`: the work is in scripts/cell.py."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from matrix_runner.base.errors import BadInput
 from matrix_runner.cli.options import Words, matrix_file, on, only, templates
 from matrix_runner.cli.screen import echo
+from matrix_runner.language.matrix import Matrix
 from matrix_runner.machines import machine
 from matrix_runner.machines.base import MachineOptions
 from matrix_runner.records.files import parts_of
 from matrix_runner.scripts.cell import cell_scripts, files_of, job, stack_scripts, trial_seed
 from matrix_runner.session.selected_matrix import check_names, load_selected
-from matrix_runner.space.select import MOST_LISTED, refuse_many
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from matrix_runner.language.matrix import Matrix
-    from matrix_runner.space.select import Selection
-    from matrix_runner.space.space import Cell
+from matrix_runner.space.select import MOST_LISTED, Selection, refuse_many
+from matrix_runner.space.space import Cell
 
 MOST_RENDERED = 500
 

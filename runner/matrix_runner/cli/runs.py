@@ -1,15 +1,13 @@
 """`matrix runs`: the table is in pages/runs.py, the state of a run in records/observe.py, removal in run_folder.py."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -31,6 +29,7 @@ from matrix_runner.records.observe import State, derive_state, has_results, obse
 from matrix_runner.records.run_folder import (
     Keep,
     KeptRun,
+    RunFolder,
     folder_size,
     load,
     reasons_to_keep,
@@ -38,11 +37,6 @@ from matrix_runner.records.run_folder import (
     runs_to_remove,
 )
 from matrix_runner.records.store import RunRow, SharedStore, describe_run
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from matrix_runner.records.run_folder import RunFolder
 
 #: Columns that a narrow terminal drops, in this order: the name of a run holds most of them.
 _SPARE = ("matrix", "machine", "started (UTC)", "trials")

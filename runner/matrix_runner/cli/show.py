@@ -1,11 +1,9 @@
 """One run: `matrix show`, the files of a cell (records/cell_files.py), and `matrix status` (pages/runs.py)."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -18,13 +16,8 @@ from matrix_runner.records.cell_files import CellFiles, open_files
 from matrix_runner.records.files import parts_of
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.observe import Progress, derive_state, find_holder, observe_run, read_progress, readable_runs
+from matrix_runner.records.record import CellRow
 from matrix_runner.records.run_folder import RunFolder, load
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from matrix_runner.records.record import CellRow
-
 
 _EPILOG = """\b
 Examples:

@@ -1,22 +1,22 @@
 """`matrix study`: the comparison with published figures is in studies/."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from matrix_runner.answers.axes import grouped, unrelated_runs
 from matrix_runner.answers.published import ComparedFigure, columns_of, compare_published
 from matrix_runner.answers.stored_samples import Samples, read_samples
+from matrix_runner.answers.verdicts import Judgement
 from matrix_runner.base.errors import BadInput, Exit
 from matrix_runner.base.files import write_atomically
 from matrix_runner.cli.options import MatrixPath
 from matrix_runner.cli.screen import echo
 from matrix_runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
+from matrix_runner.language.matrix import Matrix
 from matrix_runner.pages import stored as advice
 from matrix_runner.pages.study import (
     check_table,
@@ -30,19 +30,13 @@ from matrix_runner.pages.study import (
     state_line,
     summary_line,
 )
+from matrix_runner.pages.table import Grid
+from matrix_runner.records.store import RunRow, SharedStore
 from matrix_runner.space.basis import MEASURED, Basis, MeasuredPage, MeasuredRun, basis_of, measured_page
 from matrix_runner.space.declared_files import MATRIX, PUBLISHED, Study, study_beside
 from matrix_runner.space.load import load, text_of
 from matrix_runner.space.select import refuse_many, select
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from matrix_runner.answers.verdicts import Judgement
-    from matrix_runner.language.matrix import Matrix
-    from matrix_runner.pages.table import Grid
-    from matrix_runner.records.store import RunRow, SharedStore
-    from matrix_runner.space.space import Space
+from matrix_runner.space.space import Space
 
 _EPILOG = """\b
 Examples:

@@ -1,15 +1,14 @@
 """`matrix summary`: the work is in pages/nightly.py."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from matrix_runner.answers.history import read_levels
 from matrix_runner.answers.selectors import ACCEPTED, run_words, runs_named
 from matrix_runner.answers.stored_samples import USUAL_RATES, read_samples
+from matrix_runner.answers.verdicts import Judgement
 from matrix_runner.base.errors import BadInput, Exit
 from matrix_runner.base.files import write_output
 from matrix_runner.cli.compare import ComparisonRequest, compare_runs
@@ -19,14 +18,9 @@ from matrix_runner.cli.store_options import Source, accepted, open_store, select
 from matrix_runner.pages.nightly import Night, annotated, issue, page
 from matrix_runner.pages.stored import judged_in_store, read_for
 from matrix_runner.records.run_folder import load
+from matrix_runner.records.store import RunRow, SharedStore
 from matrix_runner.session.run_request import assign_state
 from matrix_runner.space.declared_files import load_accepted
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from matrix_runner.answers.verdicts import Judgement
-    from matrix_runner.records.store import RunRow, SharedStore
 
 _EPILOG = """\b
 Examples:

@@ -1,12 +1,9 @@
 """The answer of a search for a change: lines, a table and a chart of all candidates, and a text for a bug report."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from math import exp
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from matrix_runner.base.files import write_atomically
 from matrix_runner.decide.bisect import Standing, State
@@ -14,10 +11,8 @@ from matrix_runner.decide.steering import BisectSteering, describe_odds, percent
 from matrix_runner.pages.charts import Chart, RatioLine, ratio_chart
 from matrix_runner.pages.table import Grid, as_markdown
 from matrix_runner.pages.terminal_text import figure, percent, times, times_between
+from matrix_runner.records.run_folder import RunFolder
 from matrix_runner.statistics.ratios import Interval, Ratio, student_interval
-
-if TYPE_CHECKING:
-    from matrix_runner.records.run_folder import RunFolder
 
 FILES = "bisect.html", "bisect.md"
 _CONTINUES = "the same command continues the search, with a larger --budget if that is used up"

@@ -1,19 +1,13 @@
 """The answer of a calibration: its tables, how far to trust it, and the model file."""
 
-from __future__ import annotations
-
 import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
-from typing import TYPE_CHECKING
 
 from matrix_runner.base.quantities import format_size
 from matrix_runner.pages.table import Sheet
+from matrix_runner.simdisks.calibration import Calibration, Estimate, Residual
 from matrix_runner.simdisks.fit import rate_text, time_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from matrix_runner.simdisks.calibration import Calibration, Estimate, Residual
 
 #: Places of jobs are shares, so the size of a disk counts little. This one is far larger than any cache.
 USUAL_SIZE = 10**12

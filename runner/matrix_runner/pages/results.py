@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
@@ -68,8 +68,6 @@ from matrix_runner.statistics.ratios import Interval, Ratio, paired_ratio
 from matrix_runner.work.metrics import SYNC, TOTAL, headline, shown_sides, sides_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from matrix_runner.records.store import RunRow
 
 

@@ -1,11 +1,10 @@
 """The list of runs, and the progress of one, for people and for programs."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.text import of_planned
@@ -15,12 +14,8 @@ from matrix_runner.pages.table import Grid
 from matrix_runner.pages.terminal_text import digits, duration
 from matrix_runner.records.observe import ActiveTrial, Holder, LastTrial, Progress, State
 from matrix_runner.records.record import WORST, Outcome
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from matrix_runner.records.run_folder import RunFolder
-    from matrix_runner.records.store import RunRow
+from matrix_runner.records.run_folder import RunFolder
+from matrix_runner.records.store import RunRow
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,5 @@
 """An archive for a bug report: what ran, its log and journal, without names that identify the host or its owner."""
 
-from __future__ import annotations
-
 import getpass
 import gzip
 import os
@@ -9,9 +7,10 @@ import socket
 import sys
 import tarfile
 import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from matrix_runner.base.errors import MatrixError
 from matrix_runner.base.files import RECORDED, read_input
@@ -21,12 +20,7 @@ from matrix_runner.base.text import Pseudonyms
 from matrix_runner.records.cell_files import open_files
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.journal_reader import sql_lines
-from matrix_runner.records.run_folder import MANIFEST
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from matrix_runner.records.run_folder import Manifest, RunFolder
+from matrix_runner.records.run_folder import MANIFEST, Manifest, RunFolder
 
 _MOST_CELLS = 20  # cells with trouble whose logs are included
 _NAMES = {"hostname": "host", "host": "host", "serial": "disk", "disk": "disk"}  # fields of a manifest

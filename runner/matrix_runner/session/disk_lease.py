@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -48,9 +48,6 @@ from matrix_runner.session.host_facts import boot_id
 from matrix_runner.space.declared_files import Match, load_lab, matched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from matrix_runner.hosts.agent.connection import Connection
     from matrix_runner.hosts.inventory import Census
     from matrix_runner.language.matrix import Matrix
     from matrix_runner.machines.base import Machine

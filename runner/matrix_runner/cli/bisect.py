@@ -30,7 +30,6 @@ wanted odds. With several selected cells for each version, the figure is their g
 Exit codes: 0 found, 1 not found (good and bad are equal, or bad is better), 3 good or bad has no figures, 4 cannot
 tell (the budget is used up, the noise is too large, or there is more than one change).
 """
-_FOLDER = click.Path(path_type=Path)
 _PERCENT = options.Parsed("percent", parse_percent)
 
 
@@ -54,10 +53,12 @@ _search = options.combined(
     confidence=click.option(
         "--confidence", type=_PERCENT, default="95%", show_default=True, help="The odds that end the search."
     ),
-    git=click.option("--git", metavar="FOLDER", type=_FOLDER, help="Search the commits of this repository."),
+    git=click.option("--git", metavar="FOLDER", type=options.PATH, help="Search the commits of this repository."),
     build=click.option("--build", metavar="COMMAND", help="Makes one: a kernel, modules or programs below $OUT."),
     paths=click.option("--paths", metavar="PATH", multiple=True, help="Try commits first that change it. Repeatable."),
-    kernels=click.option("--kernels", metavar="FOLDER", type=_FOLDER, help="Search its folders with a bzImage each."),
+    kernels=click.option(
+        "--kernels", metavar="FOLDER", type=options.PATH, help="Search its folders with a bzImage each."
+    ),
     fetch=click.option("--fetch", is_flag=True, help="Search the kernels that Debian's mirror has."),
     smallest=click.option(
         "--smallest", type=_PERCENT, default="1%", show_default=True, help="Smaller differences count as none."

@@ -17,7 +17,7 @@ from matrix_runner.base.files import RECORDED, read_input, scratch_folder, write
 from matrix_runner.base.quantities import parse_size
 from matrix_runner.cli import options
 from matrix_runner.cli.run import carry_out
-from matrix_runner.cli.screen import echo, echo_whole, first_notes, print_sheet, slow_start
+from matrix_runner.cli.screen import echo, echo_whole, print_sheet, show_notes, slow_start
 from matrix_runner.hosts import HOSTS_FILE
 from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.machines import Where
@@ -49,10 +49,10 @@ Then use it:  disks: {count: 6, size: 8GiB, model: mine.yaml}
 @click.option(
     "--from",
     "folder",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    type=options.OF_FOLDER,
     help="A folder with JSON of fio (`--output-format=json+`, or json) of one disk, or the folder of a run.",
 )
-@click.option("--to", required=True, type=click.Path(path_type=Path, dir_okay=False), help="The model file to write.")
+@click.option("--to", required=True, type=options.FILE, help="The model file to write.")
 @click.option("--force", is_flag=True, help="Replace the file of --to.")
 @click.option("--size", help="The size of the disk, if the jobs name offsets in bytes.  [default: that of the run]")
 @click.option("--rpm", type=click.IntRange(60, 100_000), help="Revolutions per minute, if you know them.")
@@ -139,8 +139,7 @@ def _fit(folder: Path, to: Path, size: str | None, known: dict[str, object]) -> 
 
     bytes_, name = _disk_of(folder, size)
     jobs, skipped = _read(folder, bytes_)
-    for note in first_notes([f"{count:,} left out: {why}" for why, count in skipped.most_common()]):
-        echo(f"note: {note}", err=True)
+    show_notes([f"{count:,} left out: {why}" for why, count in skipped.most_common()])
     if not jobs:
         raise BadInput(
             f"{folder} has no job that shows a disk",

@@ -73,7 +73,7 @@ def status(cluster: ClusterOptions | None) -> None:
 
 
 @command.command("certificates")
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("folder", type=options.TO_FOLDER)
 def certificates(folder: Path) -> None:
     """Make certificates for one cluster. Copy the folder to its scheduler, its workers and its users."""
     from matrix_runner.carry.cluster.connection import make_certificates

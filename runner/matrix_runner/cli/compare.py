@@ -12,7 +12,7 @@ from matrix_runner.base.errors import BadInput, Exit
 from matrix_runner.base.files import write_output
 from matrix_runner.base.findings import few
 from matrix_runner.base.quantities import parse_percent
-from matrix_runner.cli.options import Parsed, Words, only, rows
+from matrix_runner.cli.options import FILE, Decorator, Parsed, Words, only, rows
 from matrix_runner.cli.screen import echo
 from matrix_runner.cli.store_options import (
     Output,
@@ -21,7 +21,7 @@ from matrix_runner.cli.store_options import (
     change_files,
     open_store,
     output,
-    select_runs,
+    select_or_default,
     source,
     write_change_files,
     write_grid,
@@ -66,6 +66,12 @@ Names of runs: see `matrix results --help`.
 _PERCENT = Parsed("percent", lambda text: float(parse_percent(text)))
 
 
+def _metrics(purpose: str) -> Decorator:
+    rates = "bandwidth of requests of 64 KiB and more, IOPS of smaller ones"
+    about = f"A figure to {purpose}, JOB.read_bw for one job; repeat the option for more.  [default: {rates}]"
+    return click.option("--metric", "metrics", multiple=True, help=about)
+
+
 @click.command("compare", epilog=_EPILOG)
 @click.argument("a")
 @click.argument("b")
@@ -79,13 +85,7 @@ _PERCENT = Parsed("percent", lambda text: float(parse_percent(text)))
 )
 @click.option("--runs", multiple=True, help="With --by: use only these runs. They may also be written after A and B.")
 @only
-@click.option(
-    "--metric",
-    "metrics",
-    multiple=True,
-    help="A figure to compare, JOB.read_bw for one job; repeat the option for more.  [default: bandwidth of requests "
-    "of 64 KiB and more, IOPS of smaller ones]",
-)
+@_metrics("compare")
 @click.option(
     "--within", type=_PERCENT, default="5%", show_default=True, help="Differences up to this size count as equal."
 )
@@ -98,11 +98,7 @@ _PERCENT = Parsed("percent", lambda text: float(parse_percent(text)))
 @rows(50)
 @accepted
 @change_files
-@click.option(
-    "--html",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Also write a page with a chart of all differences to this file.",
-)
+@click.option("--html", type=FILE, help="Also write a page with a chart of all differences to this file.")
 @output
 @source
 def command(
@@ -175,18 +171,15 @@ class ComparisonRequest:
 def compare_runs(asked: ComparisonRequest) -> Comparison:
     from matrix_runner.answers.comparison import compare_sides
     from matrix_runner.answers.pairs import BY_ID, Side, earlier_groups, parts, runs_of, side_of
-    from matrix_runner.answers.selectors import ACCEPTED, default_runs, explain_baseline, explain_passed_over, with_hint
+    from matrix_runner.answers.selectors import ACCEPTED, explain_baseline, explain_passed_over, with_hint
     from matrix_runner.answers.stored_samples import LATENCIES, USUAL_RATES
     from matrix_runner.cli.results import check_jobs
     from matrix_runner.pages.compare_table import describe_noise_floor
     from matrix_runner.pages.stored import Reader
 
     kind = {"git": "revision"}.get(asked.by, asked.by)
-    left_out = ""
     with open_store(asked.source) as shared:
-        among = select_runs(shared, asked.runs)
-        if kind != "run" and not asked.runs:
-            among, left_out = default_runs(among)
+        among, left_out = (shared.runs(), "") if kind == "run" else select_or_default(shared, asked.runs)
         if kind == "run" and (over := explain_passed_over((asked.a, asked.b), among)):
             echo(f"note: {over}", err=True)
         if kind == "run" and asked.a == ACCEPTED:
@@ -261,13 +254,7 @@ Names of runs: see `matrix results --help`.
 @click.argument("cell", required=False)
 @only
 @click.option("--runs", multiple=True, help="Only these runs. Repeat the option for more.")
-@click.option(
-    "--metric",
-    "metrics",
-    multiple=True,
-    help="A figure to follow, JOB.read_bw for one job; repeat the option for more.  [default: bandwidth of requests of "
-    "64 KiB and more, IOPS of smaller ones]",
-)
+@_metrics("follow")
 @click.option(
     "--fail-on-change",
     is_flag=True,
@@ -292,7 +279,7 @@ def history_command(
 ) -> None:
     """Follow CELL, by its name or id, or all cells, through all runs: figures, intervals and changes of level."""
     from matrix_runner.answers.history import Level, find_history_alarms, timelines
-    from matrix_runner.answers.selectors import default_runs, with_hint
+    from matrix_runner.answers.selectors import with_hint
     from matrix_runner.answers.stored_samples import USUAL_RATES
     from matrix_runner.cli.results import check_jobs, parse_metrics
     from matrix_runner.pages.stored import Reader
@@ -301,8 +288,7 @@ def history_command(
 
     asked = parse_metrics(metrics)
     with open_store(source) as shared:
-        among = select_runs(shared, runs)
-        among, left_out = (among, "") if runs else default_runs(among)
+        among, left_out = select_or_default(shared, runs)
         check_jobs(asked, shared, among)
         found = Reader(shared, asked or USUAL_RATES, source.results, cell, only).read(among)
     known = load_accepted(accepted)

@@ -11,6 +11,7 @@ import click
 from matrix_runner.base.errors import BadInput, Exit
 from matrix_runner.base.quantities import format_size, parse_size
 from matrix_runner.cli import calibrate, scratch
+from matrix_runner.cli.options import FILE
 from matrix_runner.cli.screen import WIDTH, echo, echo_whole, json_text, print_sheet
 from matrix_runner.hosts import HOSTS_FILE
 from matrix_runner.hosts.checks import ListedDisk
@@ -31,10 +32,7 @@ def _list_disks(hosts: Path | None, host: str | None) -> Sequence[ListedDisk]:
 
     lab = load_lab_file(hosts)
     if lab is None:
-        echo(
-            f"note: there is no {HOSTS_FILE} here, so no disk may be used; see `matrix help physical-disks`",
-            err=True,
-        )
+        echo(f"note: there is no {HOSTS_FILE} here, so no disk may be used; see `matrix help physical-disks`", err=True)
     declared = find_host(lab, host)
     reach = declared.reach if declared else "local"
     connection = open_connection(reach)
@@ -95,7 +93,7 @@ Exit codes: 1 they differ by more than 3 %, 3 each such difference is only becau
 
 
 @click.group("disks", invoke_without_command=True, epilog=_EPILOG)
-@click.option("--hosts", type=click.Path(path_type=Path, dir_okay=False), help="[default: hosts.yaml, if there is one]")
+@click.option("--hosts", type=FILE, help="[default: hosts.yaml, if there is one]")
 @click.option("--host", help="A host of hosts.yaml.  [default: this host]")
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.pass_context

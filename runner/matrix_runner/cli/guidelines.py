@@ -8,7 +8,7 @@ import click
 from matrix_runner.answers.selectors import runs_on
 from matrix_runner.base.errors import BadInput, Exit
 from matrix_runner.base.files import shipped
-from matrix_runner.cli.options import Words, only
+from matrix_runner.cli.options import PATH, Words, only
 from matrix_runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
 from matrix_runner.language.guidelines import Guideline
 from matrix_runner.pages.stored import declared_by, judged_in_store, read_for
@@ -38,7 +38,7 @@ def command() -> None:
 
 
 @command.command("list", epilog="Example:  matrix guidelines list matrix/guidelines/parity.yaml")
-@click.argument("files", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("files", nargs=-1, type=PATH)
 @output
 def list_(files: tuple[Path, ...], output: Output) -> None:
     """Show the guidelines in FILES (guideline files or matrices); without FILES, the shipped guidelines."""
@@ -59,7 +59,7 @@ def list_(files: tuple[Path, ...], output: Output) -> None:
     "--guidelines",
     "files",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Judge the guidelines of this file (a guideline file or a matrix; FILE#ID: only this one) instead of those "
     "of the runs.",
 )

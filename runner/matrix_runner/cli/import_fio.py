@@ -19,7 +19,7 @@ from matrix_runner.base.files import RECORDED, read_input, write_atomically
 from matrix_runner.base.model import digest
 from matrix_runner.base.text import printable, shorten
 from matrix_runner.cli.options import results, store
-from matrix_runner.cli.screen import echo, first_notes
+from matrix_runner.cli.screen import echo, show_notes
 from matrix_runner.records.address import address_of
 from matrix_runner.records.databases import translate_errors
 from matrix_runner.records.environment import Host
@@ -130,8 +130,7 @@ def command(files: tuple[Path, ...], results: Path, store: str | None, layout: s
             del digests[file]
             continue
         documents[file] = count_documents(content)
-    for note in first_notes(skipped):
-        echo(f"note: {note}", err=True)
+    show_notes(skipped)
     if not read:
         raise BadInput(f"there is no JSON of fio below {', '.join(map(str, files))}")
     read.sort(key=lambda one: one[1].started)
@@ -326,5 +325,4 @@ def _report(
         if len({*found}) > 1:
             devices = ", ".join(sorted({*filter(None, found)})[:3])
             notes.append(f"the cell {name} has trials from {devices}: `--axis` separates imports")
-    for note in first_notes(notes):
-        echo(f"note: {note}", err=True)
+    show_notes(notes)

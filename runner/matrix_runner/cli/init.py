@@ -8,7 +8,7 @@ import click
 
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.files import shipped
-from matrix_runner.cli.options import Parsed
+from matrix_runner.cli.options import FILE, Parsed
 from matrix_runner.cli.screen import echo
 
 KINDS = ("raid", "lvm", "nas", "ssd", "compare")
@@ -54,7 +54,7 @@ Then:
 @click.option(
     "--from",
     "job",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="Write a matrix of this job file of fio. NAME is that of the file if not given.",
 )
 @click.option("--disks", type=click.IntRange(1, 26), help="The number of disks of a NAS.")

@@ -7,7 +7,9 @@ import re
 import sys
 from collections.abc import Callable, Collection
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from functools import partial, wraps
+from importlib import import_module
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,10 +22,8 @@ from matrix_runner.machines import MACHINES, WITH_HOSTS, Where
 
 if TYPE_CHECKING:
     from matrix_runner.carry.cluster.connection import Address
-    from matrix_runner.decide.budget import Cost
     from matrix_runner.decide.concurrency import Jobs
     from matrix_runner.session.cluster import ClusterOptions
-    from matrix_runner.space.select import Design, Shard
 
 
 Words = tuple[str, ...]  # the values of an option or an argument that may be repeated
@@ -57,6 +57,12 @@ class _Folder(click.Path):
         return path
 
 
+FILE = click.Path(path_type=Path, dir_okay=False)
+PATH = click.Path(path_type=Path)
+TO_FOLDER = click.Path(path_type=Path, file_okay=False)
+OF_FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
+
+
 class MatrixPath(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
@@ -75,8 +81,6 @@ only = click.option(
 
 
 def _race(race: bool, wanted: Words) -> Words | None:
-    from matrix_runner.base.errors import BadInput
-
     if wanted and not race:
         raise BadInput("--for chooses the workloads of a race", resolution="add --race, or use --only")
     return wanted if race else None
@@ -126,30 +130,31 @@ class Parsed(click.ParamType[Any]):
             self.fail(str(problem), param, ctx)
 
 
-def _parse_shard(text: str) -> Shard:
-    from matrix_runner.space.select import Shard
+class _Later:
+    """A class that is imported at its first use, because that is slow."""
 
-    return Shard.parsed(text)
+    def __init__(self, module: str, name: str) -> None:
+        self._module, self._name = module, name
+
+    def __call__(self, *values: Any, **named: Any) -> Any:
+        return getattr(import_module(f"matrix_runner.{self._module}"), self._name)(*values, **named)
+
+    def parsed(self, text: str) -> Any:
+        return getattr(import_module(f"matrix_runner.{self._module}"), self._name).parsed(text)
 
 
 shard = click.option(
     "--shard",
     metavar="N/OF",
-    type=Parsed("shard", _parse_shard),
+    type=Parsed("shard", _Later("space.select", "Shard").parsed),
     help="Only one part of the cells, e.g. 2/5, to split the work among hosts. A stack is in one part only.",
 )
-
-
-def _parse_design(text: str) -> Design:
-    from matrix_runner.space.select import Design
-
-    return Design.parsed(text)
 
 
 design = click.option(
     "--design",
     metavar="screen:N|pairwise",
-    type=Parsed("design", _parse_design),
+    type=Parsed("design", _Later("space.select", "Design").parsed),
     help="Only some of many cells. screen:N: N cells that show which axes matter and which pairs of them interact. "
     "pairwise: cells that have each pair of values once; they find what breaks, and estimate no effect.",
 )
@@ -177,12 +182,6 @@ class _Place(click.ParamType[Where]):
 PLACE = _Place()
 
 
-def _parse_cluster(text: str) -> Address:
-    from matrix_runner.carry.cluster.connection import Address
-
-    return Address.parsed(text)
-
-
 def _cluster_options(address: Address | None, certificates: Path | None, insecure: bool) -> ClusterOptions | None:
     from matrix_runner.session.cluster import ClusterOptions
 
@@ -202,7 +201,11 @@ insecure = click.option(
 
 def _cluster(about: str) -> Decorator:
     address = click.option(
-        "--cluster", "address", metavar="ADDRESS", type=Parsed("address", _parse_cluster), help=about
+        "--cluster",
+        "address",
+        metavar="ADDRESS",
+        type=Parsed("address", _Later("carry.cluster.connection", "Address").parsed),
+        help=about,
     )
     return combined("cluster", _cluster_options, address=address, certificates=certificates, insecure=insecure)
 
@@ -212,6 +215,11 @@ cluster = _cluster(
 )
 scheduler = _cluster("The scheduler: tls://HOST:PORT, tcp://HOST:PORT, or a hosts.yaml with `cluster:`.")
 listening = _cluster("The address to listen at: tls://HOST:PORT, tcp://HOST:PORT, or a hosts.yaml with `cluster:`.")
+
+
+def matches(cell: Any, patterns: Words) -> bool:
+    """Return whether an id, a name or a pattern of names is that of a cell."""
+    return any(one in (cell.id, cell.name) or fnmatchcase(cell.name, one) for one in patterns)
 
 
 def _parse_tags(text: str) -> tuple[str, ...]:
@@ -249,7 +257,7 @@ store = click.option(
     "If not given: $MATRIX_STORE, else store.db in the folder of all runs.",
 )
 
-_hosts = partial(click.option, "--hosts", type=click.Path(path_type=Path, dir_okay=False))
+_hosts = partial(click.option, "--hosts", type=FILE)
 hosts = _hosts(help="Hosts and their physical disks.  [default: hosts.yaml]")
 pool = _hosts(
     help="The physical disks that runs may use and destroy: those in `destroy:` of their host there.  "
@@ -278,15 +286,9 @@ def positive(parse: Callable[[str], float], value: str | float) -> float:
     return found
 
 
-def _cost(seconds: float, written: float) -> Cost:
-    from matrix_runner.decide.budget import Cost
-
-    return Cost(seconds, written)
-
-
 budget = combined(
     "budget",
-    _cost,
+    _Later("decide.budget", "Cost"),
     seconds=click.option(
         "--budget",
         "seconds",

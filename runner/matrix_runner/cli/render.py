@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 import click
 
 from matrix_runner.base.errors import BadInput
-from matrix_runner.cli.options import Words, matrix_file, on, only, templates
+from matrix_runner.cli.options import TO_FOLDER, Words, matches, matrix_file, on, only, templates
 from matrix_runner.cli.screen import echo
 from matrix_runner.language.matrix import Matrix
 from matrix_runner.machines import machine
@@ -28,9 +27,7 @@ MOST_RENDERED = 500
 @only
 @on
 @templates
-@click.option(
-    "--to", type=click.Path(path_type=Path, file_okay=False), help="The output folder.  [default: rendered/NAME]"
-)
+@click.option("--to", type=TO_FOLDER, help="The output folder.  [default: rendered/NAME]")
 @click.option("--disks", help="Paths of the disks for the scripts, separated by commas.")
 def command(
     matrix: Path, cells: Words, only: Words, place: str, templates: Path | None, to: Path | None, disks: str | None
@@ -57,7 +54,7 @@ def command(
 
 def _choose(selection: Selection, patterns: Words) -> list[Cell]:
     refuse_many(selection, "search" if patterns else "render", MOST_LISTED if patterns else MOST_RENDERED)
-    chosen = [cell for cell in selection.cells() if _matches(cell, patterns)]
+    chosen = [cell for cell in selection.cells() if not patterns or matches(cell, patterns)]
     if not chosen:
         raise BadInput(
             f"no cell is called {' or '.join(patterns)}", resolution="`matrix plan --cells` lists their names and ids"
@@ -78,10 +75,6 @@ def _writable(to: Path) -> Iterator[None]:
         raise BadInput(
             f"{to} cannot be written: {error.strerror}", resolution="name another folder with --to"
         ) from None
-
-
-def _matches(cell: Cell, patterns: Words) -> bool:
-    return not patterns or any(one in (cell.id, cell.name) or fnmatchcase(cell.name, one) for one in patterns)
 
 
 def _write(cell: Cell, disks: list[str], to: Path, own: Path | None, matrix: Matrix, *, zeroed: bool) -> None:

@@ -11,7 +11,7 @@ import click
 from matrix_runner.answers.selectors import LATEST, explain_later_run
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.files import write_output
-from matrix_runner.cli.options import open_page, results
+from matrix_runner.cli.options import FILE, PATH, open_page, results
 from matrix_runner.cli.screen import WIDTH, columns_of, echo, slow_start
 from matrix_runner.pages.bisect import write_search
 from matrix_runner.pages.junit import merge_documents
@@ -34,12 +34,8 @@ Examples:
 
 
 @click.command("report", epilog=_EPILOG)
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=click.Path(path_type=Path))
-@click.option(
-    "--junit",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write all their junit.xml to this file, as one document.",
-)
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=PATH)
+@click.option("--junit", type=FILE, help="Write all their junit.xml to this file, as one document.")
 @click.option("--open", "opens", is_flag=True, help="Open each report.html in the browser.")
 @results
 def command(runs: tuple[Path, ...], junit: Path | None, opens: bool, results: Path) -> None:
@@ -72,10 +68,8 @@ def _latest(results: Path, name: str) -> Path | None:
     among = [one for one in every if name in {LATEST, one.manifest.matrix}]
     if not among:
         if name == LATEST:
-            raise BadInput(
-                f"{results}: there is no run",
-                resolution="name the folder of a run, or the folder of all runs by --results",
-            )
+            advice = "name the folder of a run, or the folder of all runs by --results"
+            raise BadInput(f"{results}: there is no run", resolution=advice)
         return None
     ordered = sorted(among, key=lambda run: run.manifest.synthetic)
     found = next(filter(has_results, ordered), ordered[0])
@@ -113,15 +107,9 @@ Examples:
 
 
 @click.command("bug-report", epilog=_BUG_REPORT_EPILOG)
-@click.argument("run", type=click.Path(path_type=Path), default="latest")
+@click.argument("run", type=PATH, default="latest")
 @click.option("--no-figures", is_flag=True, help="Leave the figures of all trials out.")
-@click.option(
-    "--to",
-    type=click.Path(path_type=Path, dir_okay=False),
-    default="bug-report.tar.gz",
-    show_default=True,
-    help="Write the archive to this file.",
-)
+@click.option("--to", type=FILE, default="bug-report.tar.gz", show_default=True, help="Write the archive to this file.")
 @results
 def bug_report_command(run: Path, no_figures: bool, to: Path, results: Path) -> None:
     """Write an archive about RUN for a bug report: versions, `matrix doctor`, matrix, manifest, log and journal.

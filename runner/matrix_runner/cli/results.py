@@ -10,7 +10,7 @@ import click
 
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.findings import few
-from matrix_runner.cli.options import Words, only, open_page, opens, rows
+from matrix_runner.cli.options import FILE, Words, only, open_page, opens, rows
 from matrix_runner.cli.screen import echo
 from matrix_runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
 from matrix_runner.records.record import Outcome
@@ -243,7 +243,7 @@ Names of runs: see `matrix results --help`.
 
 @click.command("explore", epilog=_EXPLORE_EPILOG)
 @click.argument("runs", nargs=-1)
-@click.option("-o", "--to", type=click.Path(path_type=Path, dir_okay=False), help="Write the page to this file.")
+@click.option("-o", "--to", type=FILE, help="Write the page to this file.")
 @click.option(
     "--single",
     is_flag=True,
@@ -254,7 +254,6 @@ Names of runs: see `matrix results --help`.
 def explore_command(runs: Words, to: Path | None, single: bool, opens: bool | None, source: Source) -> None:
     """Write explore.html, a page with all trials of RUNS in charts that filter each other, and open it."""
     from matrix_runner.base.files import write_output
-    from matrix_runner.base.findings import few
     from matrix_runner.pages.explore import page, read_explored, shared_library, title_of
 
     with open_store(source) as shared:

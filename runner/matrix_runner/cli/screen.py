@@ -149,6 +149,11 @@ def first_notes(notes: Sequence[str]) -> list[str]:
     return [*notes[:MOST_NOTES], *more]
 
 
+def show_notes(notes: Sequence[str]) -> None:
+    for note in first_notes(notes):
+        echo(f"note: {note}", err=True)
+
+
 def json_text(document: object, *, indent: bool = False) -> str:
     import orjson
 

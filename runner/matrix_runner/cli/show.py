@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 import click
 
 from matrix_runner.base.errors import BadInput, MatrixError, file_errors
-from matrix_runner.cli.options import Words, results
+from matrix_runner.cli.options import PATH, TO_FOLDER, Words, matches, results
 from matrix_runner.cli.report import folder_of
 from matrix_runner.cli.screen import echo, echo_whole, json_text
 from matrix_runner.pages.runs import RunStatus, status_document, status_lines
@@ -29,13 +28,8 @@ Examples:
 
 @click.command("show", epilog=_EPILOG)
 @click.argument("cells", nargs=-1, required=True, metavar="CELL...")
-@click.option(
-    "--run",
-    type=click.Path(path_type=Path),
-    default="latest",
-    help="A folder below results/, or a matrix.  [default: latest]",
-)
-@click.option("--to", type=click.Path(path_type=Path, file_okay=False), help="Write the files to this folder.")
+@click.option("--run", type=PATH, default="latest", help="A folder below results/, or a matrix.  [default: latest]")
+@click.option("--to", type=TO_FOLDER, help="Write the files to this folder.")
 @results
 def command(cells: Words, run: Path, to: Path | None, results: Path) -> None:
     """Show the scripts that ran and the raw output of each CELL (id, name or pattern), or one file of a cell."""
@@ -43,7 +37,7 @@ def command(cells: Words, run: Path, to: Path | None, results: Path) -> None:
     with Journal.existing(folder.journal) as journal:
         known = journal.cells()
     with open_files(folder) as files:
-        chosen = [cell.name for cell in known if _matches(cell, cells)]
+        chosen = [cell.name for cell in known if matches(cell, cells)]
         if not chosen:
             _print_file(files, cells, known, folder.path)
         shown = 0
@@ -63,10 +57,6 @@ def command(cells: Words, run: Path, to: Path | None, results: Path) -> None:
         )
     if to:
         echo(f"{shown:,} cell{'s' if shown != 1 else ''} written to {to}/")
-
-
-def _matches(cell: CellRow, patterns: Words) -> bool:
-    return any(one in (cell.id, cell.name) or fnmatchcase(cell.name, one) for one in patterns)
 
 
 def _print_file(files: CellFiles, wanted: Words, known: Sequence[CellRow], run: Path) -> None:
@@ -105,7 +95,7 @@ Exit codes: 0 the run (or any run) is running, 1 it is not, 2 bad input.
 
 
 @click.command("status", epilog=_STATUS_EPILOG)
-@click.argument("run", required=False, type=click.Path(path_type=Path))
+@click.argument("run", required=False, type=PATH)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
 @results
 def status_command(run: Path | None, as_json: bool, results: Path) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from matrix_runner.base.errors import BadInput, HarnessBroken
-from matrix_runner.cli.options import Words, only, open_page, opens
+from matrix_runner.cli.options import FILE, TO_FOLDER, Words, only, open_page, opens
 from matrix_runner.cli.screen import echo, slow_start
-from matrix_runner.cli.store_options import Source, open_store, select_runs, source
+from matrix_runner.cli.store_options import Source, open_store, select_or_default, select_runs, source
 
 _EPILOG = """\b
 Examples:
@@ -26,7 +26,7 @@ Names of runs: see `matrix results --help`.
 @click.argument("runs", nargs=-1)
 @click.option(
     "--to",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=TO_FOLDER,
     default="public",
     show_default=True,
     help="The folder of the site: new, empty, or with an earlier site, which is replaced.",
@@ -39,15 +39,13 @@ def command(runs: Words, to: Path, with_hosts: bool, opens: bool | None, source:
 
     Without RUNS, all runs, but not excluded ones, nor synthetic ones beside measured ones. The site needs no server.
     """
-    from matrix_runner.answers.selectors import default_runs
     from matrix_runner.base.text import Pseudonyms
     from matrix_runner.pages.site import Site, write_site
     from matrix_runner.records.observe import readable_runs
     from matrix_runner.session.bug_report import known_names
 
     with open_store(source) as shared:
-        among = select_runs(shared, runs)
-        among, left_out = (among, "") if runs else default_runs(among)
+        among, left_out = select_or_default(shared, runs)
         if not among:
             raise BadInput("there is no run yet", resolution="`matrix run MATRIX` starts one")
         ids = {run.id for run in among}
@@ -82,12 +80,7 @@ _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-sta
 @only
 @click.option("--metric", required=True, help="The figure, such as read_bw, write_iops or read_lat_p99.")
 @click.option("--title", help="The title of the chart.  [default: figure and matrix]")
-@click.option(
-    "--to",
-    required=True,
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="The file: .svg, or .png, which needs Chromium.",
-)
+@click.option("--to", required=True, type=FILE, help="The file: .svg, or .png, which needs Chromium.")
 @source
 def chart_command(run: str, only: Words, metric: str, title: str | None, to: Path, source: Source) -> None:
     """Draw one figure of the cells of RUN for a slide: 16:9, with intervals, title, run and host."""

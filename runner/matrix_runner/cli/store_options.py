@@ -16,7 +16,7 @@ import click
 
 from matrix_runner.base.errors import BadInput, Damaged
 from matrix_runner.base.text import printable
-from matrix_runner.cli.options import combined, results, store
+from matrix_runner.cli.options import FILE, OF_FOLDER, combined, results, store
 from matrix_runner.cli.screen import Ending, columns_of, echo, sheet_text, wrap_text
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ form = click.option(
 )
 _to = click.option(
     "--to",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     is_eager=True,  # `--format` needs its suffix
     help="Write the table to this file (.csv, .json, .md, .parquet, .txt).",
 )
@@ -98,20 +98,15 @@ def source(command: Callable[..., Any]) -> Callable[..., Any]:
 
 accepted = click.option(
     "--accepted",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    type=OF_FOLDER,
     default=Path(),
     help="The folder of baselines.yaml and known-changes.yaml.  [default: the current folder]",
 )
 
 
-def _two_files(junit: Path | None, prom: Path | None) -> tuple[Path | None, Path | None]:
-    return junit, prom
-
-
-_A_FILE = click.Path(path_type=Path, dir_okay=False)
-_junit = click.option("--junit", type=_A_FILE, help="Also write JUnit XML: a slower figure is a failure.")
-_prom = click.option("--prom", type=_A_FILE, help="Also write OpenMetrics, for Prometheus.")
-change_files = combined("files", _two_files, junit=_junit, prom=_prom)
+_junit = click.option("--junit", type=FILE, help="Also write JUnit XML: a slower figure is a failure.")
+_prom = click.option("--prom", type=FILE, help="Also write OpenMetrics, for Prometheus.")
+change_files = combined("files", lambda junit, prom: (junit, prom), junit=_junit, prom=_prom)
 
 
 def write_change_files(files: tuple[Path | None, Path | None], title: str, checks: Sequence[Checked]) -> None:
@@ -192,6 +187,13 @@ def select_runs(store: SharedStore, words: Sequence[str]) -> list[RunRow]:
         echo(f"note: {note}", err=True)
     matches = {run.id for word in words for run in runs_named(word, runs)}
     return [run for run in runs if not words or run.id in matches]
+
+
+def select_or_default(store: SharedStore, words: Sequence[str]) -> tuple[list[RunRow], str]:
+    """Return the named runs; without names, those that count by default, and a note on the others."""
+    from matrix_runner.answers.selectors import default_runs
+
+    return (select_runs(store, words), "") if words else default_runs(store.runs())
 
 
 def write_grid(grid: Grid, output: Output) -> None:

@@ -13,6 +13,7 @@ from matrix_runner.base.errors import BadInput, Exit
 from matrix_runner.base.files import write_output
 from matrix_runner.cli.compare import ComparisonRequest, compare_runs
 from matrix_runner.cli.guidelines import declared_guidelines
+from matrix_runner.cli.options import FILE
 from matrix_runner.cli.screen import echo_whole
 from matrix_runner.cli.store_options import Source, accepted, open_store, select_runs, source
 from matrix_runner.pages.nightly import Night, annotated, issue, page
@@ -48,13 +49,13 @@ _ALONE = "There is no good earlier run of the same part on the same machine and 
 @click.option(
     "--issue",
     "issue_file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="If the exit code is 1 or 3, write the text of an issue to this file.",
 )
 @click.option(
     "--annotations",
     "annotations_file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="Write problems to this file as GitHub workflow commands.",
 )
 @accepted

@@ -10,8 +10,9 @@ import pytest
 from matrix_runner.base.errors import BadInput, Exit
 from matrix_runner.decide.scheduler import Scheduler
 from matrix_runner.machines import Where
-from matrix_runner.session.prepare import PreparedRun, RunOptions, prepare
+from matrix_runner.session.prepare import PreparedRun, prepare
 from matrix_runner.session.run import Observer, run
+from matrix_runner.session.run_request import RunOptions
 from tests.support.stops import AtOnce, ToTheEnd
 
 if TYPE_CHECKING:

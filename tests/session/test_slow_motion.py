@@ -17,8 +17,9 @@ from matrix_runner.decide.scheduler import Scheduler
 from matrix_runner.machines import Where
 from matrix_runner.machines.dry import Dry, DryRig, plausible
 from matrix_runner.records.record import Outcome, TrialFacts
-from matrix_runner.session.prepare import PreparedRun, RunOptions, prepare
+from matrix_runner.session.prepare import PreparedRun, prepare
 from matrix_runner.session.run import Observer, run
+from matrix_runner.session.run_request import RunOptions
 from matrix_runner.simdisks.clib import Report
 from matrix_runner.space.load import parse
 from tests.support.stops import ToTheEnd

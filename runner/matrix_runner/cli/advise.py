@@ -55,13 +55,7 @@ def _file_systems(text: str) -> tuple[str, ...]:
     show_default=True,
     help="The file systems to choose from.",
 )
-@click.option(
-    "--to",
-    type=click.Path(path_type=Path, dir_okay=False),
-    default=Path("advice.yaml"),
-    show_default=True,
-    help="The matrix to write.",
-)
+@click.option("--to", type=options.FILE, default=Path("advice.yaml"), show_default=True, help="The matrix to write.")
 @click.option("--yes", is_flag=True, help="Run it without a question.")
 @click.option("--no-run", is_flag=True, help="Only write the matrix, and say how long it takes.")
 @options.on_host
@@ -99,18 +93,13 @@ def _check(wish: Mapping[str, Any]) -> None:
         raise BadInput(f"there is no disk model {wish['model']!r}", resolution="`matrix disks models` lists them")
 
 
-def _brings_disks(place: Any) -> bool:
-    from matrix_runner.machines import machine
-    from matrix_runner.machines.base import MachineOptions
-
-    return machine(place.machine, MachineOptions()).brings_disks
-
-
 def _write(wish: Mapping[str, Any], place: Any) -> bool:
     """Write the matrix, checked; return whether its disks are simulated. The same one may be there from before."""
+    from matrix_runner.machines import machine
+    from matrix_runner.machines.base import MachineOptions
     from matrix_runner.space.load import parse
 
-    to, simulated = wish["to"], _brings_disks(place)
+    to, simulated = wish["to"], machine(place.machine, MachineOptions()).brings_disks
     model = wish["model"] if simulated else None
     text = matrix_for(to.stem, SCHEMA, wish["disks"], model, wish["weights"], wish["fs"])
     parse(str(to), text)
@@ -133,11 +122,10 @@ def _write(wish: Mapping[str, Any], place: Any) -> bool:
 
 
 def _is_wanted(wish: Mapping[str, Any], values: Mapping[str, Any], *, yes: bool, no_run: bool) -> bool:
-    from matrix_runner.cli.plan import PlanOptions, describe_race, prepare_plan
+    from matrix_runner.cli.plan import describe_race, prepare_plan
+    from matrix_runner.session.run_request import RunOptions
 
-    asked = {"only": (), "shard": None, "kernel": None, "place": values["place"].machine, "race": ()}
-    kept = {name: values[name] for name in ("results", "jobs", "budget")}
-    plan = prepare_plan(PlanOptions(matrix=wish["to"], **asked, **kept), each=False)
+    plan = prepare_plan(RunOptions(matrix=wish["to"], race=(), **values), each=False)
     echo(f"{plan.estimate.cells} cells on {plan.estimate.stacks} stacks; {describe_race(plan)}")
     if not no_run and (yes or (sys.stdin.isatty() and click.confirm("run it now?", default=True))):
         return True

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cache, cached_property, partial
-from pathlib import Path
 from typing import Any
 
 import click
@@ -29,15 +28,15 @@ from matrix_runner.cli.options import (
 )
 from matrix_runner.cli.screen import echo, echo_whole, first_notes, json_text
 from matrix_runner.decide.budget import ENDLESS, Cost, repeats
-from matrix_runner.decide.concurrency import Jobs, Level, choose_level
+from matrix_runner.decide.concurrency import Level, choose_level
 from matrix_runner.decide.estimate import QUIET, Estimate, Load, Pace, Slots, estimate
 from matrix_runner.decide.steering import RaceForecast, forecast
-from matrix_runner.machines import machine
+from matrix_runner.machines import Where, machine
 from matrix_runner.machines.base import Machine, MachineOptions
 from matrix_runner.pages.terminal_text import duration, percent, slow_motion, volume
-from matrix_runner.session.run_request import check_kernel, race_of
+from matrix_runner.session.run_request import RunOptions, check_kernel, race_of
 from matrix_runner.session.selected_matrix import Checks, SelectedMatrix, load_selected, refusals_of
-from matrix_runner.space.select import Design, Shard, refuse_many
+from matrix_runner.space.select import refuse_many
 from matrix_runner.statistics.ratios import MOST_ROUNDS, rounds_to_detect, t_factor
 
 _EPILOG = """\b
@@ -69,9 +68,10 @@ Examples:
     "--cells", "--list", "all_cells", is_flag=True, help="List every cell with its id, in the order of the first round."
 )
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def command(all_cells: bool, form: str, **options: Any) -> None:
+def command(all_cells: bool, form: str, detect: float | None, place: str, **options: Any) -> None:
     """Show what a run would do: cells, stacks, rigs, time and bytes written. Starts no rig."""
-    plan = prepare_plan(PlanOptions(**options), each=all_cells or form == "json")
+    each = all_cells or form == "json"
+    plan = prepare_plan(RunOptions(**options, place=Where(place)), each=each, detect=detect)
     if form == "json":
         _print_json(plan)
         return
@@ -86,28 +86,14 @@ def command(all_cells: bool, form: str, **options: Any) -> None:
 
 
 @dataclass(frozen=True)
-class PlanOptions:
-    matrix: Path
-    only: tuple[str, ...]
-    shard: Shard | None
-    place: str
-    kernel: str | None
-    results: Path
-    jobs: Jobs
-    budget: Cost
-    race: tuple[str, ...] | None = None
-    design: Design | None = None
-    detect: float | None = None
-
-
-@dataclass(frozen=True)
 class RunPlan:
-    options: PlanOptions
+    options: RunOptions
     selected: SelectedMatrix
     pace: Pace
     level: Level
     estimate: Estimate
     notes: list[str]
+    detect: float | None  # the smallest difference to show, as a share
 
     @cached_property
     def race(self) -> RaceForecast | None:
@@ -126,9 +112,9 @@ class RunPlan:
 
     @property
     def rounds_to_detect(self) -> int | None:
-        if not self.options.detect:
+        if not self.detect:
             return None
-        return rounds_to_detect(self.options.detect, self.scatter, self.selected.plan.repeat.confidence)
+        return rounds_to_detect(self.detect, self.scatter, self.selected.plan.repeat.confidence)
 
     def seconds_of(self, trials: float) -> float:
         return self.estimate.seconds_least * trials / max(1, self.estimate.trials_least)
@@ -140,8 +126,8 @@ class RunPlan:
         return repeats(self.options.budget, one_round, repeat.max)
 
 
-def prepare_plan(options: PlanOptions, *, each: bool) -> RunPlan:
-    place = options.place
+def prepare_plan(options: RunOptions, *, each: bool, detect: float | None = None) -> RunPlan:
+    place = options.place.machine
     selected = load_selected(options.matrix, options.only, options.shard, Checks(place), options.design)
     if each:
         refuse_many(selected.selection, "list")
@@ -157,7 +143,7 @@ def prepare_plan(options: PlanOptions, *, each: bool) -> RunPlan:
     notes += filter(None, [alone, "" if pace.runs else load.note])
     notes += [f"`matrix run --on {place}` would be refused here: {reason}" for reason in refused]
     notes += () if refused else _notes_on_skips(selected, where, options.kernel)
-    return RunPlan(options, selected, pace, level, estimate(selected.plan, pace, Slots.of(level.now)), notes)
+    return RunPlan(options, selected, pace, level, estimate(selected.plan, pace, Slots.of(level.now)), notes, detect)
 
 
 def _notes_on_skips(selected: SelectedMatrix, where: Machine, kernel: str | None) -> Iterator[str]:
@@ -203,8 +189,8 @@ def _rows(plan: RunPlan) -> Iterator[tuple[str, str]]:
         yield "budget", _describe_budget(plan)
     if plan.race:
         yield "race", describe_race(plan)
-    if plan.options.detect:
-        yield "detect", _describe_detect(plan, percent(plan.options.detect))
+    if plan.detect:
+        yield "detect", _describe_detect(plan, percent(plan.detect))
 
 
 def _written_at(plan: RunPlan) -> str:
@@ -267,7 +253,7 @@ def _describe_budget(plan: RunPlan) -> str:
 
 
 def _runs(plan: RunPlan, count: int) -> str:
-    return f"{count} recorded run{'s' if count != 1 else ''} on {plan.options.place}"
+    return f"{count} recorded run{'s' if count != 1 else ''} on {plan.options.place.machine}"
 
 
 def _span(least: str, most: str) -> str:
@@ -285,7 +271,7 @@ def _print_json(plan: RunPlan) -> None:
         "repeats_within_budget": plan.repeats_within_budget,
         "notes": plan.notes,
         **({"race": plan.race._asdict()} if plan.race else {}),
-        **({"rounds_to_detect": plan.rounds_to_detect} if plan.options.detect else {}),
+        **({"rounds_to_detect": plan.rounds_to_detect} if plan.detect else {}),
         **asdict(plan.estimate),
     }
     echo_whole(json_text(head)[:-1] + ',"batches":[', newline=False)

@@ -97,9 +97,7 @@ Examples:
 )
 @options.design
 @click.option(
-    "--folder-to",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the name of the run folder to this file at the start, for scripts.",
+    "--folder-to", type=options.FILE, help="Write the name of the run folder to this file at the start, for scripts."
 )
 @click.option("--fresh", is_flag=True, help="Start a new run, even if a run of this matrix is interrupted.")
 @click.option(
@@ -126,8 +124,9 @@ def follow(values: Mapping[str, Any], *, quiet: bool, as_json: bool) -> NoReturn
 
 def carry_out(values: Mapping[str, Any], *, quiet: bool, as_json: bool) -> tuple[Exit, Path]:
     """Run a matrix with these options and show its progress; return the exit code and the folder."""
-    from matrix_runner.session.prepare import RunOptions, prepare
+    from matrix_runner.session.prepare import prepare
     from matrix_runner.session.run import run
+    from matrix_runner.session.run_request import RunOptions
 
     wanted = RunOptions(**values)
     views: list[View] = []

@@ -9,55 +9,21 @@ from typing import Any
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.text import of_planned
 from matrix_runner.carry.batch_messages import RECONNECT
-from matrix_runner.decide.budget import ENDLESS, Cost
-from matrix_runner.decide.concurrency import Jobs, Level, choose_level
+from matrix_runner.decide.concurrency import Level, choose_level
 from matrix_runner.machines import Where, machine, sweep
 from matrix_runner.machines.base import Machine, MachineOptions
 from matrix_runner.records.cell_files import open_files
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.run_folder import Manifest, RunFolder, create, latest, runs
 from matrix_runner.session import disk_lease
-from matrix_runner.session.cluster import ClusterOptions, check_hosts
+from matrix_runner.session.cluster import check_hosts
 from matrix_runner.session.host_facts import kernel_release
-from matrix_runner.session.run_request import RunRequest, check_kernel
+from matrix_runner.session.run_request import RunOptions, RunRequest, check_kernel
 from matrix_runner.session.selected_matrix import Checks, check_machine, check_names, check_templates, load_selected
 from matrix_runner.session.versions import NO_VERSIONS, BisectOptions, Versions, find_versions, narrowed
 from matrix_runner.space.declared_files import load_accepted, study_beside
-from matrix_runner.space.select import Design, Shard, refuse_many
+from matrix_runner.space.select import refuse_many
 from matrix_runner.space.space import Space
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    matrix: Path
-    place: Where
-    results: Path
-    only: tuple[str, ...] = ()
-    shard: Shard | None = None
-    kernel: str | None = None
-    templates: Path | None = None
-    store: str | None = None
-    jobs: Jobs = 1
-    budget: Cost = ENDLESS
-    hosts: Path | None = None
-    destroy: tuple[str, ...] = ()
-    passthrough: bool = False
-    until_decided: bool = False
-    race: tuple[str, ...] | None = None
-    #: Seconds in which slower cells are measured again; None: they are not.
-    confirm: float | None = None
-    design: Design | None = None
-    folder_to: Path | None = None
-    fresh: bool = False
-    retry_broken: bool = False
-    cold: bool = False
-    cluster: ClusterOptions | None = None
-    tags: tuple[str, ...] = ()
-    bisect: BisectOptions | None = None
-    verbose: bool = False
-    #: The id of the only physical disk that may be used; empty: any that fits.
-    disk: str = ""
-    only_read: bool = False
 
 
 @dataclass(frozen=True)

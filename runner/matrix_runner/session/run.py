@@ -53,8 +53,8 @@ from matrix_runner.session.cluster import (
 from matrix_runner.session.disk_lease import RunDisks
 from matrix_runner.session.finish import Ending, report
 from matrix_runner.session.host_facts import boot_id
-from matrix_runner.session.prepare import PreparedRun, RunOptions, choose_run
-from matrix_runner.session.run_request import RunRequest
+from matrix_runner.session.prepare import PreparedRun, choose_run
+from matrix_runner.session.run_request import RunOptions, RunRequest
 from matrix_runner.session.versions import exit_of, read_search
 from matrix_runner.space.declared_files import Match, keep_accepted
 

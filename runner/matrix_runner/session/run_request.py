@@ -1,4 +1,4 @@
-"""The request of a run: its selected matrix, machine and options; its manifest. The run to continue: prepare.py."""
+"""The options and the request of a run: its selected matrix and machine; its manifest. To continue one: prepare.py."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from matrix_runner.base.errors import BadInput
 from matrix_runner.base.model import digest
 from matrix_runner.base.text import without_passwords
 from matrix_runner.carry.executor import simulated_disk_facts, specs_of
+from matrix_runner.decide.budget import ENDLESS, Cost
 from matrix_runner.decide.steering import Bisection, BisectSteering, Race
 from matrix_runner.hosts.disk_ledger import state_dir
 from matrix_runner.layers.base import sync_target
@@ -41,14 +42,52 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from matrix_runner.decide.concurrency import Jobs
     from matrix_runner.language.hosts import LabDisk
     from matrix_runner.layers.geometry import Below
+    from matrix_runner.machines import Where
+    from matrix_runner.session.cluster import ClusterOptions
     from matrix_runner.session.selected_matrix import SelectedMatrix
+    from matrix_runner.session.versions import BisectOptions
     from matrix_runner.space.declared_files import Match, Study
+    from matrix_runner.space.select import Design, Shard
     from matrix_runner.space.space import Stack
 
 #: Why history and baselines leave such a run out.
 _CHOSEN = "a search, a race or a design chose its cells"
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    matrix: Path
+    place: Where
+    results: Path
+    only: tuple[str, ...] = ()
+    shard: Shard | None = None
+    kernel: str | None = None
+    templates: Path | None = None
+    store: str | None = None
+    jobs: Jobs = 1
+    budget: Cost = ENDLESS
+    hosts: Path | None = None
+    destroy: tuple[str, ...] = ()
+    passthrough: bool = False
+    until_decided: bool = False
+    race: tuple[str, ...] | None = None
+    #: Seconds in which slower cells are measured again; None: they are not.
+    confirm: float | None = None
+    design: Design | None = None
+    folder_to: Path | None = None
+    fresh: bool = False
+    retry_broken: bool = False
+    cold: bool = False
+    cluster: ClusterOptions | None = None
+    tags: tuple[str, ...] = ()
+    bisect: BisectOptions | None = None
+    verbose: bool = False
+    #: The id of the only physical disk that may be used; empty: any that fits.
+    disk: str = ""
+    only_read: bool = False
 
 
 @dataclass(frozen=True)

@@ -445,14 +445,18 @@ def kernel_options() -> str:
     return table(("option", "value", "use"), ((f"`{one.text}`", value(one), one.use) for one in OPTIONS))
 
 
+def columns(of: tuple[csv_files.Column, ...]) -> str:
+    return table(("column", "unit", "meaning"), ((f"`{name}`", unit, meaning) for name, unit, meaning in of))
+
+
 PARTS: Mapping[str, Callable[[], str]] = {
     "language": language,
     "models": models,
     "hosts": hosts,
     "commands": commands,
-    "trials.csv": lambda: csv_files.markdown(csv_files.TRIALS),
-    "summary.csv": lambda: csv_files.markdown(csv_files.SUMMARY),
-    "found.csv": lambda: csv_files.markdown(csv_files.FOUND),
+    "trials.csv": lambda: columns(csv_files.TRIALS),
+    "summary.csv": lambda: columns(csv_files.SUMMARY),
+    "found.csv": lambda: columns(csv_files.FOUND),
     "kernel-options": kernel_options,
     "periods": periods,
     "messages": messages,

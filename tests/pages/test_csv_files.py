@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 
+from docs.generate import columns
 from matrix_runner.answers.axes import names_of
 from matrix_runner.base.text import without_formula
 from matrix_runner.pages import csv_files
@@ -170,7 +171,7 @@ def test_columns_are_those_that_are_documented() -> None:
 
 @pytest.mark.parametrize("documented", [csv_files.TRIALS, csv_files.SUMMARY, csv_files.FOUND])
 def test_the_readme_of_the_results_shows_these_tables(documented: tuple[csv_files.Column, ...]) -> None:
-    assert csv_files.markdown(documented) in README.read_text()
+    assert columns(documented) in README.read_text()
 
 
 @given(samples.runs())

@@ -100,16 +100,19 @@ def with_aliases(axes: Axes) -> Axes:
     return {**axes, **aliases_of(axes)}
 
 
-def axis_value(axes: Axes, axis: str) -> str | None:
-    """Return the value of an axis by its own or a shared name."""
-    value = axes.get(axis)
-    return aliases_of(axes).get(axis) if value is None and axis in ALIASES else value
-
-
 def axis_values(cells: Iterable[Axes], axis: str) -> list[str | None]:
+    """Return the value of each cell on an axis by its own or a shared name."""
     if axis in ALIASES:
-        return [axis_value(axes, axis) for axes in cells]
+        return [axes.get(axis, aliases_of(axes).get(axis)) for axes in cells]
     return [axes.get(axis) for axes in cells]  # no call for each of 100,000 cells
+
+
+def values_by_axis(cells: Iterable[Axes]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for axes in cells:
+        for axis, value in axes.items():
+            found.setdefault(axis, set()).add(value)
+    return found
 
 
 def common_aliases(cells: Iterable[Axes]) -> list[str]:
@@ -218,7 +221,12 @@ def finite_number(value: str) -> float | None:
 
 def in_order(values: Iterable[str]) -> list[str]:
     """Return numbers in numeric order, then words in the order in which they were declared."""
-    return sorted(dict.fromkeys(values), key=lambda value: (finite_number(value) is None, finite_number(value) or 0.0))
+    return sorted(dict.fromkeys(values), key=number_key)
+
+
+def number_key(value: str) -> tuple[bool, float]:
+    number = finite_number(value)
+    return number is None, number or 0.0
 
 
 def is_numeric(axis: str, values: Iterable[str]) -> bool:

@@ -1,7 +1,7 @@
 """The figures of a cell, summarised over its trials, and as guidelines use them; the possible verdicts."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, lru_cache
@@ -10,6 +10,7 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from matrix_runner.answers.axes import grouped, values_by_axis
 from matrix_runner.records.record import CellRow, Outcome, Trial, count_measured, counted_trials, outcome_of_cell
 from matrix_runner.statistics.changes import LEAST_VALUES, States, find_two_states
 from matrix_runner.statistics.percentile import estimated_percentiles
@@ -93,9 +94,7 @@ class CellFigures:
         return self.stopped is StopReason.PRECISE or (total.relative is not None and total.relative <= until)
 
 
-@lru_cache(maxsize=4096)
-def _counts(outcomes: tuple[Outcome, ...]) -> Mapping[Outcome, int]:
-    return Counter(outcomes)
+_counts: Callable[[tuple[Outcome, ...]], Mapping[Outcome, int]] = lru_cache(maxsize=4096)(Counter)
 
 
 def summarize_cell(cell: CellRow, trials: Sequence[Trial], rule: Rule, *, searched: bool = False) -> CellFigures:
@@ -209,7 +208,8 @@ class Measured:
             return is_rebuild
         if is_rebuild and "workload.under.rw" not in self.cell.axes:
             return not metric.is_of_requests
-        return not metric.is_of_requests or any(_side(column) in self._sides(metric.job) for column in metric.columns)
+        sides = (split_column(column)[1].partition("_")[0] for column in metric.columns)
+        return not metric.is_of_requests or any(side in self._sides(metric.job) for side in sides)
 
     def _sides(self, job: str) -> Collection[str]:
         if self.jobs is not None:
@@ -223,10 +223,6 @@ class Measured:
                 found[round_number] = found.get(round_number, 0.0) + value
         floor = metric.floor
         return {round_number: larger for round_number, value in found.items() if (larger := max(value, floor)) > 0}
-
-
-def _side(column: str) -> str:
-    return split_column(column)[1].partition("_")[0]
 
 
 def measured_cells(
@@ -290,7 +286,7 @@ def matching_cells(cells: Iterable[CellRow], rule: Mapping[str, frozenset[str]])
 def match_compared(sides: Sequence[Sequence[CellRow]], named: Collection[str]) -> Matches:
     """Return every combination of cells of all sides with equal values on the shared axes that are not `named`."""
     contexts, tied = list[Context](), dict[str, tuple[frozenset[str], ...]]()
-    for several in product(*(_grouped(side, sorted(named)).values() for side in sides)):
+    for several in product(*(_by_places(side, sorted(named)).values() for side in sides)):
         found = match_sides(several, named)
         contexts += found.contexts
         for axis, values in found.tied.items() if found.contexts else ():
@@ -325,13 +321,10 @@ def match_along(groups: Mapping[str, Sequence[CellRow]], along: str) -> list[dic
     shared, tied = _shared_axes(values, {along})
     tied |= _parts_of(along, values)
     kept = sorted(shared - tied)
-    parts: dict[tuple[str, ...], dict[str, list[CellRow]]] = {}
-    for value, side in groups.items():
-        for cell in side:
-            parts.setdefault(_key(cell.axes, kept), {}).setdefault(value, []).append(cell)
+    parts = grouped((_key(cell.axes, kept), (value, cell)) for value, side in groups.items() for cell in side)
     return [
         dict(zip(part, context.cells, strict=True))
-        for part in parts.values()
+        for part in map(grouped, parts.values())
         for context in match_sides(list(part.values()), {along, *tied}).contexts
     ]
 
@@ -349,17 +342,10 @@ def _parts_of(named: str, values: Sequence[Mapping[str, set[str]]]) -> set[str]:
     return {axis for axis in axes if all(len(one[axis]) == 1 for one in values if axis in one)}
 
 
-def _grouped(cells: Iterable[CellRow], names: Sequence[str]) -> dict[tuple[str, ...], list[CellRow]]:
-    found: dict[tuple[str, ...], list[CellRow]] = {}
-    for cell in cells:
-        found.setdefault(_key(cell.axes, names), []).append(cell)
-    return found
-
-
 def _joined(rows: Sequence[Context], side: Sequence[CellRow], ignored: Collection[str]) -> list[Context]:
     known = {axis for row in rows for axis in row.places}
     common = sorted(known & {axis for cell in side for axis in cell.axes})
-    by_key = _grouped(side, common)
+    by_key = _by_places(side, common)
     return [
         Context((*row.cells, cell), {**row.places, **{a: v for a, v in cell.axes.items() if a not in ignored}})
         for row in rows
@@ -367,16 +353,16 @@ def _joined(rows: Sequence[Context], side: Sequence[CellRow], ignored: Collectio
     ]
 
 
+def _by_places(cells: Iterable[CellRow], names: Sequence[str]) -> dict[tuple[str, ...], list[CellRow]]:
+    return grouped((_key(cell.axes, names), cell) for cell in cells)
+
+
 def _key(axes: Mapping[str, str], names: Iterable[str]) -> tuple[str, ...]:
     return tuple(axes.get(name, "") for name in names)
 
 
 def axis_values(cells: Iterable[CellRow]) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
-    for cell in cells:
-        for axis, value in cell.axes.items():
-            found.setdefault(axis, set()).add(value)
-    return found
+    return values_by_axis(cell.axes for cell in cells)
 
 
 def _shared_axes(sides: Sequence[Mapping[str, set[str]]], named: Collection[str]) -> tuple[set[str], set[str]]:
@@ -385,11 +371,5 @@ def _shared_axes(sides: Sequence[Mapping[str, set[str]]], named: Collection[str]
         return set(), set()
     shared = set.intersection(*map(set, sides)) - set(named)
     kinds = {kind_of(axis) for axis in named}
-    tied = {
-        axis
-        for axis in shared
-        if kind_of(axis) in kinds
-        and len(sides) > 1
-        and not any(one[axis] & other[axis] for one, other in combinations(sides, 2))
-    }
-    return shared, tied
+    of_kinds = (axis for axis in shared if kind_of(axis) in kinds and len(sides) > 1)
+    return shared, {axis for axis in of_kinds if not any(a[axis] & b[axis] for a, b in combinations(sides, 2))}

@@ -8,7 +8,7 @@ from math import inf
 from statistics import geometric_mean
 from typing import TYPE_CHECKING
 
-from matrix_runner.answers.axes import number_of
+from matrix_runner.answers.axes import grouped, number_of
 from matrix_runner.answers.cell_figures import (
     Context,
     Matches,
@@ -233,10 +233,7 @@ def _ratio(above: CellRow, below: CellRow) -> tuple[Term, ...]:
 
 def _rows(claim: Claim, along: str, scope: ClaimScope) -> list[dict[str, CellRow]]:
     """Return the cells of a claim along an axis, one row for each position on the other axes, in numeric order."""
-    groups: dict[str, list[CellRow]] = {}
-    for cell in scope.chosen(claim.where):
-        if along in cell.axes:
-            groups.setdefault(cell.axes[along], []).append(cell)
+    groups = grouped((cell.axes[along], cell) for cell in scope.chosen(claim.where) if along in cell.axes)
     numbers = {value: number_of(value) for value in groups}
     order = sorted(groups, key=lambda value: (numbers[value] is None, numbers[value] or 0.0))
     return [row for row in match_along({value: groups[value] for value in order}, along) if len(row) > 1]

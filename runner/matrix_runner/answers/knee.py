@@ -16,7 +16,7 @@ from math import log
 from statistics import fmean
 
 from matrix_runner.answers import best
-from matrix_runner.answers.axes import DEFAULT, finite_number
+from matrix_runner.answers.axes import DEFAULT, finite_number, grouped, number_key
 from matrix_runner.answers.cell_figures import SEARCH, Measured, figure_of
 from matrix_runner.answers.decision import of_stack
 from matrix_runner.language.find import Find
@@ -195,25 +195,17 @@ def _sum_of(figures: Figures, metric: Metric) -> float:
 
 
 def searches_of(cells: Iterable[CellRow], finds: Mapping[str, Find]) -> list[Search]:
-    found: dict[tuple[tuple[str, str], ...], list[CellRow]] = {}
-    for cell in cells if finds else ():
-        find = finds.get(cell.axes.get("workload", ""))
-        if find and find.axis in cell.axes:
-            others = tuple((axis, value) for axis, value in cell.axes.items() if axis != find.axis)
-            found.setdefault(others, []).append(cell)
+    searched = ((finds.get(cell.axes.get("workload", "")), cell) for cell in (cells if finds else ()))
+    known = ((find, cell) for find, cell in searched if find and find.axis in cell.axes)
+    found = grouped((tuple(one for one in cell.axes.items() if one[0] != find.axis), cell) for find, cell in known)
     return [_search(finds[dict(others)["workload"]], several) for others, several in found.items()]
 
 
 def _search(find: Find, cells: Iterable[CellRow]) -> Search:
-    ordered = tuple(sorted(cells, key=lambda cell: _place(cell.axes[find.axis])))
+    ordered = tuple(sorted(cells, key=lambda cell: number_key(cell.axes[find.axis])))
     value = f"{find.axis.rpartition('.')[2]}={ordered[0].axes[find.axis]}"
     parts = (",".join(one for one in part.split(",") if one != value) for part in ordered[0].name.split("/"))
     return Search(find, ordered, "/".join(filter(None, parts)))
-
-
-def _place(value: str) -> tuple[bool, float]:
-    number = finite_number(value)
-    return number is None, number or 0.0
 
 
 class Searches:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from matrix_runner.answers.cell_figures import Measured, Verdict
 from matrix_runner.answers.claims import Case, ClaimScope, NotTested, Term
 from matrix_runner.answers.evaluate import CaseResult, Level, check_case
-from matrix_runner.answers.verdicts import Judgement, judge_guidelines
+from matrix_runner.answers.verdicts import Judgement, by_run, judge_guidelines
 from matrix_runner.language.guidelines import Guideline
 from matrix_runner.language.references import MARGIN, Published, Row, Table, Undecidable, within
 
@@ -56,9 +56,7 @@ def compare_published(
     claims = [_claim(table, row, f"r{at}") for at, (table, row) in enumerate(rows)]
     judgements = judge_guidelines(filter(None, claims), measured, synthetic=synthetic, share=share)
     by_claim = {one.guideline.id: one for one in judgements}
-    runs: dict[str, dict[str, Measured]] = {}
-    for one in measured:
-        runs.setdefault(one.run, {})[one.cell.id] = one
+    runs = by_run(measured)
     found_rows = (
         _held(table, row, by_claim.get(f"r{at}"), _level(table, row, list(runs.values())), synthetic=synthetic)
         for at, (table, row) in enumerate(rows)

@@ -12,7 +12,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from matrix_runner.answers.axes import names_of, with_aliases
+from matrix_runner.answers.axes import names_of, values_by_axis, with_aliases
 from matrix_runner.answers.stored_samples import figure_name
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.findings import few
@@ -176,11 +176,7 @@ def select_cells(
 def _rules(only: Sequence[str], cells: Iterable[CellRow], option: str) -> list[Mapping[str, frozenset[str]]]:
     if not only:
         return []
-
-    values: dict[str, set[str]] = {}
-    for cell in cells:
-        for axis, value in with_aliases(cell.axes).items():
-            values.setdefault(axis, set()).add(value)
+    values = values_by_axis(with_aliases(cell.axes) for cell in cells)
     rules: list[Mapping[str, frozenset[str]]] = []
     for text in only:
         try:
@@ -243,10 +239,6 @@ UNCHECKED, ENOUGH = 3, 10
 _LOOKED_AT = 30
 
 
-def day_of(run: RunRow) -> date:
-    return date.fromisoformat(run.started[:10])
-
-
 def matches(condition: Condition, axes: Axes) -> bool:
     """Return whether a cell has all values of a condition. An axis that it lacks does not match."""
     known = with_aliases(axes)
@@ -261,7 +253,8 @@ def matches(condition: Condition, axes: Axes) -> bool:
 
 def changes_of(changes: Iterable[KnownChange], run: RunRow, axes: Axes, metric: str) -> list[KnownChange]:
     """Return the changes that are accepted for a figure of a cell of a run."""
-    of_run = (one for one in changes if one.is_accepted_on(day_of(run)) and is_of(one, run))
+    day = date.fromisoformat(run.started[:10])
+    of_run = (one for one in changes if one.is_accepted_on(day) and is_of(one, run))
     of_figure = (one for one in of_run if one.metric is None or figure_name(one.metric) == metric)
     return [one for one in of_figure if matches(one.cells, axes)]
 

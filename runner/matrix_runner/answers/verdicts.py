@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from operator import attrgetter
 
+from matrix_runner.answers.axes import grouped
 from matrix_runner.answers.cell_figures import Measured, Verdict, measured_cell
 from matrix_runner.answers.claims import Case, ClaimCases, ClaimScope, NotTested, cases_of
 from matrix_runner.answers.evaluate import CaseResult, Level, check_case, check_mean
@@ -83,10 +84,13 @@ def _nearness(result: CaseResult) -> float:
 def judge_guidelines(
     guidelines: Iterable[Guideline], found: Iterable[Measured], *, synthetic: bool = False, share: float = 1.0
 ) -> list[Judgement]:
-    runs: dict[str, dict[str, Measured]] = {}
-    for one in found:
-        runs.setdefault(one.run, {})[one.cell.id] = one
+    runs = by_run(found)
     return [_judgement(one, runs, synthetic=synthetic, share=share) for one in guidelines]
+
+
+def by_run(found: Iterable[Measured]) -> dict[str, dict[str, Measured]]:
+    """Return cells by run and id."""
+    return {run: dict(cells) for run, cells in grouped((one.run, (one.cell.id, one)) for one in found).items()}
 
 
 def undecidable_guidelines(guidelines: Sequence[Guideline], found: Iterable[Measured]) -> Iterator[tuple[int, str]]:

@@ -240,74 +240,69 @@ def waiting(group: Group, trials: Mapping[str, Sequence[Trial]], rule: Rule) -> 
     return _lines(group, ordered[0], "waiting of the processors (iowait)", "share", shares)
 
 
+#: Cells by the name of their line.
+_Lines = Mapping[str, Sequence[CellFigures]]
+
+
 def _lines(group: Group, axis: str, what: str, unit: str, values: Mapping[str, Estimate]) -> Plot | None:
-    lines = {
-        label: known
-        for label, several in group.lines(axis).items()
-        if len(known := [one for one in several if one.cell.id in values]) > 1
-    }
-    if not lines:
-        return None
-    shown = {label: lines[label] for label in [*lines][:MOST_SERIES]}
+    lines = _known(group, axis, lambda one: one.cell.id in values, least=2)
     marks = group.values(axis)
     place = _places([finite_number(value) or 0.0 for value in marks])
-    end, up = _up([values[one.cell.id] for several in shown.values() for one in several], unit)
-    made = [
-        Series(
-            label,
-            tuple(
-                estimated_point(place(finite_number(at) or 0.0), values[one.cell.id], unit, end, at, one)
-                for one in several
-                for at in (one.cell.axes[axis],)
-            ),
-        )
-        for label, several in shown.items()
-    ]
-    often = -(-len(marks) // 8)
-    across = spared([Tick(place(finite_number(value) or 0.0), value) for value in marks[::often]])
+    across = spared([Tick(place(finite_number(one) or 0.0), one) for one in marks[:: -(-len(marks) // 8)]])
     same = "trials.csv has the figures of each trial" if unit == "share" else "The table has the same figures"
-    return Plot(
-        f"{group.about}: {what} by {group.names[axis]}",
-        f"Lines over an axis; vertical lines are intervals. {same}.",
-        coloured(group, made, _cells_of(shown)), across, up, len(lines) - len(shown),
-    )  # fmt: skip
+    about = f"Lines over an axis; vertical lines are intervals. {same}."
+    title = f"{group.about}: {what} by {group.names[axis]}"
 
+    def point(one: CellFigures, end: float) -> Point:
+        at = one.cell.axes[axis]
+        return estimated_point(place(finite_number(at) or 0.0), values[one.cell.id], unit, end, at, one)
 
-def _cells_of(lines: Mapping[str, Sequence[CellFigures]]) -> dict[str, list[CellRow]]:
-    return {label: [one.cell for one in several] for label, several in lines.items()}
+    return _draw(group, title, about, lines, lambda one: values[one.cell.id], point, across, unit)
 
 
 def _knee(group: Group, side: str) -> Plot | None:
     """Draw latency against requests per second, from the smallest queue depth to the largest."""
     iops, tail = f"{side}_iops", f"{side}_lat_p99"
-    lines = {
-        label: known
-        for label, several in group.lines(_DEPTH).items()
-        if len(known := [one for one in several if iops in one.figures and tail in one.figures]) >= _LEAST_POINTS
-    }
-    if not lines:
-        return None
-    shown = {label: lines[label] for label in [*lines][:MOST_SERIES]}
-    every = [one for several in shown.values() for one in several]
-    right = max(one.figures[iops].mean for one in every) or 1.0
-    end, up = _up([one.figures[tail] for one in every], "ns")
-    made = [
-        Series(
-            label,
-            tuple(
-                estimated_point(
-                    round(100 * one.figures[iops].mean / right, 2), one.figures[tail], "ns", end,
-                    f"depth {one.cell.axes[_DEPTH]}, {figure(one.figures[iops].mean, '1/s')}", one,
-                )
-                for one in several
-            ),
-        )
-        for label, several in shown.items()
-    ]  # fmt: skip
+    lines = _known(group, _DEPTH, lambda one: {iops, tail} <= one.figures.keys(), least=_LEAST_POINTS)
+    right = max((one.figures[iops].mean for several in _first(lines).values() for one in several), default=0) or 1.0
     about = "Each line goes from the smallest queue depth to the largest. The table has the same figures."
     title = f"{group.about}: {side} p99 against IOPS, by queue depth"
-    cells = _cells_of(shown)
-    return Plot(title, about, coloured(group, made, cells), ticks(right, "1/s", 100), up, len(lines) - len(shown))
+
+    def point(one: CellFigures, end: float) -> Point:
+        rate = one.figures[iops].mean
+        where = f"depth {one.cell.axes[_DEPTH]}, {figure(rate, '1/s')}"
+        return estimated_point(round(100 * rate / right, 2), one.figures[tail], "ns", end, where, one)
+
+    return _draw(group, title, about, lines, lambda one: one.figures[tail], point, ticks(right, "1/s", 100), "ns")
+
+
+def _known(group: Group, axis: str, is_known: Callable[[CellFigures], bool], least: int) -> _Lines:
+    lines = {label: [*filter(is_known, several)] for label, several in group.lines(axis).items()}
+    return {label: several for label, several in lines.items() if len(several) >= least}
+
+
+def _first(lines: _Lines) -> _Lines:
+    return dict([*lines.items()][:MOST_SERIES])
+
+
+def _draw(
+    group: Group,
+    title: str,
+    about: str,
+    lines: _Lines,
+    estimate: Callable[[CellFigures], Estimate],
+    point: Callable[[CellFigures, float], Point],
+    across: tuple[Tick, ...],
+    unit: str,
+) -> Plot | None:
+    """Draw the highest lines; None without any. `point` gets the end of the axis of the estimates."""
+    if not (shown := _first(lines)):
+        return None
+    end = end_of(estimate(one) for several in shown.values() for one in several)
+    made = [Series(label, tuple(point(one, end) for one in several)) for label, several in shown.items()]
+    cells = {label: [one.cell for one in several] for label, several in shown.items()}
+    left = len(lines) - len(shown)
+    return Plot(title, about, coloured(group, made, cells), across, ticks(end, unit, 100), left)
 
 
 def distribution(group: Group, side: str, trials: Mapping[str, Sequence[Trial]]) -> Plot | None:
@@ -354,11 +349,6 @@ def _places(numbers: Sequence[float]) -> Callable[[float], float]:
     if low > 0 and high / low >= 8:
         return lambda value: round(100 * log(value / low) / log(high / low), 2)
     return lambda value: round(100 * (value - low) / ((high - low) or 1.0), 2)
-
-
-def _up(estimates: Sequence[Estimate], unit: str) -> tuple[float, tuple[Tick, ...]]:
-    end = end_of(estimates)
-    return end, ticks(end, unit, 100)
 
 
 def estimated_point(

@@ -40,8 +40,10 @@ def _answer(search: BisectSteering) -> Iterator[str]:
         if title := about.titles.get(about.names[standing.best.last]):
             yield f"{about.names[standing.best.last]} is: {title}"
         yield f"{about.figure} there is {_change(standing.effect)}"
-        if neighbours := _neighbours(search):
-            yield f"the odds of its neighbours: {neighbours}"
+        best = standing.best
+        near = [at for at in (best.first - 1, best.last + 1) if 1 <= at <= standing.last]
+        if odds := ", ".join(f"{about.names[at]} {percent_of(standing.odds[at - 1])}" for at in near):
+            yield f"the odds of its neighbours: {odds}"
     elif state is State.EQUAL:
         yield f"not found: {good} and {bad} are equal; {about.figure} of {bad} is {anchors}"
         yield f"both bounds are within --smallest {percent(exp(about.rule.smallest) - 1)}"
@@ -88,12 +90,6 @@ def _culprit(search: BisectSteering) -> str:
     return f"found: one of {hidden} changed it, with odds of {odds}; those before {names[best.last]} have no figures"
 
 
-def _neighbours(search: BisectSteering) -> str:
-    best, standing = search.standing.best, search.standing
-    near = [at for at in (best.first - 1, best.last + 1) if 1 <= at <= standing.last]
-    return ", ".join(f"{search.bisection.names[at]} {percent_of(standing.odds[at - 1])}" for at in near)
-
-
 def _change(found: Interval) -> str:
     if found.n < 2:
         return "unknown"
@@ -105,7 +101,7 @@ def table(search: BisectSteering) -> Grid:
     figures = "figure" if len(about.cells[0]) == 1 else "mean"
     rows = []
     for version in _versions(standing):
-        logs = _logs(standing, version)
+        logs = [one[version] for one in standing.rounds if version in one]
         ratio = _against_good(standing, version)
         unit = about.metric.unit if about.metric else "bytes/s"
         mean = figure(exp(sum(logs) / len(logs)), unit) if logs else ""
@@ -134,10 +130,6 @@ def _versions(standing: Standing) -> list[int]:
     best = standing.best
     of_answer = (best.first - 1, best.first, best.last) if standing.differ else ()
     return sorted({*standing.measured, *standing.skipped, *of_answer})
-
-
-def _logs(standing: Standing, version: int) -> list[float]:
-    return [one[version] for one in standing.rounds if version in one]
 
 
 def _against_good(standing: Standing, version: int) -> Ratio | None:

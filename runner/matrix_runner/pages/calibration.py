@@ -1,7 +1,7 @@
 """The answer of a calibration: its tables, how far to trust it, and the model file."""
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from statistics import median
 
 from matrix_runner.base.quantities import format_size
@@ -21,7 +21,7 @@ def sheets(found: Calibration) -> Iterator[tuple[str, Sheet]]:
     unknown = [(one.name, one.jobs) for one in found.unknown]
     yield "not identified: the model has usual values", Sheet(("key", "these jobs would identify it"), unknown)
     rows = [
-        (one.pattern.title, one.direction, f"{one.measured:,.0f}", f"{one.modelled:,.0f}", _signed(one.off))
+        (one.pattern.title, one.direction, f"{one.measured:,.0f}", f"{one.modelled:,.0f}", f"{one.off * 100:+.1f} %")
         for one in found.held_out
     ]
     yield "predicted: the fit did not see these jobs", Sheet(("job", "", "measured", "predicted", "off"), rows)
@@ -45,7 +45,8 @@ def trust(found: Calibration) -> str:
     if kinds:
         words += f" Do not trust it for {' and '.join(kinds)}."
     else:
-        words += f" A stack of such disks is as near, for work like these jobs: {', '.join(_covered(found.held_out))}."
+        covered = sorted({_kind(one) for one in found.held_out})
+        words += f" A stack of such disks is as near, for work like these jobs: {', '.join(covered)}."
     if any(one.name in {"write_latency", "write_cache.ranges"} for one in found.unknown):
         words += " Writes were not measured: with parity, journals or mixed work it shows usual disks, not yours."
     return words
@@ -56,15 +57,9 @@ def _kind(one: Residual) -> str:
     return "mixed work" if mixed else f"{'random' if one.pattern.random else 'sequential'} {one.direction}s"
 
 
-def _covered(residuals: Sequence[Residual]) -> list[str]:
-    return sorted({_kind(one) for one in residuals})
-
-
 def _estimate(one: Estimate) -> tuple[str, ...]:
-    bounds = tuple(
-        None if bound is None else _value(bound, one.key.unit) for bound in (one.interval.low, one.interval.high)
-    )
-    low, high = bounds
+    bounds = (one.interval.low, one.interval.high)
+    low, high = (None if bound is None else _value(bound, one.key.unit) for bound in bounds)
     interval = f"{low} or more" if high is None else f"up to {high}" if low is None else f"{low} to {high}"
     if low == high:
         interval = "only this"
@@ -81,10 +76,6 @@ def _value(value: float, unit: str) -> str:
 
 def _share(value: float) -> str:
     return f"{value * 100:.1f} %"
-
-
-def _signed(value: float) -> str:
-    return f"{value * 100:+.1f} %"
 
 
 def model_file(found: Calibration, name: str, disk: str, date: str) -> str:

@@ -22,6 +22,9 @@ HELP = {
 }
 
 
+_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
+
+
 class Checked(NamedTuple):
     """A figure of a cell, and what is wrong with it."""
 
@@ -91,7 +94,7 @@ def _metric_lines(checks: Sequence[Checked]) -> Iterator[str]:
         if several:
             yield from (f"# TYPE {name} gauge", f"# HELP {name} {HELP[name]}")
         for labels, value in several:
-            texts = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+            texts = ",".join(f'{key}="{text.translate(_ESCAPES)}"' for key, text in labels.items())
             yield f"{name}{{{texts}}} {value:.10g}"
 
 
@@ -101,7 +104,3 @@ def _of_run(run: RunRow) -> dict[str, str]:
 
 def _labels(one: Checked) -> dict[str, str]:
     return {**_of_run(one.run), "cell": one.cell, "figure": one.figure}
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")

@@ -253,11 +253,6 @@ FOUND_HEAD = (
 FOUND = (*FOUND_HEAD, AXES)
 
 
-def markdown(columns: Iterable[Column]) -> str:
-    rows = [f"| `{name}` | {unit} | {meaning} |" for name, unit, meaning in columns]
-    return "\n".join(["| column | unit | meaning |", "| --- | --- | --- |", *rows]) + "\n"
-
-
 _HEAD, _TAIL = ("cell", "round", "outcome", "reason"), ("seconds", "attempts", "started", "folder", "notes")
 _FIGURES, _SYNCS, _FACTS = ([one.name for one in columns] for columns in (TRIAL_FIGURES, TRIAL_SYNCS, TRIAL_FACTS))
 #: The columns of a row: those of the journal.

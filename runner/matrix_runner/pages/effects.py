@@ -7,6 +7,7 @@ from itertools import combinations, islice
 from math import exp, fsum, isfinite, log
 from typing import ClassVar
 
+from matrix_runner.answers.axes import grouped
 from matrix_runner.answers.cell_figures import CellFigures
 from matrix_runner.pages.axis_charts import Group
 from matrix_runner.pages.charts import Chart, RatioLine, ratio_chart
@@ -175,12 +176,9 @@ class HeatMap:
 
 def heat_maps(group: Group) -> Iterator[HeatMap]:
     """Yield the map of two axes; if its fields would mix kinds of work, one for each kind."""
-    by_work: dict[str, list[tuple[str, CellFigures]]] = {}
-    for label, one in group.cells:
-        by_work.setdefault(_work(one), []).append((label, one))
     whole = _heat_map(group)
     if whole and whole.is_mixed:
-        for work, cells in by_work.items():
+        for work, cells in grouped((_work(one), (label, one)) for label, one in group.cells).items():
             if made := _heat_map(replace(group, about=f"{group.about}, {work}", cells=tuple(cells))):
                 yield made
     elif whole:
@@ -200,10 +198,8 @@ def _heat_map(group: Group) -> HeatMap | None:
         along, down, columns, rows = down, along, rows, columns
     is_cut = len(columns) > _MOST_COLUMNS or len(rows) > _MOST_ROWS
     columns, rows = columns[:_MOST_COLUMNS], rows[:_MOST_ROWS]
-    fields: dict[tuple[str, str], list[CellFigures]] = {}
-    for _, one in group.cells:
-        if along in one.cell.axes and down in one.cell.axes:
-            fields.setdefault((one.cell.axes[down], one.cell.axes[along]), []).append(one)
+    there = (one for _, one in group.cells if along in one.cell.axes and down in one.cell.axes)
+    fields = grouped(((one.cell.axes[down], one.cell.axes[along]), one) for one in there)
     if len(columns) < 2 or len(rows) < 2 or 2 * len(fields) < len(columns) * len(rows):
         return None
     name, unit, what = group.metric

@@ -59,6 +59,7 @@ FIGURES: dict[str, str] = {
     **{one.name: one.unit for one in OF_THE_MONITORS},
     **_OF_TRIAL,
 }
+_UNITS = FIGURES | dict.fromkeys(_WORST, "ns")
 #: The columns of a row: those of the store.
 COLUMNS = ("cell", "round", "outcome", "reason", HOST_LIMITED, UNSETTLED, *FIGURES)
 Row = tuple[Any, ...]
@@ -194,7 +195,8 @@ def _content(runs: Sequence[Explored]) -> tuple[dict[str, str], dict[str, Any]]:
         "axes": [_dictionary(name, values) for name, values in axes.items()],
         "texts": [_dictionary(name, values) for name, values in texts.items()],
         "figures": [
-            {"name": name, "unit": _unit(name), "numbers": _packed("d", numbers)} for name, numbers in figures.items()
+            {"name": name, "unit": _UNITS.get(name, ""), "numbers": _packed("d", numbers)}
+            for name, numbers in figures.items()
         ]
         if measured
         else [],
@@ -236,10 +238,6 @@ def _figures(columns: Sequence[Sequence[Any]]) -> Iterator[tuple[str, Sequence[f
             sides = zip(*(by_name[f"{side}_{of}"] for side in SIDES), strict=True)
             yield name, [max((value for value in values if value is not None), default=nan) for values in sides]
     yield "trial", columns[1]
-
-
-def _unit(name: str) -> str:
-    return "ns" if name in _WORST else FIGURES.get(name, "")
 
 
 def _packed(kind: str, values: Iterable[float]) -> str:

@@ -43,7 +43,7 @@ def junit(recorded: RunData, most: int = MOST_CASES) -> bytes:
     else:
         suites = (_of_trials if len(recorded.trials) < most else _of_cells)(recorded)
     counts, parts = Counter[str](), list[bytes]()
-    for suite in chain(suites, _of_guidelines(recorded), _of_searches(recorded), _of_added(recorded)):
+    for suite in chain(suites, _others(recorded)):
         counts.update(tests=suite.tests, failures=suite.failures, errors=suite.errors)
         parts.append(suite.tostring())  # type: ignore[no-untyped-call]
     title = strip_illegal(_with_marks(recorded, f"{recorded.matrix} on {recorded.machine}"))
@@ -102,19 +102,14 @@ def _of_workloads(recorded: RunData, survey: Survey) -> Iterator[TestSuite]:
         yield _suite(recorded, layout, cases, _summarised(recorded, why), [*workloads.values()])
 
 
-def _of_guidelines(recorded: RunData) -> Iterator[TestSuite]:
+def _others(recorded: RunData) -> Iterator[TestSuite]:
+    """Yield the suites of guidelines, searches and added sections."""
     if recorded.judgements:
         classname, names = _classname(recorded, "guidelines"), {cell.id: cell.name for cell in recorded.every}
         yield _suite(recorded, "guidelines", [_of_guideline(classname, one, names) for one in recorded.judgements])
-
-
-def _of_searches(recorded: RunData) -> Iterator[TestSuite]:
     if recorded.knees:
         classname = _classname(recorded, "searches")
         yield _suite(recorded, "searches", [_of_search(classname, one) for one in recorded.knees])
-
-
-def _of_added(recorded: RunData) -> Iterator[TestSuite]:
     for one in recorded.added:
         if one.cases:
             classname = _classname(recorded, one.title)

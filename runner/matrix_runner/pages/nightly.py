@@ -178,7 +178,7 @@ def issue(night: Night) -> str:
         parts += ["## Guidelines that fail", *(f"- {escape_markdown(claim)}" for claim in claims)]
     parts += _of_bad(night)
     parts += ["## Other differences", _other_differences(night), "## How to repeat it", _repeat_commands(night)]
-    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+    return _joined(parts)
 
 
 def annotated(night: Night) -> Iterator[str]:
@@ -298,14 +298,11 @@ def heat_map_of_squares(rankings: Sequence[Ranking], rows: int) -> Grid | None:
             shares.setdefault(name, []).append(share)
     if len(fields) < 2:
         return None
-    order = sorted(fields, key=lambda name: (-len(shares[name]), -_mean_share(shares[name])))
+    means = {name: geometric_mean(of) if min(of) > 0 else 0.0 for name, of in shares.items()}
+    order = sorted(fields, key=lambda name: (-len(shares[name]), -means[name]))
     left = [(len(order) - rows, "slower stacks"), (len(rankings) - len(shown), "workloads")]
     notes = (_LEGEND_OF_SQUARES, *(f"{count:,} {what} are not shown." for count, what in left if count > 0))
     columns = ("stack", *map(workload_name, shown))
     return Grid(
         columns, [(name, *(fields[name].get(at, "") for at in range(len(shown)))) for name in order[:rows]], notes
     )
-
-
-def _mean_share(shares: Sequence[float]) -> float:
-    return geometric_mean(shares) if min(shares) > 0 else 0.0

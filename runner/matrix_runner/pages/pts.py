@@ -20,6 +20,7 @@ from matrix_runner.work.pts.output import COLUMNS, MEASURES, TESTS, PtsTest, Rou
 PRESET = "workload.preset"
 _POINT = re.compile(r"r(\d+)w(\d+)-(\d+)(k?)")
 _MOST_LINES = 6  # lines of a chart: the page has as many styles
+_MOST_REPORTS = 10  # on the terminal
 _MOST_ROUNDS = 50  # rows of a table of rounds; the CSV file has all
 _SHOWN: Mapping[str, tuple[tuple[str, str, str], ...]] = {  # title, measure and unit of the result tables
     "iops": (("IOPS", "iops", "1/s"),),
@@ -75,9 +76,9 @@ def has_tables(cell: CellRow) -> bool:
     return test is not None and not test.is_curve
 
 
-def pts_sheets(recorded: RunData, *, most: int = 10) -> Iterator[Sheet]:
+def pts_sheets(recorded: RunData) -> Iterator[Sheet]:
     """Yield the tables of results for the terminal."""
-    for report in islice(pts_reports(recorded), most):
+    for report in islice(pts_reports(recorded), _MOST_REPORTS):
         for caption, grid in report.results:
             yield replace(as_sheet(grid), title=f"{report.name}: {caption}")
 
@@ -141,16 +142,12 @@ def _result_table(tables: Sequence[Sequence[RoundRow]], measure: str, unit: str)
     return Grid(("request in KiB", *headings), rows_of_grid, (), frozenset(headings))
 
 
-def _values(rows: Sequence[RoundRow], job: str, measure: str) -> list[float]:
-    return [row.measures[measure] or 0.0 for row in rows if row.job == job]
-
-
 def _steady_table(test: PtsTest, rows: Sequence[RoundRow], tracked: Sequence[str]) -> Grid:
     measure, unit = _UNITS[test.figure]
     columns = ("point", "average", "range", "allowed range", "rise of the line", "allowed rise", "line", "steady")
     found: list[tuple[Value, ...]] = []
     for job in tracked:
-        window = last_window(_values(rows, job, measure), test.apart)
+        window = last_window([row.measures[measure] or 0.0 for row in rows if row.job == job], test.apart)
         if window is None:
             found.append((job, *([""] * (len(columns) - 2)), "too few rounds"))
             continue
@@ -215,15 +212,10 @@ def rounds_csv(recorded: RunData) -> str:
     """Return a row for each round and point of all tests; empty without such tests."""
     place = (recorded.machine, str(recorded.synthetic).lower())
     rows = [
-        (cell.name, str(trial), *place, str(row.round), row.job, str(int(row.in_window)), *_written(row))
+        (cell.name, str(trial), *place, str(row.round), row.job, str(int(row.in_window)), *texts)
         for cell in recorded.cells
         for trial, table in recorded.rounds.get(cell.id, {}).items()
         for row in parse_rounds(table)
+        for texts in [["" if one is None else f"{one:.10g}" for one in map(row.measures.get, MEASURES)]]
     ]
     return csv_text((*HEAD, *COLUMNS), rows) if rows else ""
-
-
-def _written(row: RoundRow) -> Iterator[str]:
-    for name in MEASURES:
-        value = row.measures[name]
-        yield "" if value is None else f"{value:.10g}"

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil, isfinite
 
-from matrix_runner.answers.decision import Decision, Rebuild, StackChoice
+from matrix_runner.answers.decision import Decision
 from matrix_runner.answers.ranking import (
     EQUAL,
     Pace,
@@ -197,8 +197,13 @@ def decision_grid(found: Decision, most: int | None = None) -> Grid:
     shown, rankings = found.choices[:most], found.rankings[:_MOST_WORKLOADS]
     offers = {
         "usable": [volume(one.capacity) if one.capacity else "" for one in shown],
-        "survives": [_survives(one) for one in shown],
-        "rebuild": [_rebuild(one.rebuild) for one in shown],
+        "survives": [
+            "" if one.losses is None else f"{one.losses or 'no'} disk{'s' if one.losses > 1 else ''}" for one in shown
+        ],
+        "rebuild": [
+            f"{'~ ' * (not one.measured)}{duration(one.seconds)}" if one else ""
+            for one in (each.rebuild for each in shown)
+        ],
     }
     known = {name: texts for name, texts in offers.items() if any(texts)}
     figures = [
@@ -250,14 +255,6 @@ def _overall(found: Decision) -> str:
         names = join_few([found.name_of(one) for one in (best, *level)])
         return f"For all workloads together ({weights}): {names} cannot be told apart ({confidence})."
     return f"For all workloads together ({weights}): {found.name_of(best)} is best ({confidence})."
-
-
-def _survives(one: StackChoice) -> str:
-    return "" if one.losses is None else f"{one.losses or 'no'} disk{'s' if one.losses > 1 else ''}"
-
-
-def _rebuild(one: Rebuild | None) -> str:
-    return f"{'' if one.measured else '~ '}{duration(one.seconds)}" if one else ""
 
 
 def _figure(of: Ranking, stack: RankedStack) -> str:

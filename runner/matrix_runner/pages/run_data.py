@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from matrix_runner.answers.axes import in_order, is_numeric
+from matrix_runner.answers.axes import in_order, is_numeric, names_of
 from matrix_runner.answers.cell_figures import NO_FIGURES, CellFigures, Measured, measured_cell, summarize_cell
 from matrix_runner.answers.decision import Decision, decide
 from matrix_runner.answers.knee import Knee, find_knee, searches_of
@@ -19,13 +19,7 @@ from matrix_runner.answers.verdicts import SHARE, Judgement
 from matrix_runner.language.find import Find
 from matrix_runner.pages.concerns import ConcernCounter, Concerns
 from matrix_runner.pages.table import Grid
-from matrix_runner.records.record import (
-    Attempt,
-    CellRow,
-    Outcome,
-    Trial,
-    outcome_of_cell,
-)
+from matrix_runner.records.record import Attempt, CellRow, Outcome, Trial, outcome_of_cell
 from matrix_runner.records.run_folder import StackFacts
 from matrix_runner.records.usage import Usage
 from matrix_runner.statistics.changes import Drift, drift
@@ -302,7 +296,9 @@ def choose_part(cells: Sequence[CellRow], most: int) -> Part:
 
     Numbers of workloads go first: a page without some stack could miss the best one.
     """
-    kept, values = cells, _values_of_axes(cells)
+    kept = cells
+    axes = names_of(cell.axes for cell in cells)
+    values = {axis: in_order(cell.axes[axis] for cell in cells if axis in cell.axes) for axis in axes}
     every = {axis: len(several) for axis, several in values.items()}
     while len(kept) > most and (axis := _longest(values)):
         values[axis] = _every_second(values[axis])
@@ -312,14 +308,6 @@ def choose_part(cells: Sequence[CellRow], most: int) -> Part:
         kept = [kept[at * len(kept) // most] for at in range(most)]
     shortened = {axis: (of, every[axis]) for axis, of in values.items() if len(of) < every[axis]}
     return Part(kept, cells, shortened)
-
-
-def _values_of_axes(cells: Sequence[CellRow]) -> dict[str, list[str]]:
-    found: dict[str, dict[str, None]] = {}
-    for cell in cells:
-        for axis, value in cell.axes.items():
-            found.setdefault(axis, {})[value] = None
-    return {axis: in_order(several) for axis, several in found.items()}
 
 
 def _longest(values: Mapping[str, Sequence[str]]) -> str | None:

@@ -49,7 +49,8 @@ def list_table(listed: Sequence[ListedRun]) -> Grid:
     columns = ("run", "state", "matrix", "machine", *(("host",) * hosts), "started (UTC)", "cells", "trials")
     rows = [
         (
-            *(one.run.name, _describe_state(one), one.run.matrix, one.run.machine),
+            *(one.run.name, f"{one.state}{f', excluded: {one.run.excluded}' * bool(one.run.excluded)}"),
+            *(one.run.matrix, one.run.machine),
             *((one.run.host,) * hosts),
             one.run.started[:16].replace("T", " "),
             *_count_cells_and_trials(one),
@@ -59,10 +60,6 @@ def list_table(listed: Sequence[ListedRun]) -> Grid:
         for one in listed
     ]
     return Grid((*columns, *(("verdicts",) * verdicts), *(("tags and note",) * marks)), rows)
-
-
-def _describe_state(one: ListedRun) -> str:
-    return f"{one.state}, excluded: {one.run.excluded}" if one.run.excluded else one.state.value
 
 
 def _count_cells_and_trials(one: ListedRun) -> tuple[str, str]:

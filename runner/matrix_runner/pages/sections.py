@@ -7,7 +7,7 @@ from itertools import islice
 from math import ceil
 from typing import NamedTuple
 
-from matrix_runner.answers.axes import determined_axes, names_of, varying_axes
+from matrix_runner.answers.axes import determined_axes, grouped, names_of, varying_axes
 from matrix_runner.answers.cell_figures import CellFigures
 from matrix_runner.base.text import strip_illegal
 from matrix_runner.pages.axis_charts import (
@@ -106,11 +106,8 @@ def _groups(summaries: Sequence[CellFigures]) -> Mapping[str, list[CellFigures]]
     layouts = dict[str, set[str]]()
     for one in summaries:
         layouts.setdefault(one.cell.workload, set()).add(one.cell.layout)
-    found: dict[str, list[CellFigures]] = {}
-    for one in summaries:
-        layout, workload = one.cell.layout, one.cell.workload
-        found.setdefault(workload if len(layouts[workload]) > 1 else f"{layout} · {workload}", []).append(one)
-    return found
+    cells = ((one.cell.layout, one.cell.workload, one) for one in summaries)
+    return grouped((work if len(layouts[work]) > 1 else f"{layout} · {work}", one) for layout, work, one in cells)
 
 
 def _section(
@@ -285,10 +282,8 @@ def _chart(
     counts = {axis: len({cell.axes.get(axis) for cell in cells.values()}) for axis in axes}
     along = min(axes, key=lambda axis: (axis != "layout", counts[axis] > CHART_ROWS, -counts[axis]))
     name = _short(axes)[along]
-    groups: dict[str, list[Line]] = {}
-    for label, measured in lines:
-        value = cells[label].axes.get(along, "none")
-        groups.setdefault(value if along == "layout" else f"{name}={value}", []).append((label, measured))
+    valued = ((cells[line[0]].axes.get(along, "none"), line) for line in lines)
+    groups = grouped((value if along == "layout" else f"{name}={value}", line) for value, line in valued)
     return overview(title, unit, groups, name, most=CHART_ROWS)
 
 

@@ -6,7 +6,7 @@ A search is a cell with one figure, which comes from the folder of its run.
 import csv
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -155,13 +155,10 @@ class Reader:
 def read_searches(
     runs: Sequence[RunRow], results: Path, *, cell: str | None = None, only: Sequence[str] = ()
 ) -> list[Samples]:
-    found = [one for run in runs for one in _searches_of(run, results / run.name)]
+    known = ((run, knee) for run in runs for knee in knees_of(run, results / run.name))
+    found = [_search_samples(run, knee) for run, knee in known if knee.found is not Found.UNKNOWN]
     chosen = select_cells(cell, only, [one.cell for one in found]) if found else None
     return [one for one in found if chosen is None or chosen.takes(one.cell)]
-
-
-def _searches_of(run: RunRow, folder: Path) -> Iterator[Samples]:
-    yield from (_search_samples(run, one) for one in knees_of(run, folder) if one.found is not Found.UNKNOWN)
 
 
 def knees_of(run: RunRow, folder: Path) -> Sequence[Knee]:

@@ -30,16 +30,15 @@ def _bars(one: Series) -> str:
 
 def history_plots(series: Sequence[Series]) -> Iterator[axis_charts.Plot]:
     """Draw a chart for each figure of a workload at each place: lines over runs, the highest ones."""
-    for (workload, metric, *_), several in grouped((_group_of(one), one) for one in series).items():
+    keyed = (
+        ((one.cell.axes.get("workload", ""), one.metric, one.machine, one.host, one.synthetic), one) for one in series
+    )
+    for (workload, metric, *_), several in grouped(keyed).items():
         starts = sorted({point.samples.run.started for one in several for point in one.points})[-_MOST_RUNS:]
         if len(starts) > 1:
             first, places = several[0], {start: 100 * at / (len(starts) - 1) for at, start in enumerate(starts)}
             where = f"{first.host or 'an unknown host'} ({first.machine}{', synthetic' * first.synthetic})"
             yield _plot(f"{workload}: {metric} on {where}", several, places)
-
-
-def _group_of(one: Series) -> tuple[str, str, str, str, bool]:
-    return one.cell.axes.get("workload", ""), one.metric, one.machine, one.host, one.synthetic
 
 
 def _plot(title: str, several: Sequence[Series], places: Mapping[str, float]) -> axis_charts.Plot:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median, median_low
 
+from matrix_runner.answers.axes import grouped
 from matrix_runner.pages.axis_charts import MOST_SERIES, Plot, Series, point
 from matrix_runner.pages.charts import Tick, spared, ticks
 from matrix_runner.pages.run_data import RunData
@@ -61,10 +62,7 @@ def _fastest(
     cells: Sequence[CellRow], trials: Sequence[Trial]
 ) -> tuple[dict[str, list[Trial]], dict[tuple[str, str], CellRow]]:
     """Return the counted trials of each cell, and the fastest cell by workload and stack, the fastest first."""
-    by_cell: dict[str, list[Trial]] = {}
-    for trial in trials:
-        if trial.counted:
-            by_cell.setdefault(trial.cell, []).append(trial)
+    by_cell = grouped((trial.cell, trial) for trial in trials if trial.counted)
     rates = {cell: fmean(map(_rate, of)) for cell, of in by_cell.items()}
     best: dict[tuple[str, str], CellRow] = {}
     for cell in sorted((cell for cell in cells if cell.id in rates), key=lambda cell: -rates[cell.id]):
@@ -135,15 +133,8 @@ def _few(courses: Mapping[str, Course], most: int = MOST_SERIES) -> Courses:
     """Return the lines of a chart: each disk, or the least, median and most at each moment if disks are too many."""
     if len(courses) <= most:
         return dict(courses)
-    by_moment: dict[float, list[float]] = {}
-    for course in courses.values():
-        for at, value in course:
-            by_moment.setdefault(at, []).append(value)
-    ranks: dict[str, Callable[[Sequence[float]], float]] = {
-        "most": max,
-        "median": median_low,
-        "least": min,
-    }
+    by_moment = grouped(moment for course in courses.values() for moment in course)
+    ranks: dict[str, Callable[[Sequence[float]], float]] = {"most": max, "median": median_low, "least": min}
     return {name: tuple((at, of(values)) for at, values in by_moment.items()) for name, of in ranks.items()}
 
 
@@ -216,11 +207,10 @@ def _rates(pieces: Iterable[Piece], end: float) -> dict[int, float]:
 def _medians(trials: Sequence[Mapping[int, float]], reach: int) -> dict[int, float]:
     """Return the median of the trials at each place and its neighbours: the host delays requests of few of them."""
     places = sorted({place for rates in trials for place in rates})
-    return {place: median(_near(trials, range(place - reach, place + reach + 1))) for place in places}
-
-
-def _near(trials: Sequence[Mapping[int, float]], places: range) -> Iterator[float]:
-    return (rates[place] for rates in trials for place in places if place in rates)
+    around = {place: range(place - reach, place + reach + 1) for place in places}
+    return {
+        place: median(rates[one] for rates in trials for one in near if one in rates) for place, near in around.items()
+    }
 
 
 def _points(along: Mapping[int, float], top: float) -> str:

@@ -8,10 +8,11 @@ from contextlib import ExitStack
 from dataclasses import replace
 from itertools import groupby
 from math import inf
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from matrix_runner.answers.axes import grouped
 from matrix_runner.answers.cell_figures import CellFigures, summarize_cell
 from matrix_runner.base.errors import MatrixError
 from matrix_runner.base.files import RECORDED, replacing, write_atomically
@@ -225,11 +226,8 @@ def every_summary(journal: Journal, recorded: RunData) -> Iterator[CellFigures]:
 
 
 def _trials_of(journal: Journal, cells: Sequence[CellRow]) -> dict[str, list[Trial]]:
-    found: dict[str, list[Trial]] = {}
-    if cells:
-        for trial in sorted(journal.trials_of_cells({cell.id for cell in cells}), key=lambda one: one.round):
-            found.setdefault(trial.cell, []).append(trial)
-    return found
+    trials = journal.trials_of_cells({cell.id for cell in cells}) if cells else ()
+    return grouped((trial.cell, trial) for trial in sorted(trials, key=attrgetter("round")))
 
 
 @without_gc()

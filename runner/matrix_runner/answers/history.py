@@ -318,24 +318,6 @@ def compare_with_level(folder: RunFolder, journal: Journal, address: Address, *,
     return compare_sides(a, b, "run", (), within=WITHIN, confidence=CONFIDENCE, known=files.changes, history=history)
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """An accepted change, and what became of it in a comparison."""
-
-    change: KnownChange
-    lines: int
-    gone: int
-
-
-def known_changes(lines: Iterable[Line]) -> list[Known]:
-    found: dict[int, Known] = {}
-    for line in lines:
-        for change in line.known:
-            before = found.get(id(change), Known(change, 0, 0))
-            found[id(change)] = Known(change, before.lines + 1, before.gone + any(change is one for one in line.gone))
-    return list(found.values())
-
-
 _ALIKE = 1 / 3
 _BY_NAME = ("layout", "workload", "rw", "bs")  # axes that people name first
 

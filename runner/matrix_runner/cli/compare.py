@@ -282,8 +282,9 @@ def history_command(
     from matrix_runner.answers.selectors import with_hint
     from matrix_runner.answers.stored_samples import USUAL_RATES
     from matrix_runner.cli.results import check_jobs, parse_metrics
+    from matrix_runner.pages.compare_table import describe_known
     from matrix_runner.pages.stored import Reader
-    from matrix_runner.pages.timeline import data_table, describe_alarms, describe_known, display_table
+    from matrix_runner.pages.timeline import data_table, describe_alarms, display_table
     from matrix_runner.space.declared_files import load_accepted
 
     asked = parse_metrics(metrics)
@@ -298,7 +299,10 @@ def history_command(
             raise BadInput("the selected cells have no such figures", resolution="`matrix results` lists all cells")
     grid = display_table(series, most=rows) if output.is_text else data_table(series)
     alarms = find_history_alarms(series)
-    write_grid(grid.with_notes(left_out, *describe_known(series), *describe_alarms(alarms)), output)
+    write_grid(
+        grid.with_notes(left_out, *describe_known(series, "accepted", "end its entry"), *describe_alarms(alarms)),
+        output,
+    )
     if any(files):
         from matrix_runner.pages.change_files import checks_of_history
 

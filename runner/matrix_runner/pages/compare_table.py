@@ -1,13 +1,13 @@
 """A comparison as a table, for people and for programs, and as one HTML page."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from math import exp, inf
 
 from matrix_runner.answers.axes import grouped
 from matrix_runner.answers.comparison import Comparison, Line, Speed, effort_to_tell, noise_floor
-from matrix_runner.answers.history import Alarm, find_alarms, known_changes
+from matrix_runner.answers.history import Alarm, Series, find_alarms
 from matrix_runner.answers.pairs import Side, differences
 from matrix_runner.answers.stored_samples import more_is_faster, unit_of
 from matrix_runner.base.findings import few
@@ -61,8 +61,9 @@ def display_table(done: Comparison, *, most: int | None, hint: str = HINT) -> Gr
     ]
     columns = ("cell", "figure", f"A: {done.a.name}", f"B: {done.b.name}", "B / A", "interval", "B is")
     more = more_lines(len(lines) - len(cut), hint) if len(cut) < len(lines) else ""
-    about = (_summary(done), *_efforts(done), *describe_again(done), *describe_alarms(done), *describe_known(done))
-    notes = filter(None, (*done.notes, *about, more, *_ratio_notes(done), *_caveats(done)))
+    about = (_summary(done), *_efforts(done), *describe_again(done), *describe_alarms(done))
+    known = describe_known(done.lines, "accepted, and part of what B is compared with", "remove or end its entry")
+    notes = filter(None, (*done.notes, *about, *known, more, *_ratio_notes(done), *_caveats(done)))
     return Grid(columns, rows, tuple(notes), frozenset(columns[2:6]))
 
 
@@ -116,12 +117,13 @@ def describe_alarm(alarm: Alarm) -> str:
     return f"{count:,} figures, {times(alarm.speed)} as fast on average; most {line.name}: {strongest}"
 
 
-def describe_known(done: Comparison) -> Iterator[str]:
-    for one in known_changes(done.lines):
-        change = describe_change(one.change)
-        yield f"accepted, and part of what B is compared with in {one.lines:,} figures: {change}"
-        if one.gone:
-            yield f"gone in {one.gone:,} of {one.lines:,} figures: {change}; remove or end its entry"
+def describe_known(figures: Iterable[Line | Series], accepted: str, remedy: str) -> Iterator[str]:
+    """Describe the accepted changes of figures, and what became of them."""
+    for several in grouped((id(change), (change, one)) for one in figures for change in one.known).values():
+        change, text = several[0][0], describe_change(several[0][0])
+        yield f"{accepted} in {len(several):,} figures: {text}"
+        if gone := sum(any(change is other for other in one.gone) for _, one in several):
+            yield f"gone in {gone:,} of {len(several):,} figures: {text}; {remedy}"
 
 
 def describe_change(change: KnownChange) -> str:

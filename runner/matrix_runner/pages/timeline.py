@@ -9,7 +9,6 @@ from matrix_runner.answers.selectors import describe_synthetic
 from matrix_runner.answers.stored_samples import is_compared, more_is_faster, unit_of
 from matrix_runner.pages import axis_charts
 from matrix_runner.pages.charts import Tick, end_of, spared, ticks
-from matrix_runner.pages.compare_table import describe_change
 from matrix_runner.pages.table import HINT, Grid, Value, estimate_values, ratio_values
 from matrix_runner.pages.terminal_text import doubt, figure, legend, times, times_within
 from matrix_runner.statistics.changes import ENOUGH_NIGHTS, Change, History
@@ -194,15 +193,3 @@ def describe_history_alarm(alarm: HistoryAlarm) -> str:
     figures = f"{count:,} figures, most {strongest.cell.name}" if count > 1 else strongest.metric
     when = f"from {alarm.first.started[:10]} ({alarm.first.name}) on" if alarm.first else "by a drift, no step"
     return f"{alarm.name}: {times(alarm.speed)} as fast {when}; {figures}"
-
-
-def describe_known(series: Sequence[Series]) -> list[str]:
-    by_change = grouped((id(change), (change, one)) for one in series for change in one.known)
-    found = []
-    for several in by_change.values():
-        change = several[0][0]
-        gone = sum(any(change is other for other in one.gone) for _, one in several)
-        found.append(f"accepted in {len(several):,} figures: {describe_change(change)}")
-        if gone:
-            found.append(f"gone in {gone:,} of {len(several):,} figures: {describe_change(change)}; end its entry")
-    return found

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import stdtrit
 
-from matrix_runner.statistics.changes import drift, find_changes
+from matrix_runner.statistics.changes import drift, read_history
 from matrix_runner.statistics.race import find_extreme
 from matrix_runner.statistics.ratios import Verdict, paired_ratio, ratio_by_history, unpaired_ratio, verdicts
 from matrix_runner.statistics.stopping import FIRST_LOOK_SHARE, Rule
@@ -372,7 +372,7 @@ def _drifts(chance: Generator, rounds: int, cells: int, by: float, *, early: boo
 def _changes(chance: Generator, nights: int, step: float) -> float:
     level = np.where(np.arange(nights) < nights // 2, 1, step)
     histories = level * lognormal(chance, (RUNS, nights), 0.03)
-    return 100 * float(np.mean([bool(find_changes(list(history))) for history in histories]))
+    return 100 * float(np.mean([bool(read_history(list(history)).changes) for history in histories]))
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from matrix_runner.pages.run_data import RunData
+from matrix_runner.pages.write import rendered
 from matrix_runner.records.record import Attempt, CellRow, Outcome, Reading, Trial
 from matrix_runner.statistics.percentile import Histogram
 from matrix_runner.work.fio.output import Direction, Figures
@@ -20,6 +21,10 @@ SEQ = CellRow(
 )
 RAND = CellRow("c2", "single/oltp", {"layout": "single", "workload": "oltp", "tune.ncq_depth": "31"})
 UNTRIED = CellRow("c3", "single/never", {"layout": "single", "workload": "never"})
+
+
+def render_reports(content: RunData) -> dict[str, bytes]:
+    return {name: b"".join(parts) for name, parts in rendered(content)}
 
 
 #: A hundred requests, of which 99 took at most 9 ms.

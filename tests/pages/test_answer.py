@@ -22,8 +22,8 @@ from matrix_runner.pages.answer import (
 )
 from matrix_runner.pages.html import page
 from matrix_runner.pages.table import escape_markdown
-from matrix_runner.pages.write import render_reports
 from tests.answers.rankings import recorded_runs, run
+from tests.pages.samples import render_reports
 from tests.records import past
 
 if TYPE_CHECKING:

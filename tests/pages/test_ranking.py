@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from matrix_runner.pages.html import page
 from matrix_runner.pages.ranking import beaten_rows, decision_grid, decision_text
-from matrix_runner.pages.write import render_reports
 from tests.answers.rankings import FACTS, TRUTH, run
+from tests.pages.samples import render_reports
 from tests.records import past
 
 RUN = replace(

@@ -16,10 +16,9 @@ from matrix_runner.language.guidelines import Guideline
 from matrix_runner.pages.junit import junit
 from matrix_runner.pages.table import as_csv, as_sheet, boxed_width
 from matrix_runner.pages.verdicts import explain_verdict, verdict_rows, verdict_table
-from matrix_runner.pages.write import render_reports
 from matrix_runner.session.finish import exit_code as exit_of
 from tests.answers.world import cells, guideline, run, verdict
-from tests.pages.samples import RUN, SYNTHETIC
+from tests.pages.samples import RUN, SYNTHETIC, render_reports
 from tests.support.report_files import SCHEMA
 from tests.support.verdicts import ALL, FAILS, HOLDS, NEVER, OPEN, PAIR, claimed
 

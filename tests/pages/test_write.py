@@ -7,12 +7,12 @@ import pytest
 
 from matrix_runner.pages import explore, html, write
 from matrix_runner.pages.html import page
-from matrix_runner.pages.write import load_run_data, render_reports, write_reports
+from matrix_runner.pages.write import load_run_data, write_reports
 from matrix_runner.records.files import ARCHIVE
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.run_folder import create
 from matrix_runner.work.pts.output import ROUNDS
-from tests.pages.samples import RUN
+from tests.pages.samples import RUN, render_reports
 from tests.support.begun_runs import manifest
 
 if TYPE_CHECKING:

@@ -13,24 +13,28 @@ from bench.guidelines import correlated
 from matrix_runner.statistics.changes import (
     FEW_ORDERS,
     ORDERS,
+    Change,
     History,
     _chance,
     _clearest,
     _orders,
     _steps,
     drift,
-    find_changes,
     read_history,
 )
 from matrix_runner.statistics.correlated_changes import LEAST_NIGHTS, has_clear_change
 from matrix_runner.statistics.ratios import unpaired_ratio
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
 levels = st.lists(st.floats(1e-3, 1e9), min_size=1, max_size=6)
+
+
+def find_changes(nights: Sequence[float], alarms: float = 0.01) -> list[Change]:
+    return list(read_history(nights, alarms=alarms).changes)
 
 
 def table(chance: np.random.Generator, cells: int, rounds: int, trend: float = 0.0) -> list[dict[int, float]]:

@@ -113,13 +113,6 @@ def _parse_resources(text: str) -> int:
     return slots
 
 
-def _found_tags() -> tuple[str, ...]:
-    from matrix_runner.machines.qemu.host import expected_accelerator
-
-    accelerator = expected_accelerator()
-    return (accelerator,) if accelerator == "kvm" else ()
-
-
 def until_stopped(work: Coroutine[Any, Any, None]) -> None:
     """Run until SIGINT or SIGTERM, which end it in order."""
 
@@ -166,8 +159,10 @@ def worker_command(
     if cluster is None:
         raise BadInput("matrix worker needs --cluster with the address of a scheduler")
     from matrix_runner.carry.cluster.members import Membership, stay_member
+    from matrix_runner.machines.qemu.host import expected_accelerator
 
-    member = Membership(host, resources, tuple(dict.fromkeys([*tags, *_found_tags()])), hosts)
+    kvm = ["kvm"] if expected_accelerator() == "kvm" else []
+    member = Membership(host, resources, tuple(dict.fromkeys([*tags, *kvm])), hosts)
     certificates = cluster.security()
     until_stopped(stay_member(cluster.address.text, member, certificates, lambda text: echo(text, err=True)))
 

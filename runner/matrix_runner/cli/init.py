@@ -77,7 +77,8 @@ def command(
         if job or kind not in {None, "nas"} or name in set(KINDS) - {"nas"}:
             raise BadInput("--disks and --levels are of a NAS", resolution="leave them out, or use --kind nas")
         kind = "nas"
-    name = (name or kind or (_name_of(job) if job else "raid")).removesuffix(".yaml").removesuffix(".yml")
+    of_job = job and (job.stem if _NAME.fullmatch(job.stem) else "job")
+    name = (name or kind or of_job or "raid").removesuffix(".yaml").removesuffix(".yml")
     if not _NAME.fullmatch(name):
         raise BadInput(
             f"{name!r} cannot be the name of a matrix",
@@ -119,10 +120,6 @@ def _adapt_nas(text: str, path: Path, disks: int | None, levels: tuple[str, ...]
         text = re.sub(r"(?<=layouts:\n)(  .*\n)+", "".join(lines), text, count=1)
     parse(str(path), text)
     return text
-
-
-def _name_of(job: Path) -> str:
-    return job.stem if _NAME.fullmatch(job.stem) else "job"
 
 
 def _of_job(name: str, job: Path, path: Path) -> str:

@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, TextIO, cast
@@ -24,14 +25,13 @@ from matrix_runner.carry.events import (
 )
 from matrix_runner.cli.screen import WIDTH, RunOutput, columns_of, echo, json_text, print_sheet
 from matrix_runner.decide.estimate import count_down, remaining_seconds
-from matrix_runner.decide.steering import BisectSteering
 from matrix_runner.pages import bisect
 from matrix_runner.pages.answer import as_objects
 from matrix_runner.pages.pts import has_tables, pts_sheets
 from matrix_runner.pages.ranking import MOST_STACKS, beaten_rows, decision_grid
 from matrix_runner.pages.sections import job_sheet
 from matrix_runner.pages.study import WORDS
-from matrix_runner.pages.table import as_sheet
+from matrix_runner.pages.table import Grid, as_sheet
 from matrix_runner.pages.terminal import caption, shown_cells, table
 from matrix_runner.pages.terminal_text import GOOD, about
 from matrix_runner.pages.verdicts import explain_verdict, knee_values, verdict_table
@@ -105,15 +105,12 @@ class View(Observer):
 
     def end_run(self, end: Ending) -> None:
         if end.search:
-            self._show_search(end.search)
+            print_sheet(as_sheet(bisect.table(end.search)), self.stream)
+            for line in bisect.answer_lines(end.search):
+                self.print_line(line)
             self.print_line(f"{end.path}/: {', '.join(bisect.FILES)}, report.html")
         else:
             self._show_figures(end)
-
-    def _show_search(self, search: BisectSteering) -> None:
-        print_sheet(as_sheet(bisect.table(search)), self.stream)
-        for line in bisect.answer_lines(search):
-            self.print_line(line)
 
     def _show_figures(self, end: Ending) -> None:
         sheet = table(end.content)
@@ -126,17 +123,16 @@ class View(Observer):
         for sheet in pts_sheets(end.content):
             print_sheet(sheet, self.stream)
         if end.content.judgements:
-            grid = verdict_table(end.content.judgements)
-            print_sheet(as_sheet(grid), self.stream)
-            for note in grid.notes:
-                self.print_line(note)
+            self._show(verdict_table(end.content.judgements))
         if found := end.content.decision:
-            grid = decision_grid(found, MOST_STACKS)
-            print_sheet(as_sheet(grid, beaten_rows(found)), self.stream)
-            for note in grid.notes:
-                self.print_line(note)
+            self._show(decision_grid(found, MOST_STACKS), beaten_rows(found))
         for line in end.lines(columns_of(self.stream) or WIDTH):
             self.print_line(line)
+
+    def _show(self, grid: Grid, faint: Sequence[int] = ()) -> None:
+        print_sheet(as_sheet(grid, faint), self.stream)
+        for note in grid.notes:
+            self.print_line(note)
 
     def event(self, event: Event) -> None:
         self.done, self.planned = event.advance(self.done, self.planned)
@@ -313,14 +309,14 @@ class LiveView(View):
         if not self._batches[rig]:
             self._bar.remove_task(self._rigs.pop(rig))
             del self._activities[rig]
-        self._show()
+        self._show_rigs()
 
     def _now(self, rig: _Rig, doing: str) -> None:
         host, _ = rig
         self._activities[rig] = f"{host}: {doing}" if host else doing
-        self._show()
+        self._show_rigs()
 
-    def _show(self) -> None:
+    def _show_rigs(self) -> None:
         several = len(self._activities) > 1
         if self._activities and not self._waits_for:
             one = next(iter(self._activities.values()))
@@ -356,7 +352,7 @@ class LiveView(View):
         if self._long is not None:
             self._bar.update(self._long, visible=False)
         self._bar.update(self._trials, description="trials")
-        self._show()
+        self._show_rigs()
 
     def show_estimate(self, least: float, most: float) -> None:
         super().show_estimate(least, most)

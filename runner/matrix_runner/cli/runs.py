@@ -163,8 +163,7 @@ def _list_run(
             damage[run.name] = problem
             return ListedRun(run, state, None, {}, "")
     folder, holder = observe_run(folder)
-    manifest = folder.manifest
-    state = derive_state(finished=manifest.finished, exit=manifest.exit, held=holder is not None)
+    state = derive_state(folder.manifest, holder)
     try:
         progress = read_progress(folder, checked=True)
     except Damaged as problem:

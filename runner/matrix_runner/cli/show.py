@@ -132,8 +132,7 @@ def _running_or_last(results: Path) -> tuple[list[RunStatus], bool]:
 
 def _status(folder: RunFolder) -> RunStatus:
     folder, holder = observe_run(folder)
-    manifest = folder.manifest
-    state = derive_state(finished=manifest.finished, exit=manifest.exit, held=holder is not None)
+    state = derive_state(folder.manifest, holder)
     try:
         progress = read_progress(folder, holder.since if holder else None)
     except MatrixError as problem:

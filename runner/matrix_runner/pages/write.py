@@ -144,11 +144,6 @@ def _usage(files: _Outputs, cells: Sequence[CellRow], trials: Sequence[Trial]) -
     return found
 
 
-@without_gc()
-def render_reports(content: RunData) -> dict[str, bytes]:
-    return {name: b"".join(parts) for name, parts in rendered(content)}
-
-
 def rendered(content: RunData) -> Iterator[tuple[str, Iterable[bytes]]]:
     """Make one report after the other, the largest by lines: those of a large run would need much memory."""
     if not content.survey:  # which writes them too

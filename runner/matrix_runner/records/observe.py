@@ -19,7 +19,7 @@ from matrix_runner.records.databases import sqlite_reader
 from matrix_runner.records.files import LOCK, parse_signature
 from matrix_runner.records.journal_reader import JournalReader
 from matrix_runner.records.record import COUNTED, WORST, Outcome
-from matrix_runner.records.run_folder import MANIFEST, RunFolder, load, run_folders
+from matrix_runner.records.run_folder import MANIFEST, Manifest, RunFolder, load, run_folders
 from matrix_runner.records.tables import IN_JOURNAL, attempts, begun, check_rows
 from matrix_runner.records.versions import JOURNAL
 
@@ -75,11 +75,11 @@ class Progress:
         return sum(self.outcomes.values())
 
 
-def derive_state(*, finished: bool, exit: int | None, held: bool) -> State:  # noqa: A002 - as in the manifest
+def derive_state(manifest: Manifest, holder: Holder | None) -> State:
     """Derive the state from manifest and lock. A finished run may be locked while its reports are rewritten."""
-    if finished:
-        return State.BROKEN if exit == Exit.BROKEN else State.FINISHED
-    return State.RUNNING if held else State.INTERRUPTED
+    if manifest.finished:
+        return State.BROKEN if manifest.exit == Exit.BROKEN else State.FINISHED
+    return State.RUNNING if holder else State.INTERRUPTED
 
 
 def progress_by_cell(names: Mapping[str, str], by_cell: Sequence[tuple[Any, ...]]) -> Progress:

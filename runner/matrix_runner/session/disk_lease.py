@@ -304,8 +304,11 @@ def match_disks(
         raise BadInput(f"{matrix.name} declares {present}, but `needs:` asks for {asked}")
     needs = Needs(disks={group: needs.groups[group] for group in groups})  # in the order of the declared disks
     lab = select_hosts(load_lab(path), path, place)
-    lab = _with_disk(lab, only) if only else lab
-    found = matched(_standing_first(lab) if prefer_standing else lab, needs, matrix.name)
+    if only:
+        lab = _with_disks(lab, lambda host: [disk for disk in host.disks if disk.id == only])
+    if prefer_standing:
+        lab = _with_disks(lab, lambda host: sorted(host.disks, key=lambda disk: disk.id not in host.destroy))
+    found = matched(lab, needs, matrix.name)
     wrong = [
         f"  disk {number} is declared with {disk.size}B, {real.id} has {real.size}B"
         for number, (disk, real) in enumerate(zip(declared, found.disks, strict=True))
@@ -322,14 +325,6 @@ def match_disks(
 
 def _counted(groups: Mapping[str, int]) -> str:
     return " and ".join(f"{count} {group or 'disks'}" for group, count in groups.items())
-
-
-def _standing_first(lab: Lab) -> Lab:
-    return _with_disks(lab, lambda host: sorted(host.disks, key=lambda disk: disk.id not in host.destroy))
-
-
-def _with_disk(lab: Lab, wanted: str) -> Lab:
-    return _with_disks(lab, lambda host: [disk for disk in host.disks if disk.id == wanted])
 
 
 def _with_disks(lab: Lab, choose: Callable[[LabHost], Sequence[LabDisk]]) -> Lab:

@@ -44,12 +44,7 @@ from matrix_runner.records.run_folder import RunFolder, runs
 from matrix_runner.records.store_sync import Feed
 from matrix_runner.scripts.cell import explain_missing_fio
 from matrix_runner.session import disk_lease
-from matrix_runner.session.cluster import (
-    connect,
-    note_pool,
-    order_for_batches,
-    slots_of_hosts,
-)
+from matrix_runner.session.cluster import connect, note_pool, order_for_batches, slots_of_hosts
 from matrix_runner.session.disk_lease import RunDisks
 from matrix_runner.session.finish import Ending, report
 from matrix_runner.session.host_facts import boot_id
@@ -321,7 +316,7 @@ def _measure(this: _Run, pace: Pace, feed: Feed) -> bool:
             observer.trouble(f"{missing:,} trials of the minimum have no record; the same command continues the run")
         if wear_stop:
             observer.trouble(wear_stop)
-        elif text := budget_message(scheduler.short, scheduler.left_out, spending.budget, _limit_of(this.options)):
+        elif text := budget_message(scheduler.short, scheduler.left_out, spending.budget, this.options):
             (observer.trouble if scheduler.short else observer.notice)(text)
     return done
 
@@ -434,11 +429,7 @@ def _versions(facts: Mapping[str, str]) -> dict[str, str]:
     return {name: text for name, text in facts.items() if name not in _START_FACTS and not name.startswith("matrix-")}
 
 
-def _limit_of(options: RunOptions) -> str:
-    return "the budget" if options.confirm is None or options.budget != ENDLESS else "the time of --confirm"
-
-
-def budget_message(short: int, left_out: int, cost: Cost, limit: str = "the budget") -> str:
+def budget_message(short: int, left_out: int, cost: Cost, options: RunOptions) -> str:
     if cost == ENDLESS or not left_out:
         return ""
     if short:
@@ -446,4 +437,5 @@ def budget_message(short: int, left_out: int, cost: Cost, limit: str = "the budg
             f"the budget is used up: {short:,} trials of the minimum are missing; the same command with a larger "
             "budget continues the run, and `matrix plan` shows the time and bytes they take"
         )
+    limit = "the budget" if options.confirm is None or options.budget != ENDLESS else "the time of --confirm"
     return f"{limit} is used up: every cell has its minimum; {left_out:,} further trials were planned"

@@ -130,10 +130,6 @@ def _straight_line(values: Sequence[float]) -> tuple[float, float]:
     return slope, sqrt(rest / (len(values) - 2) / spread)
 
 
-def find_changes(nights: Sequence[float], alarms: float = 0.01, *, seed: int = 1) -> list[Change]:
-    return list(read_history(nights, alarms=alarms, seed=seed).changes)
-
-
 def read_history(
     nights: Sequence[float], weekdays: Sequence[int] = (), *, alarms: float = 0.01, seed: int = 1
 ) -> History:

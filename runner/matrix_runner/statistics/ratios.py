@@ -408,7 +408,8 @@ class HostRatio:
 
 def host_ratios(cells: Iterable[Mapping[str, list[float]]], confidence: float = 0.95) -> list[HostRatio]:
     """Return each host against the one with the most trials. `cells`: the rates of each cell, by host."""
-    means = [{host: exp(fmean(map(log, rates))) for host, rates in one.items()} for one in _positive_rates(cells)]
+    positive = ({host: rates for host, rates in one.items() if rates and min(rates) > 0} for one in cells)
+    means = [{host: exp(fmean(map(log, rates))) for host, rates in one.items()} for one in positive]
     counts: dict[str, int] = {}
     for one in means:
         for host in one:
@@ -420,7 +421,3 @@ def host_ratios(cells: Iterable[Mapping[str, list[float]]], confidence: float = 
         before, after = ({at: one[name] for at, one in both.items()} for name in (other, host))
         found.append(HostRatio(host, other, paired_ratio(before, after, confidence), len(both)))
     return found
-
-
-def _positive_rates(cells: Iterable[Mapping[str, list[float]]]) -> list[dict[str, list[float]]]:
-    return [{host: rates for host, rates in one.items() if rates and min(rates) > 0} for one in cells]

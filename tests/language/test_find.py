@@ -68,6 +68,7 @@ def test_metrics_have_short_names() -> None:
         (f"{PLAIN}, find: {{max: iops, while: 'read.p99 < 5'}}", "the limit 5 has no unit; did you mean 5ms?"),
         (f"{PLAIN}, find: {{max: iops, while: 'read.p99 < 0s'}}", "no request takes 0s"),
         (f"{PLAIN}, find: {{max: iops, while: 'read.p99 > 5ms'}}", "not a limit; write it like `read.p99 < 5ms`"),
+        (f"{PLAIN}, find: {{max: iops, while: ''}}", "not a limit; write it like `read.p99 < 5ms`"),
         (f"{PLAIN}, find: {{max: iops, while: 'read.p98 < 5ms'}}", "there is no metric read.p98; did you mean"),
         (f"{PLAIN}, find: {{max: iops, while: 'read.bw < 5ms'}}", "read.bw is no latency; known are read.mean"),
         (f"{PLAIN}, find: {{max: read.p99, while: 'read.p99 < 5ms'}}", "read.p99 is no rate of work; known are"),

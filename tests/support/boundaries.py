@@ -186,6 +186,9 @@ _ODD: tuple[Any, ...] = (
     "0B/s", "1B/s", "\0", "a" * 5000,
 )  # fmt: skip
 
+#: Of these, each key gets each on every change, beside its own limits.
+EACH: tuple[Any, ...] = (None, "", [], {}, 0, -1, 2**63, True, "x", "0B", "0%", "0s")
+
 #: Of these, all pairs are tried at night.
 _FEW: tuple[Any, ...] = (None, [], 0, -1, 2**63, "x", "0B", "1EiB", "0%", "100%", "0s")
 
@@ -233,14 +236,8 @@ def _odd_values(name: str, odd: Iterable[Any]) -> list[tuple[str, Any]]:
     return [(key, value) for key, schema in _keys(name).items() for value in (*kinds, *_limits(schema))]
 
 
-def alone(name: str) -> Iterator[Any]:
-    for change in _odd_values(name, _ODD):
-        yield changed(name, change)
-
-
-def some_alone(name: str, count: int, seed: int) -> Iterator[Any]:
-    values, rng = _odd_values(name, _ODD), random.Random(f"alone {name} {seed}")  # noqa: S311
-    for change in rng.sample(values, k=min(count, len(values))):
+def alone(name: str, odd: tuple[Any, ...] = _ODD) -> Iterator[Any]:
+    for change in _odd_values(name, odd):
         yield changed(name, change)
 
 

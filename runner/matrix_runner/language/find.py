@@ -70,7 +70,7 @@ class Find(Model):
     )
     limit: Annotated[
         str | None,
-        AfterValidator(lambda text: text and _limit(text)),
+        AfterValidator(lambda text: None if text is None else _limit(text)),
         WithJsonSchema({"type": "string", "examples": ["read.p99 < 5ms"]}),
     ] = Field(
         None,

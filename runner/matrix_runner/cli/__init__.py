@@ -51,6 +51,7 @@ _COMMANDS = {
     "schema": "Print the JSON Schema of the matrix language.",
     "disks": "Show the disks of a host and why each may not be used; show and check disk models.",
     "clean": "Remove what a killed run left on physical disks.",
+    "nightly": "Run a matrix each night by systemd, after checks of what it needs.",
     "worker": "Join this host to a cluster.",
     "cluster": "Start the scheduler of a cluster, show its hosts, make its certificates.",
     "doctor": "Show what this host can run, and what is missing for the rest.",
@@ -77,6 +78,7 @@ _ACTIVITIES = {
     "import": "reading the files",
     "disks": "looking at the disks",
     "clean": "looking for what runs left",
+    "nightly": "checking the matrix and this host",
     "doctor": "checking this host",
     "bug-report": "reading the run and checking this host",
 }

@@ -24,7 +24,7 @@ from matrix_runner.simdisks.check import ProbeResult
 from matrix_runner.simdisks.disk import Disk
 
 
-def _list_disks(hosts: Path | None, host: str | None) -> Sequence[ListedDisk]:
+def list_host_disks(hosts: Path | None, host: str | None) -> Sequence[ListedDisk]:
     from matrix_runner.hosts.checks import list_disks, query_health, take_census
     from matrix_runner.hosts.disk_ledger import own_marks, state_dir
     from matrix_runner.scripts.jinja import census_script, smart_script
@@ -101,7 +101,7 @@ def command(ctx: click.Context, hosts: Path | None, host: str | None, form: str)
     """Show all disks of a host, and whether each may be used; or show and check disk models."""
     if ctx.invoked_subcommand is not None:
         return
-    found = _list_disks(hosts, host)
+    found = list_host_disks(hosts, host)
     if form == "json":
         rows = [
             asdict(one) | {"refusals": [{"why": why.reason, "evidence": why.evidence} for why in one.refusals]}

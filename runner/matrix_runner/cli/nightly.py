@@ -1,0 +1,193 @@
+"""`matrix nightly install`: the timer of systemd that runs a matrix each night, after checks of all that it needs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from matrix_runner.base.errors import BadInput, HarnessBroken
+from matrix_runner.base.process import run
+from matrix_runner.carry.executor import specs_of
+from matrix_runner.cli.disks import list_host_disks, load_lab_file
+from matrix_runner.cli.options import PLACE, MatrixPath, Parsed, hosts, results
+from matrix_runner.cli.screen import echo, echo_whole
+from matrix_runner.machines import machine
+from matrix_runner.machines.base import MachineOptions
+from matrix_runner.session.selected_matrix import Checks, check_machine, load_selected
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from matrix_runner.machines import Where
+
+_EPILOG = """\b
+Examples:
+  matrix nightly install nas.yaml --dry-run            the checks, and the two files
+  matrix nightly install nas.yaml --at 01:30           simulated disks, each night
+  matrix nightly install disk.yaml --on local          physical disks of hosts.yaml
+  matrix nightly remove nas.yaml
+
+\b
+A night with a slower cell, a failed guideline or a broken trial is a failed unit: see `systemctl --failed`. `matrix
+summary latest` explains it. Root installs a unit of the system, another user one of that user.
+"""
+
+
+_SERVICE = """\
+# Written by `matrix nightly install`.
+[Unit]
+Description=matrix {name}, each night
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+Type=oneshot
+WorkingDirectory={folder}
+{variables}ExecStart={run}
+# A slower cell makes the unit fail, too.
+ExecStopPost={summary}
+KillMode=mixed
+KillSignal=SIGINT
+TimeoutStopSec=5min
+"""
+_TIMER = """\
+# Written by `matrix nightly install`.
+[Unit]
+Description=matrix {name}, each night
+
+[Timer]
+OnCalendar=*-*-* {at}:00
+Persistent=true
+
+[Install]
+WantedBy=timers.target
+"""
+
+
+def _time(text: str) -> str:
+    if not re.fullmatch(r"([01]\d|2[0-3]):[0-5]\d", text):
+        raise ValueError(f"{text!r} is no time such as 02:00")
+    return text
+
+
+@click.group("nightly", epilog=_EPILOG)
+def command() -> None:
+    """Run a matrix each night by systemd."""
+
+
+@command.command("install", epilog=_EPILOG)
+@click.argument("matrix", type=MatrixPath(path_type=Path))
+@click.option("--on", "place", type=PLACE, default="qemu", show_default=True, help="The machine to run on.")
+@click.option("--at", type=Parsed("TIME", _time), default="02:00", show_default=True, help="The time of its start.")
+@click.option("--confirm", default="20m", show_default=True, help="As in `matrix run --confirm`.")
+@hosts
+@results
+@click.option("--dry-run", is_flag=True, help="Only check, and print the files.")
+def install(
+    matrix: Path, place: Where, at: str, confirm: str, hosts: Path | None, results: Path, dry_run: bool
+) -> None:
+    """Check this host, then write and start a timer that runs MATRIX each night."""
+    selected = load_selected(matrix, checks=Checks(place.machine))
+    if not place.host:
+        specs = set(specs_of(selected.space.matrix, selected.stacks(), None))
+        check_machine(machine(place.machine, MachineOptions()), specs)
+    if problems := [*_disk_problems(place, hosts), *_folder_problems(results)]:
+        raise BadInput(
+            "no night could use these",
+            details="\n".join(f"- {problem}" for problem in problems),
+            resolution="correct that; `matrix disks` shows all disks",
+        )
+    echo(f"checked: {selected.selection.count():,} cells, {place.machine}, {results.absolute()}/", err=True)
+    program, folder = str(Path(sys.executable).parent / "matrix"), str(results.absolute())
+    on = ":".join(filter(None, (place.machine, place.host)))
+    night = [program, "run", str(matrix.absolute()), "--on", on, "--confirm", confirm, "--results", folder]
+    night += ["--hosts", str(hosts.absolute())] if hosts else []
+    name = selected.space.matrix.name
+    summary = [program, "summary", name, "--results", folder, "--accepted", str(matrix.absolute().parent)]
+    texts = (_service(name, night, summary), _TIMER.format(name=name, at=at))
+    for path, text in zip(_files(matrix), texts, strict=True):
+        if dry_run:
+            echo_whole(f"# {path}\n{text}")
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.touch(0o600)  # an address of a store may have a password
+        path.write_text(text)
+        echo(f"wrote {path}")
+    if not dry_run:
+        _systemctl("daemon-reload")
+        _systemctl("enable", "--now", _files(matrix)[1].name)
+
+
+@command.command("remove", epilog="Example:  matrix nightly remove nas.yaml")
+@click.argument("matrix", type=Path)
+def remove(matrix: Path) -> None:
+    """Stop the timer of MATRIX, and remove its files. Results stay."""
+    files = [path for path in _files(matrix) if path.exists()]
+    if not files:
+        raise BadInput(f"no nightly of {matrix} is installed", resolution="`systemctl list-timers` shows all timers")
+    _systemctl("disable", "--now", _files(matrix)[1].name)
+    for path in files:
+        path.unlink()
+        echo(f"removed {path}")
+    _systemctl("daemon-reload")
+
+
+def _service(name: str, night: list[str], summary: list[str]) -> str:
+    given = sorted((key, value) for key, value in os.environ.items() if key.startswith("MATRIX_"))
+    variables = "".join(f"Environment={_word(f'{key}={value}')}\n" for key, value in given)
+    run, stop_post = (" ".join(map(_word, words)) for words in (night, summary))
+    folder = str(Path.cwd()).replace("%", "%%")
+    return _SERVICE.format(name=name, folder=folder, variables=variables, run=run, summary=stop_post)
+
+
+def _files(matrix: Path) -> tuple[Path, Path]:
+    folder = Path("/etc/systemd/system") if os.geteuid() == 0 else Path.home() / ".config/systemd/user"
+    name = matrix.parent.absolute().name if matrix.name == "matrix.yaml" else matrix.stem
+    stem = f"matrix-{re.sub(r'[^A-Za-z0-9_.-]', '-', name)}"
+    return folder / f"{stem}.service", folder / f"{stem}.timer"
+
+
+def _word(text: str) -> str:
+    """Quote a word of a command line in a unit of systemd."""
+    if any(ord(char) < 32 for char in text):
+        raise BadInput(f"{text!r} has a control character, which a unit of systemd cannot contain")
+    quoted = re.sub(r'(["\\])', r"\\\1", text).replace("%", "%%").replace("$", "$$")
+    return quoted if re.fullmatch(r"[\w/.,:=@+-]+", text) else f'"{quoted}"'
+
+
+def _disk_problems(place: Where, hosts: Path | None) -> Iterator[str]:
+    if place.machine not in {"local", "container"}:
+        return
+    lab = load_lab_file(hosts)
+    if lab is None:
+        yield "there is no hosts.yaml, so no disk may be used: see `matrix help physical-disks`"
+        return
+    for host in (one for one in lab.hosts.values() if one.reach == "local"):
+        for disk in (one for one in list_host_disks(hosts, None) if one.declared):
+            why = [f"{one.reason}: {one.evidence}" for one in disk.refusals]
+            if disk.declared not in host.destroy:
+                why.append("`destroy:` of its host in hosts.yaml does not list it")
+            yield from (f"{disk.declared}: {one}" for one in why)
+
+
+def _folder_problems(results: Path) -> Iterator[str]:
+    there = next(one for one in (results.absolute(), *results.absolute().parents) if one.exists())
+    if not os.access(there, os.W_OK):
+        yield f"{there} cannot be written: name another folder by --results"
+
+
+def _systemctl(*words: str) -> None:
+    command = ["systemctl", *(() if os.geteuid() == 0 else ("--user",)), *words]
+    if not Path("/run/systemd/system").is_dir() or not shutil.which("systemctl"):
+        echo(f"note: systemd does not run here; where it does, run `{' '.join(command)}`", err=True)
+        return
+    done = run(command)
+    if done.returncode:
+        raise HarnessBroken(f"{' '.join(command)} failed", details=done.stderr.strip())

@@ -85,6 +85,7 @@ def test_the_scripts_have_each_setting_and_read_it_back() -> None:
     phases = cell_scripts(cell, scripts.stack)
     assert "clear_stats" in phases.tune
     assert "took no part" in phases.measure
+    assert "cache_bypass_hits" in phases.measure
     assert "make-bcache --bucket=65536" in recommended_script(cell)
 
 

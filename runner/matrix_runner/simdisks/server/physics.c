@@ -436,7 +436,8 @@ static struct choice chosen(struct physics *p, double now) {
       best = (struct choice){at, -1, cost};
       streams = streaming;
     }
-    if (cost < 0) break;
+    /* A stream is read in its order: to go to the nearest by angle, tracks ahead, costs the others a revolution each. */
+    if (cost < 0 || (streaming && at == oldest)) break;
   }
   if (streams && now - p->waiting[oldest].arrival > HURRY) best.command = oldest;
   int patient = best.cost >= 0; /* a command that waited for too long comes first, whatever it continues */

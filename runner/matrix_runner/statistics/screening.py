@@ -84,7 +84,7 @@ def choose(levels: Levels, count: int, plots: Sequence[int], most_plots: int, se
     return sorted(found)
 
 
-def _design_columns(levels: Levels, chance: np.random.Generator) -> tuple[Floats, Floats]:
+def _design_columns(levels: Levels, chance: "np.random.Generator") -> tuple[Floats, Floats]:
     mains = [_columns(levels, (at,)) for at in range(levels.shape[1])]
     parts, precision = [np.ones((len(levels), 1)), *mains], [_PRIOR[0]]
     precision += [_PRIOR[1]] * sum(one.shape[1] for one in mains)

@@ -1,7 +1,5 @@
 """Digests of the files of a cached folder, by which damage is found before a file is used."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

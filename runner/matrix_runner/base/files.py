@@ -1,7 +1,5 @@
 """Files that are complete or missing, the cache, scratch folders, and the files that come with the program."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import fcntl

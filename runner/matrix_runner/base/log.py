@@ -1,22 +1,17 @@
 """The log of a run: what the process did, with the time. Its last lines are also kept in memory, for errors."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re
 import shlex
 import time
 from collections import deque
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.text import printable, shorten, without_passwords
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
 LOG = logging.getLogger("matrix")
 SHOWN = logging.getLogger("matrix.shown")  # for what the terminal shows anyway

@@ -1,16 +1,15 @@
 """The strict, frozen base of declared models, types of fields, and axes: a list is one, combinations are variants."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar, cast, get_args, get_origin
+from typing import Annotated, Any, Generic, TypeVar, cast, get_args, get_origin
 
 import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema, create_model
+from pydantic.fields import FieldInfo
 
 from matrix_runner.base.quantities import (
     format_size,
@@ -21,9 +20,6 @@ from matrix_runner.base.quantities import (
     parse_size,
     parse_time,
 )
-
-if TYPE_CHECKING:
-    from pydantic.fields import FieldInfo
 
 NAME = r"^[A-Za-z][A-Za-z0-9_.+-]*$"
 #: A name in a matrix; it becomes a part of file and folder names.

@@ -1,14 +1,10 @@
 """Text made safe for a terminal, a table or other people: escapes, and pseudonyms of names."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from io import StringIO
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 #: Control characters except newline and tab, marks that change the direction of text, line separators, and halves of
 #: surrogate pairs.

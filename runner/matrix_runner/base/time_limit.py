@@ -1,14 +1,9 @@
 """A time limit that does not count pauses of this process, such as Ctrl-Z."""
 
-from __future__ import annotations
-
 import asyncio
 import time
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 _LOOKS = 10  # at the clock, in each limit
 _LATE = 1.0  # seconds that a busy host may delay a look

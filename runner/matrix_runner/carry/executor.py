@@ -4,21 +4,19 @@ Each trial is recorded before the next one begins. For trials with output see tr
 rig scheduler.py.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING
 
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.base.log import LOG
 from matrix_runner.base.model import digest, written
 from matrix_runner.base.process import run_to_end
 from matrix_runner.carry.events import BatchDone, BatchStarted, RigUp, RigWasLost, TrialStarted
-from matrix_runner.carry.recorder import BatchContext, Recorder, RunContext, RunRecorder, now
+from matrix_runner.carry.recorder import BatchContext, Recorder, RunContext, RunRecorder, Shelf, now
 from matrix_runner.carry.trial import (
     LostInSetUp,
     Measured,
@@ -29,6 +27,7 @@ from matrix_runner.carry.trial import (
     why_skipped,
 )
 from matrix_runner.decide.concurrency import Level, Turn, Turns
+from matrix_runner.decide.plan import Batch
 from matrix_runner.decide.scheduler import TRIES, Scheduler
 from matrix_runner.hosts.agent.client import AgentLost
 from matrix_runner.hosts.exclusive import DisksRefused, LeasedDisk
@@ -37,20 +36,10 @@ from matrix_runner.language.tune import target_kind
 from matrix_runner.machines.base import KeepsRig, NoRig, Rig, RigLost, RigSpec
 from matrix_runner.records.environment import DiskFacts
 from matrix_runner.records.record import HOST_LIMITED, Trial
-from matrix_runner.space.space import Stack
-
-if TYPE_CHECKING:
-    from collections import deque
-    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-
-    from matrix_runner.carry.recorder import Shelf
-    from matrix_runner.decide.plan import Batch
-    from matrix_runner.language.matrix import Matrix
-    from matrix_runner.scripts.cell import StackScripts
-    from matrix_runner.scripts.stack import StackView
-    from matrix_runner.simdisks.disk import Disk
-    from matrix_runner.space.space import Cell, Stack
-
+from matrix_runner.scripts.cell import StackScripts
+from matrix_runner.scripts.stack import StackView
+from matrix_runner.simdisks.disk import Disk
+from matrix_runner.space.space import Cell, Stack
 
 ONE = Level.of(1)
 

@@ -16,19 +16,15 @@ from matrix_runner.carry.executor import simulated_disk_facts
 from matrix_runner.decide.costs import Factors
 from matrix_runner.decide.estimate import QUIET, Load, Pace, costs_of, machine_pace
 from matrix_runner.hosts.disk_ledger import state_dir
-from matrix_runner.language.matrix import Matrix
-from matrix_runner.machines.base import Machine
 from matrix_runner.records.run_folder import RunFolder, runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
-    from pathlib import Path
 
     from matrix_runner.language.matrix import Matrix
     from matrix_runner.machines.base import Machine, RigSpec
     from matrix_runner.records.journal_reader import MeanTimes
     from matrix_runner.records.run_folder import Manifest
-
 
 _MOST = 10_000  # kinds of cells
 _KNOWN = TypeAdapter(dict[str, int])

@@ -1,12 +1,12 @@
 """One stack on one rig: its set-up and tear-down, what a failure of them means, and the trials on it."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.base.log import LOG
@@ -14,6 +14,7 @@ from matrix_runner.base.process import run_to_end
 from matrix_runner.carry.disk_samples import Service, sample_disks
 from matrix_runner.carry.trial_result import Finding, TrialOutput, evidence, finding, split_outputs
 from matrix_runner.decide import costs
+from matrix_runner.language.matrix import Matrix
 from matrix_runner.machines.base import Machine, Rig, RigLost, SlowsDisks, Step, StepResult
 from matrix_runner.machines.needs import lacks
 from matrix_runner.records.counters import (
@@ -51,20 +52,12 @@ from matrix_runner.scripts.cell import (
     stack_scripts,
     trial_seed,
 )
+from matrix_runner.simdisks.clib import Report
 from matrix_runner.simdisks.server import Overload, overload_of
-from matrix_runner.work.fio.output import mark_synthetic
+from matrix_runner.space.space import Cell, Stack
+from matrix_runner.work.fio.output import Figures, mark_synthetic
 from matrix_runner.work.metrics import DECIMALS
-from matrix_runner.work.workload import NO_MODEL_OF_TRIMS, notes_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from matrix_runner.language.matrix import Matrix
-    from matrix_runner.simdisks.clib import Report
-    from matrix_runner.space.space import Cell, Stack
-    from matrix_runner.work.fio.output import Figures
-    from matrix_runner.work.workload import ReplayReport, Result, Workload
+from matrix_runner.work.workload import NO_MODEL_OF_TRIMS, ReplayReport, Result, Workload, notes_of
 
 
 class SetUpFailed(HarnessBroken):
@@ -112,7 +105,7 @@ class StackOnRig:
         keep: Callable[[StackScripts], None] | None = None,
         *,
         only_read: bool = False,
-    ) -> StackOnRig:
+    ) -> "StackOnRig":
         """Run the set-up, after `keep` got its scripts. Raise NotOnThisRig, SetUpFailed or LostInSetUp."""
         if lacking := why_skipped(stack, machine, rig.facts):
             raise NotOnThisRig(lacking)

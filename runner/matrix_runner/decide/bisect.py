@@ -6,8 +6,6 @@ unknown, and integrated out: the likelihood of a position is then that of Studen
 also after few trials. No-change has a test that may be looked at after every round (an e-value).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum

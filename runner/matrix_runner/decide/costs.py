@@ -1,30 +1,22 @@
 """Times of work: measured constants, seconds after which work counts as hung, and the factors of slow motion."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, isinf
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from matrix_runner.base.model import digest
+from matrix_runner.language.matrix import Matrix
+from matrix_runner.layers import Layer
+from matrix_runner.layers.geometry import Below
+from matrix_runner.machines.base import Processor
+from matrix_runner.records.record import TrialFacts
+from matrix_runner.simdisks.disk import Disk, Fault, Physics
+from matrix_runner.space.space import Cell, Stack
 from matrix_runner.space.variants import Layers, levels
 from matrix_runner.work.slow import FACTORS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from matrix_runner.language.matrix import Matrix
-    from matrix_runner.layers import Layer
-    from matrix_runner.layers.geometry import Below
-    from matrix_runner.machines.base import Processor
-    from matrix_runner.records.record import TrialFacts
-    from matrix_runner.simdisks.disk import Disk, Fault, Physics
-    from matrix_runner.space.space import Cell, Stack
-    from matrix_runner.work.workload import Workload
-
+from matrix_runner.work.workload import Workload
 
 MB = 10**6
 
@@ -52,7 +44,7 @@ class Costs:
     waits: bool = True  # trials take real time
     measured: bool = False  # on such a host, not derived from another kind
 
-    def slowed(self, factor: float) -> Costs:
+    def slowed(self, factor: float) -> "Costs":
         """Scale the times of programs that get only a part of the processors. Times of fio and disks stay."""
         return replace(
             self,
@@ -63,7 +55,7 @@ class Costs:
             computed={kind: most / factor for kind, most in self.computed.items()},
         )
 
-    def in_slow_motion(self, slow: int) -> Costs:
+    def in_slow_motion(self, slow: int) -> "Costs":
         """Raise the limits of the machine, which are then in seconds of the disks; programs take as long as ever."""
         computed = {kind: most * slow for kind, most in self.computed.items()}
         return replace(self, bandwidth=self.bandwidth * slow, requests=self.requests * slow, computed=computed)

@@ -5,22 +5,17 @@ statistics/stopping.py, that of `--until-decided` in answers/verdicts.py, that o
 that of `--confirm` in confirm.py, and those of `find:` in answers/knee.py and best.py.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from matrix_runner.answers.knee import Searches
 from matrix_runner.decide.budget import NOTHING, Spending, Wish, choose_affordable
+from matrix_runner.decide.plan import Batch, Plan
 from matrix_runner.records.record import Attempt, CellRow, Outcome, Trial
+from matrix_runner.space.space import Cell, Stack
 from matrix_runner.statistics.stopping import Rule, is_precise, relative_error
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-    from matrix_runner.decide.plan import Batch, Plan
-    from matrix_runner.space.space import Cell, Stack
 
 
 class Steering(Protocol):

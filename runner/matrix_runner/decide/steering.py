@@ -1,13 +1,11 @@
 """Rules for the rounds beyond the minimum: a race of stacks, and a search for the version at which a figure changed."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import exp, log
 from statistics import fmean
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,15 +16,10 @@ from matrix_runner.answers.verdicts import MOST, UNWATCHED
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.findings import few
 from matrix_runner.decide.bisect import Ahead, Rule, Standing, State, expected_rounds
+from matrix_runner.records.record import CellRow, Trial
 from matrix_runner.statistics.race import error_of_pair, simulate, stand
 from matrix_runner.statistics.stopping import Rule as Repeats
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from matrix_runner.records.record import CellRow, Trial
-    from matrix_runner.work.metrics import Metric
-
+from matrix_runner.work.metrics import Metric
 
 TIMES = 100  # simulated races
 _MOST_BEHIND = 0.5  # stacks of a simulated race are up to so far behind

@@ -5,25 +5,19 @@ machines, lease.py worn or unconfirmed ones (the limit of writes is in disk_ledg
 that do not fit the matrix.
 """
 
-from __future__ import annotations
-
 from collections import deque
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
 from matrix_runner.base import process
 from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.hosts.agent.connection import Connection
 from matrix_runner.hosts.inventory import SCSI_DISKS, Census, Node, parse_census
 from matrix_runner.hosts.reasons import NO_MARKS, OwnMarks, Reason, Refusal, foreign_content, plain_wwn
+from matrix_runner.language.hosts import DeclaredDisk
 from matrix_runner.records.environment import Smart, parse_report
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from matrix_runner.hosts.agent.connection import Connection
-    from matrix_runner.language.hosts import DeclaredDisk
 
 SYSTEM = {"/", "/boot", "/boot/efi", "/boot/firmware", "/efi", "/usr", "/var", "/etc"}
 _MAPPINGS = {"LVM-": Reason.LVM_ACTIVE, "CRYPT-": Reason.CRYPT_OPEN, "mpath-": Reason.MULTIPATH}

@@ -1,17 +1,16 @@
 """Lease records; the bytes written to each disk per night; and the limit that refuses a disk or stops a run."""
 
-from __future__ import annotations
-
 import asyncio
 import fcntl
 import os
 import re
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -20,14 +19,10 @@ from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.base.files import open_lock_file, write_atomically
 from matrix_runner.hosts import SECTOR
 from matrix_runner.hosts.agent.agent import BLOCK_DEVICES, count_sectors_written
+from matrix_runner.hosts.exclusive import LeasedDisk
 from matrix_runner.hosts.reasons import OwnMarks
+from matrix_runner.language.hosts import DeclaredDisk
 from matrix_runner.records.files import recorded_file_errors
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-
-    from matrix_runner.hosts.exclusive import LeasedDisk
-    from matrix_runner.language.hosts import DeclaredDisk
 
 KEPT = timedelta(days=400)
 
@@ -48,7 +43,7 @@ class Ledger(BaseModel):
     def written_in(self, disk: str, night: date) -> int:
         return sum(one.written for one in self.nights if (one.disk, one.night) == (disk, night.isoformat()))
 
-    def with_written(self, disk: str, night: date, written: int) -> Ledger:
+    def with_written(self, disk: str, night: date, written: int) -> "Ledger":
         now = Night(disk=disk, night=night.isoformat(), written=self.written_in(disk, night) + written)
         others = (one for one in self.nights if (one.disk, one.night) != (disk, now.night))
         return Ledger(nights=(*(one for one in others if one.night >= (night - KEPT).isoformat()), now))

@@ -1,26 +1,20 @@
 """Leased disks: locked, opened exclusively and checked again, and the only writes on them: wiping and labelling."""
 
-from __future__ import annotations
-
 import errno
 import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from shlex import join, quote
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from matrix_runner.base.errors import BadInput, HarnessBroken
 from matrix_runner.hosts import SECTOR, inventory
 from matrix_runner.hosts.checks import DiskCheck, check_disks
-from matrix_runner.hosts.inventory import Label, State
+from matrix_runner.hosts.inventory import Census, Label, Node, Signature, State
 from matrix_runner.hosts.operations import LOCAL, OPEN_PAUSE, OPEN_TRIES, DiskOperations, Lock, OpenDisk
 from matrix_runner.hosts.reasons import NO_MARKS, OwnMarks, Reason, Refusal, is_marked
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from matrix_runner.hosts.inventory import Census, Node, Signature
-    from matrix_runner.language.hosts import DeclaredDisk
+from matrix_runner.language.hosts import DeclaredDisk
 
 T = TypeVar("T")
 

@@ -1,7 +1,5 @@
 """The block devices of a host, by its inventory script; labels of runs on them, and the check before each script."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
@@ -46,7 +44,7 @@ matrix_same() {
 """
 
 
-def identity_check(disks: Iterable[tuple[str, Node]], sysfs: str = SYSFS) -> str:
+def identity_check(disks: "Iterable[tuple[str, Node]]", sysfs: str = SYSFS) -> str:
     calls = []
     for path, node in disks:
         known = {"dev": node.dev, "size": str(node.size // SECTOR), "diskseq": node.sequence}
@@ -71,7 +69,7 @@ class DiskSwapped(HarnessBroken):
         )
 
 
-def require_lasting_identity(name: str, path: str, node: Node) -> None:
+def require_lasting_identity(name: str, path: str, node: "Node") -> None:
     if path == node.path and not node.sequence:
         raise BadInput(
             f"{name} is only known as {path}, a name that another disk could get",

@@ -3,11 +3,11 @@
 The lock of one disk is in exclusive.py.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from datetime import datetime
+from pathlib import Path
 
 from matrix_runner.base.errors import BadInput, HarnessBroken, MatrixError
 from matrix_runner.hosts.checks import DiskCheck, check_disk
@@ -31,17 +31,11 @@ from matrix_runner.hosts.exclusive import (
     require_closed_partitions,
     wipe_marked,
 )
+from matrix_runner.hosts.inventory import Census
 from matrix_runner.hosts.operations import LOCAL, DiskOperations, Lock
 from matrix_runner.hosts.reasons import OwnMarks, Refusal
 from matrix_runner.hosts.vfio import check_controller, controller_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-    from datetime import datetime
-    from pathlib import Path
-
-    from matrix_runner.hosts.inventory import Census
-    from matrix_runner.language.hosts import DeclaredDisk
+from matrix_runner.language.hosts import DeclaredDisk
 
 
 class NotConfirmed(BadInput):

@@ -1,22 +1,22 @@
 """Recovery of disks after a kill, by the own scripts of the run, if no other user could have written them."""
 
-from __future__ import annotations
-
 import errno
 import grp
 import os
 import pwd
 import stat
 import time
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from shlex import join, quote
-from typing import TYPE_CHECKING
 
 from matrix_runner.base.errors import HarnessBroken, MatrixError
 from matrix_runner.hosts.disk_ledger import LeaseRecord, clear_controller, count_written, delete_record, lease_records
 from matrix_runner.hosts.exclusive import DisksRefused, acquire_disks
+from matrix_runner.hosts.inventory import Census, Node
 from matrix_runner.hosts.lease import return_disk
 from matrix_runner.hosts.operations import LOCAL, DiskOperations, Lock
 from matrix_runner.hosts.reasons import OwnMarks
@@ -24,12 +24,6 @@ from matrix_runner.hosts.vfio import POLL, RELEASE_TIMEOUT, return_to_driver, wa
 from matrix_runner.language.hosts import DeclaredDisk
 from matrix_runner.layers.partition import partition_path
 from matrix_runner.records.files import STANDING, locked
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
-    from datetime import date
-
-    from matrix_runner.hosts.inventory import Census, Node
 
 PATIENCE = 900.0
 #: Runs a script for a virtual machine, which is its input, in a mount namespace: $1 pairs of a link and its target.

@@ -1,7 +1,5 @@
 """`find` of a workload: the most work, within a limit of latency or without one, searched over one axis of numbers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -46,7 +44,7 @@ class Limit:
     text: str  # as written, for reports
 
     @classmethod
-    def parsed(cls, text: str) -> Limit:
+    def parsed(cls, text: str) -> "Limit":
         found = _LIMIT.fullmatch(text)
         if found is None:
             raise ValueError(f"not a limit; {_HOW}")

@@ -1,7 +1,5 @@
 """YAML as text with the place of every value; errors in words a user can act on, with the part of the line."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

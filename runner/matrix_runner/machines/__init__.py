@@ -4,17 +4,13 @@ Machines with physical disks of other hosts or in virtual machines also have a l
 session/disk_lease.py and session/run_request.py act on these names.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from matrix_runner.machines.base import Leftover, Machine, MachineOptions
+from matrix_runner.machines.base import Leftover, Machine, MachineOptions
 
 MACHINES = {
     "qemu": "matrix_runner.machines.qemu:Qemu",

@@ -1,7 +1,5 @@
 """The machines `local` and `ssh`: this host, with root by sudo if needed, or another one, with physical disks."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil
@@ -101,7 +99,7 @@ class Ssh(Machine):
         return f"a host behind ssh runs its own kernel, not {kernel}"
 
     @asynccontextmanager
-    async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[SshRig]:  # noqa: ARG002
+    async def rig(self, spec: RigSpec, scratch: Path) -> "AsyncIterator[SshRig]":  # noqa: ARG002
         agent = self.options.agent
         if agent is None:
             raise ValueError("disks of another host must be leased before a rig is made of them")

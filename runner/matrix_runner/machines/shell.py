@@ -1,14 +1,13 @@
 """One bash script of several steps, the rigs that a shell command reaches, and the standing shell of a guest."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import secrets
+import socket
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from shlex import quote
-from typing import TYPE_CHECKING
 
 from matrix_runner.base import process
 from matrix_runner.base.errors import HarnessBroken
@@ -16,13 +15,8 @@ from matrix_runner.base.process import PID_NAMESPACE
 from matrix_runner.base.time_limit import time_limit
 from matrix_runner.hosts.inventory import DiskSwapped, parse_report
 from matrix_runner.machines.base import RigLost, Step, StepResult
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Mapping, Sequence
-
-    from matrix_runner.simdisks.clib import Report
-    from matrix_runner.simdisks.disk import Fault
+from matrix_runner.simdisks.clib import Report
+from matrix_runner.simdisks.disk import Fault
 
 WORK_FOLDERS = 32
 #: Steps run by `eval` in a subshell, which starts faster than a new bash and also contains syntax errors, `exit` and

@@ -1,7 +1,5 @@
 """The environment of a run: host, disks and their health, and input files. Runs are compared by its differences."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -116,7 +114,7 @@ class Smart:
     firmware: str = ""
     absent: str = ""  # why there are no values
 
-    def worse_than(self, before: Smart) -> tuple[str, ...]:
+    def worse_than(self, before: "Smart") -> tuple[str, ...]:
         return () if before.absent or self.absent else tuple(_worse(before, self))
 
     def __str__(self) -> str:
@@ -129,7 +127,7 @@ class Health(BaseModel, frozen=True, extra="forbid"):
     after: Smart | None = None
     worse: tuple[str, ...] = Field(default=(), description="what became worse meanwhile")
 
-    def over(self, after: Smart) -> Health:
+    def over(self, after: Smart) -> "Health":
         """Add the values after the run. After a reboot, the path may belong to another disk."""
         if self.before.serial and after.serial and self.before.serial != after.serial:
             return self

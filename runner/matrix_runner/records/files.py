@@ -1,7 +1,5 @@
 """Files of a run folder: names, errors as ours, its lock, and tear-down scripts of stacks that may be up."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import re

@@ -44,7 +44,7 @@ from matrix_runner.records.files import LAST_COMMIT, STANDING, InUse, locked, re
 from matrix_runner.records.record import STEERED, check_rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from matrix_runner.records.store import RunRow, SharedStore
 

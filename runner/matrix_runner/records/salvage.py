@@ -1,31 +1,26 @@
 """The readable rows of a damaged journal: those that this program could have written."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import sqlite3
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from sqlalchemy import Table
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateTable
 
 from matrix_runner.base.errors import Damaged, HarnessBroken
 from matrix_runner.base.files import scratch_folder
 from matrix_runner.records.journal import Journal
+from matrix_runner.records.record import CellRow, Reading, Trial
 from matrix_runner.records.rows import cell_of, digest_of, job_of, readings_of, trial_of, with_jobs
 from matrix_runner.records.tables import CRC, IN_JOURNAL, PLAIN, data_columns, is_sound
-
-if TYPE_CHECKING:
-    from sqlalchemy import Table
-
-    from matrix_runner.records.record import CellRow, Reading, Trial
-    from matrix_runner.work.fio.output import Figures
+from matrix_runner.work.fio.output import Figures
 
 _MAGIC = b"SQLite format 3\0"
 _MOST_QUERIES = 100_000
@@ -127,10 +122,10 @@ class _Reader:
                 self._dropped["trials"] += 1
         if known.missing:
             self._lost.add("readings")
-        jobs: dict[tuple[str, int], dict[str, Figures]] = {}
+        jobs = defaultdict[tuple[str, int], dict[str, Figures]](dict)
         for identity, name, figures in self._read(IN_JOURNAL.jobs, job_of):
-            jobs.setdefault(identity, {})[name] = figures
-        trials = {key: with_jobs(trial, jobs.get(key, {})) for key, trial in trials.items()}
+            jobs[identity][name] = figures
+        trials = {key: with_jobs(trial, jobs[key]) for key, trial in trials.items()}
         others = {table: self._simple(table) for table in PLAIN}
         ordered = sorted(cells.values(), key=lambda cell: (cell.position or 0, cell.id))
         return Salvaged(tuple(ordered), tuple(trials.values()), others, self._dropped, frozenset(self._lost))

@@ -1,13 +1,12 @@
 """The shared store: trials of many runs, in SQLite or PostgreSQL. Their journals can fill it again at any time."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from operator import eq
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import orjson
 import sqlalchemy as sa
@@ -15,6 +14,7 @@ from sqlalchemy.exc import DBAPIError
 
 from matrix_runner.base.errors import BadInput, Damaged, HarnessBroken, MatrixError
 from matrix_runner.records import tables
+from matrix_runner.records.address import Address
 from matrix_runner.records.databases import (
     OF_STORE,
     Database,
@@ -26,6 +26,8 @@ from matrix_runner.records.databases import (
     translate_errors,
     upsert,
 )
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.journal_reader import State
 from matrix_runner.records.observe import Progress, progress_by_cell
 from matrix_runner.records.record import COUNTED, STEERED, CellRow, Trial
 from matrix_runner.records.rows import cell_of, content_of, digest_of, job_rows_of, latencies, row_of
@@ -33,13 +35,6 @@ from matrix_runner.records.run_folder import RunFolder, state_of
 from matrix_runner.records.tables import IN_STORE, check_rows, column_of, data_columns, is_sound, raw_columns, sealed
 from matrix_runner.records.versions import STORE, TooOld, put_aside
 from matrix_runner.work.metrics import split_column
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
-    from matrix_runner.records.address import Address
-    from matrix_runner.records.journal import Journal
-    from matrix_runner.records.journal_reader import State
 
 _BATCH = 500
 _BUSY_MS = 5_000  # milliseconds. Other writers finish fast; a longer lock must not delay a run.

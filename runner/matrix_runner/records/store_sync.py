@@ -1,26 +1,21 @@
 """Copies trials from the journals of runs to the shared store, during a run and afterwards."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from matrix_runner.base.errors import Damaged, HarnessBroken, MatrixError
 from matrix_runner.base.findings import few
+from matrix_runner.records.address import Address
 from matrix_runner.records.files import InUse
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.run_folder import RunFolder, UnusableManifest, load, run_folders, state_of
 from matrix_runner.records.store import SharedStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from matrix_runner.records.address import Address
 
 _PATIENCE = 30.0  # seconds before another attempt at a failed store, so that trials do not wait for it each time
 #: Seconds that the end of a run waits: for a store without progress, and for one with progress.

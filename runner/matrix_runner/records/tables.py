@@ -1,14 +1,12 @@
 """The tables of a journal and of a store: one declaration. In a store, each table has a column for the run."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, reduce
 from itertools import chain
 from math import inf
 from operator import add
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zlib import crc32
 
 import orjson
@@ -43,9 +41,6 @@ from matrix_runner.work.metrics import (
     TOTAL,
     split_column,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 #: The figures of one direction, in the order of the fields of `Direction`.
 DIRECTION: tuple[str, ...] = tuple(OF_DIRECTION)

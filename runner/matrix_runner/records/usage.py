@@ -1,23 +1,18 @@
 """The use of disks and processors over time in a trial, from the files of its samples. Pure."""
 
-from __future__ import annotations
-
 import csv
 import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from math import inf, isfinite
 from statistics import median_low
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from matrix_runner.base.errors import MatrixError
 from matrix_runner.records.counters import NODE
+from matrix_runner.records.record import Reading
 from matrix_runner.work.fio.output import find_json, jobs_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from matrix_runner.records.record import Reading
 
 SAMPLES, SIMULATED, OF_FIO = "samples.json", "disks-over-time.csv", "fio.json"  # files of a trial
 _KIB = 1024

@@ -1,15 +1,15 @@
 """The scripts of a cell, numbered in the order in which they run, also by hand; and the check of its jobs by fio."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import shutil
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from matrix_runner.base.model import Variant
 from matrix_runner.base.process import run
 from matrix_runner.base.text import lines_of
 from matrix_runner.language.matrix import OFF, interval
@@ -25,14 +25,9 @@ from matrix_runner.scripts.stack import (
     tunables_of,
     view_stack,
 )
+from matrix_runner.space.space import Cell, Stack
 from matrix_runner.work.kinds import KINDS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from matrix_runner.base.model import Variant
-    from matrix_runner.space.space import Cell, Stack
-    from matrix_runner.work.workload import Workload
+from matrix_runner.work.workload import Workload
 
 #: Devices in one line of a job: fio reads at most 4096 or 8192 characters of a line.
 _DEVICES_PER_LINE = 32
@@ -64,7 +59,7 @@ class Place:
     files: Files | None = None
     span: int = 2**30  # bytes that each job covers
 
-    def only(self, numbers: Sequence[int]) -> Place:
+    def only(self, numbers: Sequence[int]) -> "Place":
         return replace(self, devices=tuple(self.devices[number] for number in numbers))
 
     @property

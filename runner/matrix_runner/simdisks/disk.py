@@ -1,7 +1,5 @@
 """A simulated disk: its size, bus, link, physics and faults. `server/physics.c` implements the physics."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from math import inf
@@ -133,7 +131,7 @@ class Disk:
     #: None: as fast as the host's memory and disk.
     physics: Physics | None = None
     #: The shared link to the host; None: it has its own.
-    link: Link | None = None
+    link: "Link | None" = None
     #: How many times slower than real time it works, with all that is around it; the same for all disks of a rig.
     slow: int = 1
     #: The name of its model, for people.

@@ -1,19 +1,12 @@
 """The results of fio on a disk, and the distance of a model from them."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING
 
-from matrix_runner.simdisks.loop import DIRECTIONS, PERCENTILES, Direction, Figures, Pattern
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from matrix_runner.simdisks.loop import Host
+from matrix_runner.simdisks.loop import DIRECTIONS, PERCENTILES, Direction, Figures, Host, Pattern
 
 #: Commands that a SATA drive takes at a time.
 IN_DRIVE = 32

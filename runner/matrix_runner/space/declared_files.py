@@ -1,12 +1,10 @@
 """The files that users write beside a matrix, with the places of their entries: loaded, checked, added to."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -14,6 +12,7 @@ from matrix_runner.base.errors import BadInput
 from matrix_runner.base.files import write_atomically
 from matrix_runner.base.findings import Flaw
 from matrix_runner.base.findings import Path as Keys
+from matrix_runner.base.model import Condition
 from matrix_runner.base.quantities import format_in_unit
 from matrix_runner.language.guidelines import Guideline, Guidelines
 from matrix_runner.language.hosts import DiskNeeds, Lab, LabDisk, LabHost, Needs
@@ -35,10 +34,7 @@ from matrix_runner.space.includes import M, validated
 from matrix_runner.space.load import BadMatrix, load, readable, text_of
 from matrix_runner.space.rules import amiss, rule_of
 from matrix_runner.space.select import Selection, select, values_of
-
-if TYPE_CHECKING:
-    from matrix_runner.base.model import Condition
-    from matrix_runner.space.space import Space
+from matrix_runner.space.space import Space
 
 _ADAPTER: TypeAdapter[tuple[Guideline, ...]] = TypeAdapter(Guidelines)
 

@@ -1,31 +1,26 @@
 """The axes and values that guidelines and rules name, checked against a matrix or recorded trials."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from matrix_runner.base.findings import Flaw, Path, few
-from matrix_runner.base.model import Condition, constructed, model_in, texts, written
+from matrix_runner.base.model import Condition, Model, constructed, model_in, texts, written
+from matrix_runner.language.guidelines import Claim, Guideline
 from matrix_runner.language.layouts import layers_of
+from matrix_runner.language.matrix import Matrix
 from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.language.tune import IOSCHED, SCOPES, Tune
 from matrix_runner.layers import LAYERS
 from matrix_runner.space.rules import BadRule, Rule, amiss, axis_named, rule_of
 from matrix_runner.space.select import Selection, values_of
+from matrix_runner.space.space import Space
 from matrix_runner.space.variants import Workloads, axis_names
 from matrix_runner.work.fio.keys import WorkloadKeys
 from matrix_runner.work.fio.variants import Program
 from matrix_runner.work.metrics import FLUSH
-
-if TYPE_CHECKING:
-    from matrix_runner.base.model import Model
-    from matrix_runner.language.guidelines import Claim, Guideline
-    from matrix_runner.language.matrix import Matrix
-    from matrix_runner.space.space import Space
 
 _MAPS = frozenset({"iosched", "sysfs", "sysctl", "vm", "fio"})  # maps with free keys
 
@@ -36,7 +31,7 @@ class Known:
     partly: bool = False  # some cells are impossible, so some values belong to no cell
 
     @classmethod
-    def of_declared(cls, space: Space) -> Known:
+    def of_declared(cls, space: Space) -> "Known":
         """Collect the axes of a matrix that has impossible cells: every declared value counts, possible or not."""
         values = values_of(space)
         for axis, text in _declared(space.matrix):

@@ -1,7 +1,5 @@
 """Select cells: `exclude:` and `only:` in a matrix, `--only` and `--shard` on the command line."""
 
-from __future__ import annotations
-
 import heapq
 import itertools
 import re
@@ -11,24 +9,22 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.findings import few
+from matrix_runner.base.model import Condition, Coords, Variant
+from matrix_runner.language.matrix import Matrix
 from matrix_runner.language.suggestions import few_names
 from matrix_runner.space.rules import BadRule, Rule, amiss, format_condition, parse_only, rule_of
 from matrix_runner.space.space import Cell, Space, Stack
 from matrix_runner.statistics.screening import Factors, choose, cover_pairs
 
-if TYPE_CHECKING:
-    from matrix_runner.base.model import Condition, Coords, Variant
-    from matrix_runner.language.matrix import Matrix
-
 #: Commands that write a line or more for each cell need at most 10 s for this number.
 MOST_LISTED = 200_000
 
 
-def refuse_many(selection: Selection, work: str, most: int = MOST_LISTED) -> None:
+def refuse_many(selection: "Selection", work: str, most: int = MOST_LISTED) -> None:
     if (count := selection.count()) > most:
         raise BadInput(
             f"{count:,} cells are too many to {work}: at most {most:,}",
@@ -283,7 +279,7 @@ class Design:
     cells: int | None  # of a screen; None: each pair of values once
 
     @classmethod
-    def parsed(cls, text: str) -> Design:
+    def parsed(cls, text: str) -> "Design":
         found = re.fullmatch(r"pairwise|screen:([1-9][0-9]{0,5})", text)
         if not found:
             raise ValueError(f"{text!r} is neither screen:N, such as screen:100, nor pairwise")

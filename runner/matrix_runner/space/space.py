@@ -1,13 +1,11 @@
 """The space of all cells of a matrix. Cells are made one at a time, from the factors."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from matrix_runner.base.findings import Findings, Flaw, Note, Path, drop_idle, few, place_of, report_idle
 from matrix_runner.base.model import (
@@ -23,18 +21,15 @@ from matrix_runner.base.model import (
     written,
 )
 from matrix_runner.language.disks import UNNAMED
+from matrix_runner.language.matrix import Matrix
 from matrix_runner.language.period import of_period
 from matrix_runner.language.tune import Tune, clashes, exclusive, impossible, meaningless, split, used
 from matrix_runner.layers.geometry import Below, losses_of
-from matrix_runner.simdisks.disk import slow_of
+from matrix_runner.simdisks.disk import Fault, slow_of
 from matrix_runner.space.variants import Layers, Workloads, disks_at_work, disks_of, levels, stack_variants, top_of
 from matrix_runner.work.fio.bounds import TRIMS
-
-if TYPE_CHECKING:
-    from matrix_runner.language.matrix import Matrix
-    from matrix_runner.simdisks.disk import Fault
-    from matrix_runner.work.fio.keys import FileSet
-    from matrix_runner.work.workload import Workload
+from matrix_runner.work.fio.keys import FileSet
+from matrix_runner.work.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)

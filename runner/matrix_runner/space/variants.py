@@ -1,17 +1,16 @@
 """The variants of layouts, every declared stack, and of workloads; and what is impossible about them."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from matrix_runner.base.findings import Findings, Flaw, Note, drop_idle, place_of, report_idle
 from matrix_runner.base.model import Coords, Variant, choices, collapsed, digest, label_of, texts, written
 from matrix_runner.language.find import find_problems, written_workload
-from matrix_runner.language.layouts import steps_of
+from matrix_runner.language.layouts import Step, steps_of
+from matrix_runner.language.matrix import Matrix
 from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.language.tune import QUEUED
 from matrix_runner.layers import LAYERS, Fs, Layer, Problem
@@ -21,13 +20,7 @@ from matrix_runner.simdisks.disk import slow_of
 from matrix_runner.work.fio.variants import Declared, declared_in
 from matrix_runner.work.fio.workload import FioWorkload
 from matrix_runner.work.kinds import KINDS, kind_of
-from matrix_runner.work.workload import Written
-
-if TYPE_CHECKING:
-    from matrix_runner.language.layouts import Step
-    from matrix_runner.language.matrix import Matrix
-    from matrix_runner.work.workload import Workload
-
+from matrix_runner.work.workload import Workload, Written
 
 Layers = tuple[Layer, ...]
 

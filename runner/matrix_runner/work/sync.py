@@ -1,24 +1,19 @@
 """A workload that rebuilds, resyncs, checks or repairs an array, alone or beside I/O of fio."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import Field
 
 from matrix_runner.base.model import Coords, Model, Variant, choices, constructed, texts
 from matrix_runner.layers import Layer, Problem
 from matrix_runner.layers.base import Action, SyncTarget, sync_target, why_not
+from matrix_runner.layers.geometry import Below
 from matrix_runner.work.fio.keys import WorkloadKeys
 from matrix_runner.work.fio.output import Figures, Sync
 from matrix_runner.work.fio.workload import FioWorkload
-from matrix_runner.work.workload import Load, NotReported, Result, parse_report
-
-if TYPE_CHECKING:
-    from matrix_runner.layers.geometry import Below
-    from matrix_runner.work.workload import Workload, Written
+from matrix_runner.work.workload import Load, NotReported, Result, Workload, Written, parse_report
 
 #: Bytes per second that a sync has at least: the kernel's default of sync_speed_min is 1000 KiB/s.
 LEAST_RATE = 10**6
@@ -58,7 +53,7 @@ class SyncWorkload(FioWorkload):
     target: Any = None  # the sizes of the array; None before the stack is known
 
     @classmethod
-    def of(cls, action: Action, under: Mapping[str, Any] | None) -> SyncWorkload:
+    def of(cls, action: Action, under: Mapping[str, Any] | None) -> "SyncWorkload":
         values: dict[str, Any] = {"rw": "read"} if under is None else dict(under)
         return cls.model_construct(**values, sync_action=action, alone=under is None)
 

@@ -1,12 +1,10 @@
 """The interface of all kinds of work: what the rest of the program asks, and the result of a trial."""
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import orjson
 from pydantic import Field
@@ -15,13 +13,10 @@ from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.base.findings import Findings, Note, Path, place_of
 from matrix_runner.base.model import Choice, Coords, Model, Variant, digest, label_of
 from matrix_runner.base.text import lines_of
-from matrix_runner.work.fio.output import figures_of, find_json, jobs_of, missed_steady_states
-
-if TYPE_CHECKING:
-    from matrix_runner.layers import Layer, Problem
-    from matrix_runner.layers.geometry import Below
-    from matrix_runner.work.fio.keys import FileSet
-    from matrix_runner.work.fio.output import Figures
+from matrix_runner.layers import Layer, Problem
+from matrix_runner.layers.geometry import Below
+from matrix_runner.work.fio.keys import FileSet
+from matrix_runner.work.fio.output import Figures, figures_of, find_json, jobs_of, missed_steady_states
 
 NO_MODEL_OF_TRIMS = (
     "models of disks know no trims without `ageing:`, so the figures would be meaningless; remove `model:`"
@@ -130,7 +125,7 @@ class Workload(Model):
     def slow_problems(self, slow: int) -> Iterator[Problem]: ...
 
     @abstractmethod
-    def slowed(self, slow: int) -> Workload:
+    def slowed(self, slow: int) -> "Workload":
         """Return the workload in slow motion of the disks. Raise ValueError if fio cannot express it."""
 
     def seconds(self, span: int, member: Callable[[], float]) -> float:  # noqa: ARG002
@@ -169,14 +164,14 @@ class Workload(Model):
         """Return the number of sections, if fio has to check its job by itself; 0 if it may be with others."""
         return 0
 
-    def onto(self, layers: Iterable[tuple[Layer, Below]]) -> Workload:  # noqa: ARG002
+    def onto(self, layers: Iterable[tuple[Layer, Below]]) -> "Workload":  # noqa: ARG002
         """Return the work on a stack, whose layers come with what is below each."""
         return self
 
     def why_impossible(self, layers: tuple[Layer, ...], *, has_faults: bool) -> Problem | None:  # noqa: ARG002
         return None
 
-    def for_fio(self) -> Workload | None:
+    def for_fio(self) -> "Workload | None":
         """Return the workload that fio runs; None if only the array is at work."""
         return self
 
@@ -205,12 +200,12 @@ class Workload(Model):
         """Return whether the script itself failed, rather than fio."""
         return False
 
-    def read_output(self, output: str, report: str, slow: int) -> Result:  # noqa: ARG002
+    def read_output(self, output: str, report: str, slow: int) -> "Result":  # noqa: ARG002
         """Return the result of a trial from the output of its script and its report. Raise FioFailed or NotReported."""
         read = self.read_fio(output)
         return replace(read, figures=read.figures and read.figures.in_real_units(slow))
 
-    def read_fio(self, output: str, phases: Mapping[str, int] | None = None) -> Result:
+    def read_fio(self, output: str, phases: Mapping[str, int] | None = None) -> "Result":
         """Return what fio measured in slow motion. `phases`: of jobs that run one after another, by name."""
         jobs = jobs_of(find_json(output), output)
         return Result(figures_of(jobs, output, phases or {}), missed_steady_states(jobs))
@@ -278,7 +273,7 @@ class ReplayReport:
         """Return the share of its time by which a replay of `length` seconds took longer."""
         return max(0.0, 1 - length / self.seconds)
 
-    def in_real_units(self, slow: int) -> ReplayReport:
+    def in_real_units(self, slow: int) -> "ReplayReport":
         return replace(self, worst=self.worst / slow, seconds=self.seconds / slow)
 
     def __str__(self) -> str:

@@ -1,7 +1,5 @@
 """Connections of a cluster: its address, its certificates, how to reach its scheduler, and a connection of a member."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os

@@ -3,22 +3,21 @@
 The coordinator's view of them is in carry/members.py.
 """
 
-from __future__ import annotations
-
 import asyncio
 import resource
 import socket
 from collections import Counter
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from pydantic import ValidationError
 
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.version import matrix_version
 from matrix_runner.carry.batch_messages import ClusterLost
-from matrix_runner.carry.cluster.connection import Connection, Ended, check_listening, connect
+from matrix_runner.carry.cluster.connection import Certificates, Connection, Ended, check_listening, connect
 from matrix_runner.carry.cluster.frames import (
     AllKnown,
     Ask,
@@ -33,13 +32,6 @@ from matrix_runner.carry.cluster.frames import (
     Request,
 )
 from matrix_runner.carry.cluster.seats import Seats
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
-
-    from matrix_runner.carry.cluster.connection import Certificates
-
 
 SILENCE = 60.0  # seconds without a byte of a worker, or of a stranger, after which it counts as gone
 
@@ -220,7 +212,7 @@ def listens_everywhere(address: str) -> bool:
 
 
 @asynccontextmanager
-async def worker(address: str, member: Membership, certificates: Certificates | None = None) -> AsyncIterator[Worker]:
+async def worker(address: str, member: Membership, certificates: Certificates | None = None) -> "AsyncIterator[Worker]":
     connection = await connect(address, certificates)
     made, tasks = Worker(connection, Seats(connection.send, member.slots, member.hosts)), []
     try:

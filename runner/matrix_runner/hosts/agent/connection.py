@@ -1,7 +1,5 @@
 """The ways to the disk agent: OpenSSH to other hosts, with the user's own keys and jump hosts, and sudo on this one."""
 
-from __future__ import annotations
-
 import atexit
 import os
 import platform
@@ -10,6 +8,7 @@ import re
 import shutil
 import socket
 import stat
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -20,15 +19,12 @@ from secrets import token_hex
 from shlex import join, quote
 from signal import SIGKILL
 from threading import RLock, Timer
-from typing import IO, TYPE_CHECKING, ClassVar
+from typing import IO, ClassVar
 
 from matrix_runner.base import process
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.hosts.agent import PYTHON_CHECK
 from matrix_runner.hosts.agent.client import PROGRAM
-
-if TYPE_CHECKING:
-    import subprocess
 
 #: A session is only a program's input and output: these options override the user's ssh settings.
 SESSION_OPTIONS = ("-T", "-x", "-a", "-o", "BatchMode=yes", "-o", "ClearAllForwardings=yes", "-o", "RemoteCommand=none")
@@ -60,7 +56,7 @@ def remote_command(argv: Sequence[str]) -> str:
 
 
 @cache
-def connection_to(name: str) -> Connection:
+def connection_to(name: str) -> "Connection":
     """Return the one connection of this process to a host. Each new one could ask the user to touch a key."""
     line = Connection(name)
     atexit.register(line.disconnect)

@@ -1,7 +1,5 @@
 """The machine `container`: Podman or Docker, physical disks, and removal of what a killed run left."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import secrets
@@ -63,12 +61,12 @@ class Owner:
         return f"{self.world} {self.pid} {self.born}"
 
     @classmethod
-    def parse(cls, text: str) -> Owner | None:
+    def parse(cls, text: str) -> "Owner | None":
         world, pid, born, *more = [*text.split(" "), "", "", ""]
         return cls(world, int(pid), int(born)) if pid.isdecimal() and born.isdecimal() and not any(more) else None
 
     @classmethod
-    def me(cls) -> Owner:
+    def me(cls) -> "Owner":
         return cls(_world(), os.getpid(), _born(os.getpid()) or 0)
 
     @property

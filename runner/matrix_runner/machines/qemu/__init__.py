@@ -1,20 +1,20 @@
 """The default machine `qemu`: virtual machines with an appliance, cloned from templates."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import re
 import time
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from matrix_runner.base.digests import is_complete
 from matrix_runner.base.errors import BadInput, HarnessBroken
 from matrix_runner.base.files import IMAGE, read_input, remove_unused
+from matrix_runner.hosts.exclusive import LeasedDisk
 from matrix_runner.hosts.operations import Descriptor
 from matrix_runner.hosts.reasons import plain_wwn
 from matrix_runner.language.matrix import SUITES, is_path
@@ -35,13 +35,8 @@ from matrix_runner.machines.qemu.argv import DiskProperties, PassedController, V
 from matrix_runner.machines.qemu.guest import DiskFiles, DiskProvider, run_guest, serve_disks
 from matrix_runner.machines.qemu.host import capacity_refusals, crowding_notice, max_machines, this_host
 from matrix_runner.machines.requirements import package_of
+from matrix_runner.simdisks.disk import Disk
 from matrix_runner.simdisks.server import TOOLS as DISK_TOOLS
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
-
-    from matrix_runner.hosts.exclusive import LeasedDisk
-    from matrix_runner.simdisks.disk import Disk
 
 TOOLS = {argv.QEMU: "qemu-system-x86", "setpriv": "util-linux"}
 

@@ -1,27 +1,22 @@
 """The box of a machine, built here on first use or named by the user, and the plan that `Vagrantfile` reads."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
 import re
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from matrix_runner.base import process
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.base.files import shipped
 from matrix_runner.language.matrix import SUITES
 from matrix_runner.machines.base import Progress, Refusal
+from matrix_runner.machines.qemu.argv import DiskProperties
 from matrix_runner.machines.qemu.recipe import DEFAULT_KERNEL
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
-
-    from matrix_runner.machines.qemu.argv import DiskProperties
-    from matrix_runner.simdisks.disk import Disk
+from matrix_runner.simdisks.disk import Disk
 
 HOME = shipped("vagrant").resolve()
 BUILD = HOME / "box/build"
@@ -49,7 +44,7 @@ def refusals(kernel: str | None) -> list[Refusal]:
     return [Refusal(first.removeprefix("box: "), "; ".join(line.strip() for line in rest))]
 
 
-async def provide(kernel: str | None, progress: Progress) -> Box:
+async def provide(kernel: str | None, progress: Progress) -> "Box":
     if name := user_box():
         return Box(name=name)
     folder = await _build(suite(kernel), progress)

@@ -1,15 +1,12 @@
 """Options of fio as text: what their values stand for, and the most that a job with them does."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from matrix_runner.base.findings import Place
+from matrix_runner.base.findings import Place
 
 #: Other names of an option. Only those that this program reads or replaces.
 _ALIASES = {
@@ -222,7 +219,7 @@ class JobBound:
     def changes(self) -> bool:
         return self.kind not in READS
 
-    def meets(self, other: JobBound, capacity: int) -> bool:
+    def meets(self, other: "JobBound", capacity: int) -> bool:
         """Return whether both have a common part of one device."""
         mine, its = (bytes_of(one.offset, capacity) for one in (self, other))
         return mine < its + other.region(capacity) and its < mine + self.region(capacity)

@@ -3,8 +3,6 @@
 fio itself refuses unknown options: session/selected_matrix.py.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass

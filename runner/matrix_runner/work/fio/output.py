@@ -1,7 +1,5 @@
 """Parser of fio's `json+` output, and of profiles of a rate over a device or over time."""
 
-from __future__ import annotations
-
 import csv
 import errno
 import math
@@ -57,7 +55,7 @@ class Direction:
     lat_max: float | None
     latencies: Histogram | None = None  # the latency histogram; None if fio did not print one
 
-    def in_real_units(self, slow: int) -> Direction:
+    def in_real_units(self, slow: int) -> "Direction":
         """Return the figures without slow motion."""
         found = {name: value / slow for name in OF_LATENCY if (value := getattr(self, name)) is not None}
         rates = {name: getattr(self, name) * slow for name in RATES}
@@ -71,7 +69,7 @@ class Sync:
     seconds: float
     bw: float  # bytes of one member per second
 
-    def in_real_units(self, slow: int) -> Sync:
+    def in_real_units(self, slow: int) -> "Sync":
         return Sync(self.seconds / slow, self.bw * slow)
 
 
@@ -85,7 +83,7 @@ class Figures:
     cpu_usr: float  # %, of one CPU, mean over jobs weighted by run time
     cpu_sys: float  # %
     errors: int  # I/O errors that the job ignored on request (`continue_on_error`)
-    jobs: Mapping[str, Figures] = field(
+    jobs: "Mapping[str, Figures]" = field(
         default_factory=dict, hash=False
     )  # by name, in fio's order, if there are several
     trim: Direction | None = None
@@ -109,7 +107,7 @@ class Figures:
         longest = ((one.lat_max or 0.0, one.lat_mean or 0.0) for one in self.all_sides.values())
         return any(most > max(share * 1e9 * self.runtime, times * mean) for most, mean in longest)
 
-    def in_real_units(self, slow: int) -> Figures:
+    def in_real_units(self, slow: int) -> "Figures":
         """Return the figures without slow motion. Processors are not slowed down, so their shares stay."""
         if slow == 1:
             return self

@@ -6,11 +6,9 @@ other, through the page cache, without a hint to the kernel about the next ones 
 0, and the kernel then reads ahead twice as far, or not at all).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -18,9 +16,7 @@ from matrix_runner.base.findings import drop_idle, place_of
 from matrix_runner.base.model import Choice, Coords, Model, Variant, choices, constructed, texts
 from matrix_runner.layers import Problem
 from matrix_runner.work.fio.workload import FioWorkload
-
-if TYPE_CHECKING:
-    from matrix_runner.work.workload import Workload, Written
+from matrix_runner.work.workload import Workload, Written
 
 Values = dict[str, Any]  # values by field name, as `written` returns them
 MIB = 1 << 20
@@ -195,7 +191,7 @@ def variants(written: Written) -> Iterator[Variant[Workload]]:
             yield from _variant(written, declared)
 
 
-def _variant(written: Written, declared: Declared) -> Iterator[Variant[Workload]]:
+def _variant(written: Written, declared: "Declared") -> Iterator[Variant[Workload]]:
     values, _ = declared.meant(in_files=written.in_files)
     idle = FioWorkload.foreign(values, in_files=written.in_files)
     values = {key: value for key, value in values.items() if key not in idle}

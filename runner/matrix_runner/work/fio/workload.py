@@ -1,7 +1,5 @@
 """A fio workload on the top of a stack: what it does there, and whether it fits."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction

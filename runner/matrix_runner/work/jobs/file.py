@@ -1,7 +1,5 @@
 """fio's job files: sections and options with lines, `include`, `${VAR}`; which options are refused or replaced."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping

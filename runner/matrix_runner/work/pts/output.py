@@ -1,7 +1,5 @@
 """The tests of SNIA's Performance Test Specification 2.0.2, and the rounds of one from fio's output."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,11 +1,9 @@
 """A workload that is a test of SNIA: the jobs of one round, one after another, and what all rounds do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -18,11 +16,7 @@ from matrix_runner.work.fio.keys import WorkloadKeys
 from matrix_runner.work.jobs.file import Section
 from matrix_runner.work.jobs.workload import JobWorkload, bounds_of
 from matrix_runner.work.pts.output import TESTS, Point, PtsTest, pts_result
-from matrix_runner.work.workload import Load, Result, notes_of
-
-if TYPE_CHECKING:
-    from matrix_runner.work.workload import Workload, Written
-
+from matrix_runner.work.workload import Load, Result, Workload, Written, notes_of
 
 NO_AGEING = "the model of the disk has no `ageing:`; use `model: ageing-ssd`, add `ageing:`, or remove `model:`"
 RUNTIME = 60.0  # seconds of a point in a round
@@ -48,7 +42,7 @@ class PtsWorkload(JobWorkload):
     active: int | str = "100%"  # the part of the device that is used
 
     @classmethod
-    def made(cls, preset: str, values: Mapping[str, Any]) -> PtsWorkload:
+    def made(cls, preset: str, values: Mapping[str, Any]) -> "PtsWorkload":
         """Make the workload from the written values, with at most one `bs`."""
         known = TESTS[preset]
         sections = sections_of(preset, values)

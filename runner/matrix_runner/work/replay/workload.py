@@ -1,10 +1,8 @@
 """A workload that replays a trace: its requests at their times, on the top of the layout."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
@@ -23,13 +21,10 @@ from matrix_runner.base.model import (
 from matrix_runner.base.quantities import format_size, resolve_memory, resolve_share
 from matrix_runner.layers import Problem
 from matrix_runner.work.fio.keys import WorkloadKeys
+from matrix_runner.work.fio.output import Direction, Figures
 from matrix_runner.work.fio.workload import FioWorkload
 from matrix_runner.work.replay.trace import ACTIONS, READ, WRITE, Trace
-from matrix_runner.work.workload import Load, NotReported, ReplayReport, Result, parse_report
-
-if TYPE_CHECKING:
-    from matrix_runner.work.fio.output import Direction, Figures
-    from matrix_runner.work.workload import Workload, Written
+from matrix_runner.work.workload import Load, NotReported, ReplayReport, Result, Workload, Written, parse_report
 
 #: The file of requests beside the scripts of a cell, and the largest sector of a disk.
 FILE, SECTOR = "trace.txt", 4096
@@ -85,7 +80,7 @@ class ReplayWorkload(FioWorkload):
     given: Any = None  # the keys as written
 
     @classmethod
-    def of(cls, trace: Trace, speed: float, given: dict[str, Any]) -> ReplayWorkload:
+    def of(cls, trace: Trace, speed: float, given: dict[str, Any]) -> "ReplayWorkload":
         runtime = given.get("runtime")
         count = len(trace.times) if runtime is None else trace.until(runtime * speed * 1e6)
         moved, sizes = [0, 0], trace.sizes[:count]

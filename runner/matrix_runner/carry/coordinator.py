@@ -21,18 +21,6 @@ from typing import Any
 
 from matrix_runner.carry import batch_messages as messages
 from matrix_runner.carry import members
-from matrix_runner.carry.batch_messages import (
-    RECONNECT,
-    BadAnswer,
-    BatchLost,
-    BatchRequest,
-    Cluster,
-    Message,
-    Order,
-    SchedulerLost,
-    Worker,
-    WorkerLost,
-)
 from matrix_runner.carry.events import (
     BatchDone,
     BatchStarted,
@@ -71,7 +59,7 @@ class Awaited(Enum):
 
 
 _NO_SCHEDULER = (
-    f"the scheduler of the cluster is gone; the run waits up to {RECONNECT:g} s for it: "
+    f"the scheduler of the cluster is gone; the run waits up to {messages.RECONNECT:g} s for it: "
     "start it again with `matrix cluster scheduler`"
 )
 _NO_WORKER = "waiting for workers: `matrix worker --cluster ADDRESS` on a host joins it; Ctrl-C ends the run"
@@ -89,8 +77,8 @@ class Coordinator:
         self,
         scheduler: Scheduler,
         context: RunContext,
-        cluster: Cluster,
-        order: Order,
+        cluster: messages.Cluster,
+        order: messages.Order,
         notice: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
         tags: frozenset[str] = frozenset(),
@@ -210,7 +198,7 @@ class Coordinator:
             opened.give_back(batch, self._members.refusals)
         self._starved.clear()
 
-    async def _check(self, worker: Worker) -> None:
+    async def _check(self, worker: messages.Worker) -> None:
         rebooted = await self._members.check(worker)
         self._members_changed = True  # a worker that was lost is asked again
         self._look_again()
@@ -235,7 +223,7 @@ class Coordinator:
                     break
                 self._dispatch(worker, *found)
 
-    def _next_work(self, worker: Worker) -> tuple[OpenRound, Batch] | None:
+    def _next_work(self, worker: messages.Worker) -> tuple[OpenRound, Batch] | None:
         refused = self._members.refusals.get(worker.host, {})
         for one in self._open:
             if one.waiting and (batch := one.take(worker.host, refused)):
@@ -268,7 +256,7 @@ class Coordinator:
                 return opened
         return None
 
-    def _dispatch(self, worker: Worker, opened: OpenRound, batch: Batch, *, alone: bool = False) -> None:
+    def _dispatch(self, worker: messages.Worker, opened: OpenRound, batch: Batch, *, alone: bool = False) -> None:
         cells = self._charge(batch)
         if not cells:
             return
@@ -304,10 +292,10 @@ class Coordinator:
         self._ended.append(task)
         self._changed.set()
 
-    def _request(self, flight: Flight) -> BatchRequest:
+    def _request(self, flight: Flight) -> messages.BatchRequest:
         records, number = self.scheduler.records, flight.round.number
         seconds = self.scheduler.spending.left.seconds
-        return BatchRequest(
+        return messages.BatchRequest(
             token=flight.token,
             order=self._order,
             round=number,
@@ -320,20 +308,20 @@ class Coordinator:
         )
 
     async def _carry_out(self, flight: Flight) -> None:
-        lost: WorkerLost | None = None
+        lost: messages.WorkerLost | None = None
         flight.task = task = asyncio.current_task()
         assert task  # noqa: S101 - for the type checker
         try:
             try:
                 await self._cluster.carry_out(flight.worker, self._request(flight), partial(self._receive, flight))
-            except WorkerLost as error:
+            except messages.WorkerLost as error:
                 lost = error
             except asyncio.CancelledError:
                 if not flight.lie or task.uncancel():
                     raise
             flight.task = None
             await self._inbox.settled()
-            if isinstance(lost, BatchLost):
+            if isinstance(lost, messages.BatchLost):
                 self._flights.lose(flight)
         finally:
             self._inbox.settle()  # what arrived before a cancellation
@@ -344,9 +332,9 @@ class Coordinator:
             self._repeats.end(flight.worker.host, alone=flight.alone)
         self._finish(flight, flight.lie or lost)
 
-    def _finish(self, flight: Flight, lost: WorkerLost | None) -> None:
+    def _finish(self, flight: Flight, lost: messages.WorkerLost | None) -> None:
         """Put what has no record back into its round."""
-        if isinstance(lost, BadAnswer):
+        if isinstance(lost, messages.BadAnswer):
             self._leave_out(flight, lost)
         elif flight.refused:
             self._members.refuse(flight.worker, flight.refused)
@@ -354,7 +342,7 @@ class Coordinator:
             self.scheduler.leave_out(flight.left.values(), flight.round.number)  # the budget ended
             flight.left = {}
         else:
-            self._lose(flight, lost or BatchLost("its worker sent no end"))
+            self._lose(flight, lost or messages.BatchLost("its worker sent no end"))
         if flight.left:
             rest = replace(flight.batch, cells=tuple(flight.left.values()))
             if flight.alone:
@@ -373,7 +361,7 @@ class Coordinator:
         cells = flight.left.values()
         return spending.is_limited and not any(theirs.affords(theirs.of_cell(one) + Cost(set_up)) for one in cells)
 
-    def _leave_out(self, flight: Flight, lie: BadAnswer) -> None:
+    def _leave_out(self, flight: Flight, lie: messages.BadAnswer) -> None:
         """Refuse a worker that sends wrong messages. Its trials do not count."""
         host, again = flight.worker.host, "other workers continue the batch" if flight.left else "it had no trial left"
         stack = flight.batch.stack.label
@@ -383,19 +371,19 @@ class Coordinator:
             self._abandon(other, lie)
         self._move_work()
 
-    def _abandon(self, flight: Flight, lie: BadAnswer) -> None:
+    def _abandon(self, flight: Flight, lie: messages.BadAnswer) -> None:
         if flight.task and not flight.lie:
             flight.task.cancel()
         flight.lie = flight.lie or lie
 
-    def _lose(self, flight: Flight, lost: WorkerLost) -> None:
+    def _lose(self, flight: Flight, lost: messages.WorkerLost) -> None:
         number, host, reason = flight.round.number, flight.worker.host, lost.brief
         name = flight.left[flight.begun].name if flight.begun in flight.left else flight.batch.stack.label
-        if not isinstance(lost, SchedulerLost):  # one notice is enough for all batches
+        if not isinstance(lost, messages.SchedulerLost):  # one notice is enough for all batches
             again = _after_loss(flight, lost) if flight.left else "it had no trial left"
             self._context.listen(RigWasLost(name, f"{host}: {reason}", again, flight.batch.stack.label))
         if flight.begun not in flight.left:
-            if isinstance(lost, BatchLost):
+            if isinstance(lost, messages.BatchLost):
                 self._count_fruitless(flight, lost)
             return
         self._crashed.setdefault(host, []).append((flight.begun, number, flight.began))
@@ -404,7 +392,7 @@ class Coordinator:
             brief = f"the process that measured it ended {DEATHS} times: {reason}"
             self._recorder.lose(flight.begun, number, flight.began, RigLost(brief))
 
-    def _count_fruitless(self, flight: Flight, lost: BatchLost) -> None:
+    def _count_fruitless(self, flight: Flight, lost: messages.BatchLost) -> None:
         """Refuse a worker whose batches end again and again before their first trial."""
         self._fruitless[flight.worker.address] += 1
         if self._fruitless[flight.worker.address] == DEATHS:
@@ -421,15 +409,15 @@ class Coordinator:
         else:
             _count(flight, "lines of other numbers", MOST_AGAIN)
 
-    def _take(self, flight: Flight, message: Message) -> None:
+    def _take(self, flight: Flight, message: messages.Message) -> None:
         if not flight.lie:
             try:
                 self._takers[message["event"]](flight, message)
-            except BadAnswer as lie:
+            except messages.BadAnswer as lie:
                 self._abandon(flight, lie)
 
     @cached_property
-    def _takers(self) -> Mapping[str, Callable[[Flight, Message], None]]:
+    def _takers(self) -> Mapping[str, Callable[[Flight, messages.Message], None]]:
         return {
             **dict.fromkeys(messages.FROM_HOSTS, self._pass_on),
             TrialStarted.word: self._begin,
@@ -444,7 +432,7 @@ class Coordinator:
             messages.END: self._end,
         }
 
-    def _show_notice(self, flight: Flight, message: Message) -> None:
+    def _show_notice(self, flight: Flight, message: messages.Message) -> None:
         """Show a notice of a host once: each batch process has the same ones."""
         _count(flight, "notices", MOST_NOTICES)
         text = f"{flight.worker.host}: {message['text']}"
@@ -452,7 +440,7 @@ class Coordinator:
             self._noticed.add(text)
             self._notice(text)
 
-    def _note_pool(self, flight: Flight, message: Message) -> None:
+    def _note_pool(self, flight: Flight, message: messages.Message) -> None:
         _count(flight, "its disks", 2)  # leased, and returned
         used = messages.pool_from(message, flight.worker.host)
         self._pools[used.host] = tuple(disk.serial for disk in used.disks)
@@ -465,17 +453,17 @@ class Coordinator:
             self._notice(f"{host}: {text}")
             self._context.listen(replace(used, unreturned=(text,)))
 
-    def _end_refused(self, flight: Flight, message: Message) -> None:
+    def _end_refused(self, flight: Flight, message: messages.Message) -> None:
         flight.refused = message
 
-    def _end(self, flight: Flight, _message: Message) -> None:
+    def _end(self, flight: Flight, _message: messages.Message) -> None:
         flight.ended = flight.refused is None
 
-    def _pass_on(self, flight: Flight, message: Message) -> None:
+    def _pass_on(self, flight: Flight, message: messages.Message) -> None:
         _count(flight, f"{message['event']} events", _most_events(flight))
         self._context.listen(messages.event_of({**message, "stack": flight.batch.stack.label}))
 
-    def _begin(self, flight: Flight, message: Message) -> None:
+    def _begin(self, flight: Flight, message: messages.Message) -> None:
         known = flight.names.get(message["name"], "") in flight.left and message["round"] == flight.round.number
         _refuse_if(not known, "the beginning of a trial that it was not given")
         _count(flight, f"the beginning of {message['name']}", MOST_PUTS)
@@ -484,14 +472,14 @@ class Coordinator:
         shown = {"host": flight.worker.host, "stack": flight.batch.stack.label}
         self._context.listen(messages.event_of({**message, **shown}))
 
-    def _keep(self, flight: Flight, message: Message) -> None:
+    def _keep(self, flight: Flight, message: messages.Message) -> None:
         cell = flight.names.get(message["cell"], "")
         _refuse_if(not cell or message["round"] != flight.round.number, "files of a trial that it was not given")
         _count(flight, f"files of {message['cell']}", MOST_PUTS)
         put = self._context.shelf.put
         flight.folders[cell] = put(message["cell"], message["round"], message["scripts"], message["outputs"])
 
-    def _record(self, flight: Flight, message: Message) -> None:
+    def _record(self, flight: Flight, message: messages.Message) -> None:
         trial: Trial = message[messages.RECORD]
         _refuse_if(trial.cell not in flight.left, "a trial that it was not given, or a second time")
         _refuse_if(trial.round != flight.round.number, f"a trial of round {trial.round}, not {flight.round.number}")
@@ -521,7 +509,7 @@ class Coordinator:
         self._look_again()
         self._recorder.repeat_alone(cell, flight.round.number, overload, flight.beside)
 
-    def _lose_attempt(self, flight: Flight, message: Message) -> None:
+    def _lose_attempt(self, flight: Flight, message: messages.Message) -> None:
         attempt = messages.attempt_from(message)
         known = attempt.cell in flight.left and attempt.round == flight.round.number
         _refuse_if(not known, "an attempt at a trial that it was not given")
@@ -531,7 +519,7 @@ class Coordinator:
         self.scheduler.lose(attempt)
         self._context.journal.record_lost(attempt)
 
-    def _set_up(self, flight: Flight, message: Message) -> None:
+    def _set_up(self, flight: Flight, message: messages.Message) -> None:
         stack = flight.batch.stack
         _count(flight, "rigs", _most_events(flight))
         self._recorder.record_set_up(stack, flight.round.number, message["seconds"])
@@ -540,7 +528,7 @@ class Coordinator:
 
 def _refuse_if(is_lie: bool, what: str) -> None:
     if is_lie:
-        raise BadAnswer(f"it sent {what}")
+        raise messages.BadAnswer(f"it sent {what}")
 
 
 def _count(flight: Flight, what: str, most: int) -> None:
@@ -552,10 +540,10 @@ def _most_events(flight: Flight) -> int:
     return 1 + max(TRIES, len(FACTORS)) * len(flight.names)
 
 
-def _after_loss(flight: Flight, lost: WorkerLost) -> str:
+def _after_loss(flight: Flight, lost: messages.WorkerLost) -> str:
     if lost.resolution:
         return lost.resolution
-    if isinstance(lost, BatchLost):
+    if isinstance(lost, messages.BatchLost):
         return "another process continues the batch"
     if flight.round.bound:
         patience = f"up to {members.PATIENCE:g} s after all other work"

@@ -10,19 +10,7 @@ from math import inf
 from secrets import token_hex
 
 from matrix_runner.base.errors import BadInput
-from matrix_runner.carry.batch_messages import (
-    CHECKED,
-    REFUSED,
-    BadAnswer,
-    BatchRequest,
-    Cluster,
-    Message,
-    Order,
-    SchedulerLost,
-    Worker,
-    WorkerLost,
-    parsed,
-)
+from matrix_runner.carry import batch_messages as messages
 from matrix_runner.decide.placement import Refusals, impossible
 
 PATIENCE = 60.0  # seconds after which the work of an absent host goes to another one
@@ -30,7 +18,7 @@ MOST_ASKED = 32  # workers that are checked at a time
 CHECKS = 3  # how often a worker is asked before it is not used
 MOST_DETAILS = 10  # lines of a refusal that are shown
 _TAG = "start it with --tags, or name other tags"
-_VERDICTS = frozenset({CHECKED, REFUSED})
+_VERDICTS = frozenset({messages.CHECKED, messages.REFUSED})
 RESTART = "correct this on its host, and start the worker again"
 
 
@@ -44,8 +32,8 @@ class HostState:
 class Members:
     def __init__(
         self,
-        cluster: Cluster,
-        order: Order,
+        cluster: messages.Cluster,
+        order: messages.Order,
         notice: Callable[[str], None],
         clock: Callable[[], float],
         tags: frozenset[str] = frozenset(),
@@ -53,18 +41,18 @@ class Members:
         self._cluster, self._order, self._notice, self._clock = cluster, order, notice, clock
         self._tags = tags  # that a worker must have
         self._hosts: dict[str, HostState] = {}
-        self._workers: dict[str, Worker] = {}  # those in use, by address
+        self._workers: dict[str, messages.Worker] = {}  # those in use, by address
         self._checked: dict[str, Refusals] = {}  # stacks that a worker cannot run, by address
         self._asked = set[str]()  # addresses of workers that are being checked
-        self._unused: dict[str, Message] = {}  # why others are not used
+        self._unused: dict[str, messages.Message] = {}  # why others are not used
         self._failed = Counter[str]()  # checks of a worker that it did not survive
         self._busy = Counter[str]()  # batches of a worker
-        self.free: dict[str, Worker] = {}  # workers in use with a free slot
+        self.free: dict[str, messages.Worker] = {}  # workers in use with a free slot
         self.refusals: dict[str, Refusals] = {}  # of hosts that cannot run all stacks
         self.present: frozenset[str] = frozenset()  # hosts with a worker in use
         self.absent: frozenset[str] = frozenset()  # hosts that were members and have no worker in use
 
-    def newcomers(self) -> list[Worker]:
+    def newcomers(self) -> list[messages.Worker]:
         """Compare with the cluster. Return workers to check, once each, and a few at a time: trials need not wait."""
         present = {one.address: one for one in self._cluster.workers}
         for address in self._workers.keys() - present.keys():
@@ -81,30 +69,30 @@ class Members:
         self._asked.update(one.address for one in found)
         return found
 
-    async def check(self, worker: Worker) -> bool:
+    async def check(self, worker: messages.Worker) -> bool:
         """Ask a host what it can run. Return whether it was restarted since it was asked before."""
-        found: list[Message] = []
-        request = BatchRequest(token=token_hex(8), order=self._order)
+        found: list[messages.Message] = []
+        request = messages.BatchRequest(token=token_hex(8), order=self._order)
         try:
-            await self._cluster.carry_out(worker, request, lambda line: _add_verdict(found, parsed(line)))
+            await self._cluster.carry_out(worker, request, lambda line: _add_verdict(found, messages.parsed(line)))
             if not any(message["event"] in _VERDICTS for message in found):
-                raise BadAnswer("it did not answer what it can run")
-        except SchedulerLost:
+                raise messages.BadAnswer("it did not answer what it can run")
+        except messages.SchedulerLost:
             pass  # the worker is asked again when the scheduler is back
-        except WorkerLost as lost:
-            self._failed[worker.address] += CHECKS if isinstance(lost, BadAnswer) else 1
+        except messages.WorkerLost as lost:
+            self._failed[worker.address] += CHECKS if isinstance(lost, messages.BadAnswer) else 1
             if self._failed[worker.address] >= CHECKS:
                 self.refuse_for(worker, lost)
         finally:
             self._asked.discard(worker.address)
         for message in found:
-            if message["event"] == CHECKED:
+            if message["event"] == messages.CHECKED:
                 return self._accept(worker, message)
-            if message["event"] == REFUSED:
+            if message["event"] == messages.REFUSED:
                 self.refuse(worker, {**message, "resolution": _on_its_host(worker, message["resolution"])})
         return False
 
-    def _accept(self, worker: Worker, checked: Message) -> bool:
+    def _accept(self, worker: messages.Worker, checked: messages.Message) -> bool:
         before = self._hosts.get(worker.host)
         self._workers[worker.address] = worker
         self._checked[worker.address] = checked["refusals"]
@@ -126,10 +114,10 @@ class Members:
         first, *others = [self._checked[one.address] for one in self._workers.values() if one.host == host]
         return {key: why for key, why in first.items() if all(key in refused for refused in others)}
 
-    def refuse_for(self, worker: Worker, lost: WorkerLost, brief: str = "") -> None:
+    def refuse_for(self, worker: messages.Worker, lost: messages.WorkerLost, brief: str = "") -> None:
         self.refuse(worker, {"brief": brief + lost.brief, "details": lost.details, "resolution": RESTART})
 
-    def refuse(self, worker: Worker, why: Message) -> None:
+    def refuse(self, worker: messages.Worker, why: messages.Message) -> None:
         if worker.address in self._unused:
             return
         self._workers.pop(worker.address, None)
@@ -144,15 +132,15 @@ class Members:
         self.present = frozenset(one.host for one in self._workers.values())
         self.absent = frozenset(self._hosts.keys() - self.present)
 
-    def begin(self, worker: Worker) -> None:
+    def begin(self, worker: messages.Worker) -> None:
         self._busy[worker.address] += 1
         self._update(worker)
 
-    def end(self, worker: Worker) -> None:
+    def end(self, worker: messages.Worker) -> None:
         self._busy[worker.address] -= 1
         self._update(worker)
 
-    def _update(self, worker: Worker) -> None:
+    def _update(self, worker: messages.Worker) -> None:
         free = worker.address in self._workers and self._busy[worker.address] < worker.slots
         if free:
             self.free[worker.address] = worker
@@ -192,22 +180,22 @@ class Members:
         return False
 
 
-def _add_verdict(found: list[Message], message: Message) -> None:
+def _add_verdict(found: list[messages.Message], message: messages.Message) -> None:
     if message["event"] in _VERDICTS:
         if found:
-            raise BadAnswer("it answered twice what it can run")
+            raise messages.BadAnswer("it answered twice what it can run")
         found.append(message)
 
 
-def _on_its_host(worker: Worker, resolution: str) -> str:
+def _on_its_host(worker: messages.Worker, resolution: str) -> str:
     return f"on {worker.host}, {resolution}; then start its worker again" if resolution else RESTART
 
 
-def _with_details(text: str, why: Message) -> str:
+def _with_details(text: str, why: messages.Message) -> str:
     return "\n".join([text, *(f"  {line.strip()}" for line in why["details"].splitlines()[:MOST_DETAILS])])
 
 
-def _unusable(reasons: list[Message]) -> BadInput:
+def _unusable(reasons: list[messages.Message]) -> BadInput:
     first, *others = reasons
     if not others:
         return BadInput(f"{first['host']}: {first['brief']}", details=first["details"], resolution=first["resolution"])

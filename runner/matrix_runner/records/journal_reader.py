@@ -32,16 +32,6 @@ from matrix_runner.records.rows import (
     readings_of,
     with_jobs,
 )
-from matrix_runner.records.tables import (
-    CRC,
-    FIGURES,
-    IN_JOURNAL,
-    LATENCIES,
-    REBUILD,
-    check_rows,
-    data_columns,
-    raw_column,
-)
 from matrix_runner.records.versions import JOURNAL
 from matrix_runner.work.fio.output import Figures
 from matrix_runner.work.metrics import SIDES
@@ -49,9 +39,9 @@ from matrix_runner.work.metrics import SIDES
 State = tuple[Any, ...]  # outcome, attempts and start
 _PART = 5000  # trials that are read at once
 
-_TRIALS, _CELLS = IN_JOURNAL.trials.c, IN_JOURNAL.cells.c
-_COLUMNS = tuple(raw_column(_TRIALS[name]) for name in TRIAL_COLUMNS)
-_SEALED = tuple(table for table in IN_JOURNAL.metadata.sorted_tables if CRC in table.c)
+_TRIALS, _CELLS = tables.IN_JOURNAL.trials.c, tables.IN_JOURNAL.cells.c
+_COLUMNS = tuple(tables.raw_column(_TRIALS[name]) for name in TRIAL_COLUMNS)
+_SEALED = tuple(table for table in tables.IN_JOURNAL.metadata.sorted_tables if tables.CRC in table.c)
 _WITHOUT_CELL = _TRIALS.cell.not_in(sa.select(_CELLS.id))
 
 
@@ -127,7 +117,7 @@ class JournalReader(Database):
 
     def plain_rows(self, names: tuple[str, ...], cells: Collection[str]) -> Sequence[tuple[Any, ...]]:
         """Fetch columns of trials by cell and round, as the driver returns them: objects of 10⁵ trials take seconds."""
-        columns = (raw_column(_TRIALS[name]) for name in names)
+        columns = (tables.raw_column(_TRIALS[name]) for name in names)
         query = sa.select(*columns).where(_is_among(_TRIALS.cell, cells)).order_by(_TRIALS.cell, _TRIALS.round)
         return self._plain_rows(query)
 
@@ -137,7 +127,7 @@ class JournalReader(Database):
         return most or 0
 
     def has_jobs(self) -> bool:
-        return bool(self._rows(sa.select(IN_JOURNAL.jobs.c.job).limit(1)))
+        return bool(self._rows(sa.select(tables.IN_JOURNAL.jobs.c.job).limit(1)))
 
     def trials(self) -> Iterator[Trial]:
         """Read trials in parts: the rows of a large run need as much memory as its trials."""
@@ -168,13 +158,13 @@ class JournalReader(Database):
     ) -> Mapping[str, tuple[Reading, ...]]:
         """Read the readings of trials that are not known yet."""
         if not {row[READINGS] for row in rows} <= self._readings.keys():
-            table = IN_JOURNAL.readings.c
+            table = tables.IN_JOURNAL.readings.c
             query = sa.select(table.digest, sa.cast(table.content, sa.Text))
             self._readings |= map(readings_of, connection.execute(query).all())
         return self._readings
 
     def _jobs(self, connection: sa.Connection, cells: Collection[str]) -> dict[tuple[str, int], dict[str, Figures]]:
-        table = IN_JOURNAL.jobs.c
+        table = tables.IN_JOURNAL.jobs.c
         query = sa.select(*(table[name] for name in JOB_COLUMNS)).where(_is_among(table.cell, cells))
         found: dict[tuple[str, int], dict[str, Figures]] = {}
         for row in connection.execute(query.order_by(table.cell, table.round, table.position)):
@@ -208,7 +198,7 @@ class JournalReader(Database):
         return [row["what"] for row in self.rows_of(tables.troubles)]
 
     def rows_of(self, table: sa.Table) -> list[dict[str, Any]]:
-        names = data_columns(table)
+        names = tables.data_columns(table)
         query = sa.select(*(table.c[name] for name in names)).order_by(*table.primary_key.columns)
         return [dict(zip(names, row, strict=True)) for row in self._rows(query)]
 
@@ -240,10 +230,10 @@ class JournalReader(Database):
             return JOURNAL.understood(connection, self._name)
 
     def _check_rows(self) -> None:
-        readings = IN_JOURNAL.readings.c
+        readings = tables.IN_JOURNAL.readings.c
         with self._plain() as connection:
             for table in _SEALED:
-                check_rows(connection, table)
+                tables.check_rows(connection, table)
             for digest, text in connection.execute(sa.select(readings.digest, sa.cast(readings.content, sa.Text))):
                 if digest_of(text) != digest:
                     raise ValueError(f"the readings {digest!r:.60} have another digest")
@@ -281,7 +271,7 @@ def _is_among(column: sa.Column[Any], values: Collection[str]) -> sa.ColumnEleme
     return column.in_(sa.select(wanted.c.value))
 
 
-_FIGURES = frozenset((*REBUILD, *FIGURES, *LATENCIES))
+_FIGURES = frozenset((*tables.REBUILD, *tables.FIGURES, *tables.LATENCIES))
 
 
 def sql_lines(journal: Path, *, figures: bool) -> Iterator[str]:

@@ -11,22 +11,6 @@ from zlib import crc32
 
 import orjson
 import sqlalchemy as sa
-from sqlalchemy import (
-    JSON,
-    BigInteger,
-    Boolean,
-    Column,
-    Float,
-    ForeignKey,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    Text,
-    UniqueConstraint,
-)
 
 from matrix_runner.records.databases import keys, optional, required
 from matrix_runner.records.record import TrialFacts
@@ -62,142 +46,158 @@ SINCE = "since"  # the version of the schema that added a column, in its `info`;
 class Tables:
     """What a journal and a store have in common."""
 
-    metadata: MetaData
-    meta: Table
-    cells: Table
-    trials: Table
-    jobs: Table
-    readings: Table
+    metadata: sa.MetaData
+    meta: sa.Table
+    cells: sa.Table
+    trials: sa.Table
+    jobs: sa.Table
+    readings: sa.Table
 
 
-def _figures(names: Iterable[str], *, nullable: bool = True) -> list[Column[Any]]:
-    return [Column(name, _kind_of(name), nullable=nullable) for name in names]
+def _figures(names: Iterable[str], *, nullable: bool = True) -> list[sa.Column[Any]]:
+    return [sa.Column(name, _kind_of(name), nullable=nullable) for name in names]
 
 
 def _kind_of(name: str) -> Any:
     if name in LATENCIES:
-        return LargeBinary
-    return BigInteger if name.endswith(("_bytes", "_ios")) else Integer if name == "errors" else Float
+        return sa.LargeBinary
+    return sa.BigInteger if name.endswith(("_bytes", "_ios")) else sa.Integer if name == "errors" else sa.Float
 
 
-def _facts() -> list[Column[Any]]:
+def _facts() -> list[sa.Column[Any]]:
     """Return the columns of `TrialFacts`: shares and the like may be unknown."""
     first = [one for one in fields(TrialFacts) if SINCE not in one.metadata]
-    known = {one.name: Text if one.default == "" else Integer for one in first if one.default is not None}
-    unknown: dict[str, Any] = {one.name: Float for one in first if one.default is None}
-    return [*required(**known), *optional(**unknown | {"steady": Integer, "written_in_rounds": BigInteger})]
+    known = {one.name: sa.Text if one.default == "" else sa.Integer for one in first if one.default is not None}
+    unknown: dict[str, Any] = {one.name: sa.Float for one in first if one.default is None}
+    return [*required(**known), *optional(**unknown | {"steady": sa.Integer, "written_in_rounds": sa.BigInteger})]
 
 
-def _later_facts() -> list[Column[Any]]:
+def _later_facts() -> list[sa.Column[Any]]:
     """Return the columns of shares that later versions added: they are null in trials from before."""
-    return [Column(one.name, Float, info=dict(one.metadata)) for one in fields(TrialFacts) if SINCE in one.metadata]
+    return [
+        sa.Column(one.name, sa.Float, info=dict(one.metadata)) for one in fields(TrialFacts) if SINCE in one.metadata
+    ]
 
 
-def _crc() -> Column[Any]:
-    return Column(CRC, BigInteger, nullable=False)
+def _crc() -> sa.Column[Any]:
+    return sa.Column(CRC, sa.BigInteger, nullable=False)
 
 
 def _declare(*, runs: bool) -> Tables:
-    metadata = MetaData()
-    run: dict[str, Any] = {"run": String} if runs else {}
+    metadata = sa.MetaData()
+    run: dict[str, Any] = {"run": sa.String} if runs else {}
     with_rowid: Any = not runs  # a journal is in the order of recording, a store by run
-    cells = Table(
+    cells = sa.Table(
         "cells",
         metadata,
-        *keys(**run, id=String),
-        *required(name=Text, axes=JSON),
-        *optional(position=Integer),  # position among the cells of its run
+        *keys(**run, id=sa.String),
+        *required(name=sa.Text, axes=sa.JSON),
+        *optional(position=sa.Integer),  # position among the cells of its run
         _crc(),
         sqlite_with_rowid=with_rowid,
     )
     # The identity is run, cell and round. The `id` of a journal is the order of recording.
-    in_journal = (*keys(id=Integer), Column("cell", ForeignKey("cells.id"), nullable=False), *required(round=Integer))
-    trials = Table(
+    in_journal = (
+        *keys(id=sa.Integer),
+        sa.Column("cell", sa.ForeignKey("cells.id"), nullable=False),
+        *required(round=sa.Integer),
+    )
+    trials = sa.Table(
         "trials",
         metadata,
-        *(keys(**run, cell=String, round=Integer) if runs else in_journal),
-        *required(outcome=String, reason=Text, started=String, seconds=Float, attempts=Integer, folder=Text),
-        *required(host_limited=Text, unsettled=Text),  # notes that many questions need
+        *(keys(**run, cell=sa.String, round=sa.Integer) if runs else in_journal),
+        *required(
+            outcome=sa.String, reason=sa.Text, started=sa.String, seconds=sa.Float, attempts=sa.Integer, folder=sa.Text
+        ),
+        *required(host_limited=sa.Text, unsettled=sa.Text),  # notes that many questions need
         *_facts(),
-        *required(readings=String, notes=JSON),  # the digest of the readings
+        *required(readings=sa.String, notes=sa.JSON),  # the digest of the readings
         # Null runtime: no figures. Null bandwidth: no I/O in that direction.
         *_figures((*REBUILD, *FIGURES)),
         *(() if runs else _figures(LATENCIES)),  # a store has them in a table of their own
         *_later_facts(),
         _crc(),
-        Index("trials_of_a_cell", "cell", "run") if runs else UniqueConstraint("cell", "round"),
+        sa.Index("trials_of_a_cell", "cell", "run") if runs else sa.UniqueConstraint("cell", "round"),
         sqlite_with_rowid=with_rowid,
     )
     #: The figures of each job of a trial, if there are several.
-    jobs = Table(
+    jobs = sa.Table(
         "jobs",
         metadata,
-        *keys(**run, cell=String, round=Integer, job=String),
-        *required(position=Integer),
+        *keys(**run, cell=sa.String, round=sa.Integer, job=sa.String),
+        *required(position=sa.Integer),
         *_figures(WHOLE, nullable=False),
         *_figures((*FIGURES[len(WHOLE) :], *LATENCIES)),
         _crc(),
         sqlite_with_rowid=with_rowid,
     )
     #: Most trials of a stack have equal readings, which are larger than the rest of a trial.
-    readings = Table("readings", metadata, *keys(digest=String), *required(content=JSON), sqlite_with_rowid=with_rowid)
-    meta = Table("meta", metadata, *keys(key=String), *required(value=Text))
+    readings = sa.Table(
+        "readings", metadata, *keys(digest=sa.String), *required(content=sa.JSON), sqlite_with_rowid=with_rowid
+    )
+    meta = sa.Table("meta", metadata, *keys(key=sa.String), *required(value=sa.Text))
     return Tables(metadata, meta, cells, trials, jobs, readings)
 
 
 IN_JOURNAL, IN_STORE = _declare(runs=False), _declare(runs=True)
 
 
-def _of_journal(name: str, *columns: Column[Any]) -> Table:
-    return Table(name, IN_JOURNAL.metadata, *columns, _crc())
+def _of_journal(name: str, *columns: sa.Column[Any]) -> sa.Table:
+    return sa.Table(name, IN_JOURNAL.metadata, *columns, _crc())
 
 
 attempts = _of_journal(
-    "attempts", *keys(cell=String, round=Integer, number=Integer), *required(started=String, reason=Text, tail=Text)
+    "attempts",
+    *keys(cell=sa.String, round=sa.Integer, number=sa.Integer),
+    *required(started=sa.String, reason=sa.Text, tail=sa.Text),
 )
 begun = _of_journal(
-    "begun", *keys(cell=String, round=Integer, attempt=Integer), *required(boot_id=String, started=String)
+    "begun",
+    *keys(cell=sa.String, round=sa.Integer, attempt=sa.Integer),
+    *required(boot_id=sa.String, started=sa.String),
 )
 #: Trials that the user asked to repeat.
 retried = _of_journal(
     "retried",
-    *keys(id=Integer),
-    *required(cell=String, round=Integer, attempts=Integer, outcome=String, reason=Text, started=String),
+    *keys(id=sa.Integer),
+    *required(
+        cell=sa.String, round=sa.Integer, attempts=sa.Integer, outcome=sa.String, reason=sa.Text, started=sa.String
+    ),
 )
-batches = _of_journal("batches", *keys(id=Integer), *required(round=Integer, stack=String, seconds=Float))
+batches = _of_journal("batches", *keys(id=sa.Integer), *required(round=sa.Integer, stack=sa.String, seconds=sa.Float))
 #: Trouble outside of measurements that did not stop the run.
-troubles = _of_journal("troubles", *keys(id=Integer), *required(at=String, what=Text))
+troubles = _of_journal("troubles", *keys(id=sa.Integer), *required(at=sa.String, what=sa.Text))
 
 #: The tables that a merged run takes over as they are.
 PLAIN = (attempts, begun, retried, batches, troubles)
 
-runs = Table(
+runs = sa.Table(
     "runs",
     IN_STORE.metadata,
-    *keys(id=String),
-    *required(name=Text, matrix=Text, machine=Text, synthetic=Boolean, fingerprint=Text, host=Text),
-    *required(revision=Text),  # git commit, with a plus if files were changed
-    *required(started=String, finished=Boolean, planned=Integer, confidence=Float),
-    *optional(until=Float),
-    *required(least=Integer),
-    *optional(most=Integer),
-    *required(environment=JSON, part=Text),  # the requested part of its matrix; empty: all
-    *optional(exit=Integer),  # exit code of `matrix run` at the end
+    *keys(id=sa.String),
+    *required(name=sa.Text, matrix=sa.Text, machine=sa.Text, synthetic=sa.Boolean, fingerprint=sa.Text, host=sa.Text),
+    *required(revision=sa.Text),  # git commit, with a plus if files were changed
+    *required(started=sa.String, finished=sa.Boolean, planned=sa.Integer, confidence=sa.Float),
+    *optional(until=sa.Float),
+    *required(least=sa.Integer),
+    *optional(most=sa.Integer),
+    *required(environment=sa.JSON, part=sa.Text),  # the requested part of its matrix; empty: all
+    *optional(exit=sa.Integer),  # exit code of `matrix run` at the end
     # Digest of the manifest at which the store was complete; empty while trials may be missing.
-    *required(settled=Text),
+    *required(settled=sa.Text),
     # By `matrix runs tag`, `note` and `exclude`.
-    Column("tags", JSON(none_as_null=True), info={SINCE: 2}),
-    Column("note", Text, info={SINCE: 2}),
-    Column("excluded", Text, info={SINCE: 2}),
+    sa.Column("tags", sa.JSON(none_as_null=True), info={SINCE: 2}),
+    sa.Column("note", sa.Text, info={SINCE: 2}),
+    sa.Column("excluded", sa.Text, info={SINCE: 2}),
     _crc(),
 )
-latencies = Table(
+latencies = sa.Table(
     "latencies",
     IN_STORE.metadata,
-    *keys(run=String, cell=String, round=Integer),
+    *keys(run=sa.String, cell=sa.String, round=sa.Integer),
     *_figures(LATENCIES),
     _crc(),
-    Index("latencies_of_a_cell", "cell", "run"),
+    sa.Index("latencies_of_a_cell", "cell", "run"),
     sqlite_with_rowid=False,
 )
 
@@ -256,19 +256,19 @@ def _figure(of: sa.FromClause, name: str) -> sa.ColumnElement[Any]:
     return _sum(table[f"{one}_{rate}"] for one in SIDES)
 
 
-def data_columns(table: Table, version: float = inf) -> tuple[str, ...]:
+def data_columns(table: sa.Table, version: float = inf) -> tuple[str, ...]:
     """Return the columns that the writer of a row gives: all but its number in a journal and its checksum."""
     given = (one for one in table.columns if one.name != CRC and not _is_number(one) and since(one) <= version)
     return tuple(str(column.name) for column in given)
 
 
-def since(column: Column[Any]) -> int:
+def since(column: sa.Column[Any]) -> int:
     """Return the version of the schema that added a column."""
     return int(column.info.get(SINCE, 1))
 
 
-def _is_number(column: Column[Any]) -> bool:
-    return column.name == "id" and isinstance(column.type, Integer)
+def _is_number(column: sa.Column[Any]) -> bool:
+    return column.name == "id" and isinstance(column.type, sa.Integer)
 
 
 _FETCHED = 1000  # rows at once, so few that the cache of a processor has all of them

@@ -17,20 +17,8 @@ from pydantic import ValidationError
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.version import matrix_version
 from matrix_runner.carry.batch_messages import ClusterLost
+from matrix_runner.carry.cluster import frames
 from matrix_runner.carry.cluster.connection import Certificates, Connection, Ended, check_listening, connect
-from matrix_runner.carry.cluster.frames import (
-    AllKnown,
-    Ask,
-    Cancel,
-    Coordinate,
-    Head,
-    Hello,
-    Join,
-    Left,
-    Lines,
-    Member,
-    Request,
-)
 from matrix_runner.carry.cluster.seats import Seats
 
 SILENCE = 60.0  # seconds without a byte of a worker, or of a stranger, after which it counts as gone
@@ -44,7 +32,7 @@ class _Flight:
 
 class Relay:
     def __init__(self) -> None:
-        self._workers: dict[str, tuple[Connection, Join]] = {}
+        self._workers: dict[str, tuple[Connection, frames.Join]] = {}
         self._coordinators = set[Connection]()
         self._flights: dict[str, _Flight] = {}
         self._tasks = set[asyncio.Task[None]]()
@@ -57,13 +45,13 @@ class Relay:
     async def _serve_one(self, connection: Connection) -> None:
         """Serve a member until its connection ends, also because it sends what no member sends."""
         try:
-            connection.send(Hello())
+            connection.send(frames.Hello())
             first, _ = await connection.read(SILENCE)
-            if isinstance(first, Join):
+            if isinstance(first, frames.Join):
                 await self._serve_worker(connection, first)
-            elif isinstance(first, Coordinate):
+            elif isinstance(first, frames.Coordinate):
                 await self._serve_coordinator(connection)
-            elif isinstance(first, Ask):
+            elif isinstance(first, frames.Ask):
                 self._send_members(connection)
                 await connection.close()
         except Ended:
@@ -87,9 +75,9 @@ class Relay:
             self._send_members(connection)
             while True:
                 head, body = await connection.read()
-                if isinstance(head, Request):
+                if isinstance(head, frames.Request):
                     self._request(connection, head, body)
-                elif isinstance(head, Cancel):
+                elif isinstance(head, frames.Cancel):
                     self._cancel(connection, head.token)
                 else:
                     return
@@ -101,44 +89,44 @@ class Relay:
     def _send_members(self, connection: Connection) -> None:
         busy = Counter(flight.worker for flight in self._flights.values())
         for address, (_, facts) in self._workers.items():
-            connection.send(Member(address=address, facts=facts, busy=busy[address]))
-        connection.send(AllKnown())
+            connection.send(frames.Member(address=address, facts=facts, busy=busy[address]))
+        connection.send(frames.AllKnown())
 
-    def _request(self, coordinator: Connection, head: Request, body: bytes) -> None:
+    def _request(self, coordinator: Connection, head: frames.Request, body: bytes) -> None:
         worker = self._workers.get(head.to)
         if head.token in self._flights:  # of another coordinator, whose lines it would get
-            _send(coordinator, Lines(token=head.token, over=True, died="its token is in use"))
+            _send(coordinator, frames.Lines(token=head.token, over=True, died="its token is in use"))
         elif worker and _send(worker[0], head, body):
             self._flights[head.token] = _Flight(head.to, coordinator)
         else:
-            _send(coordinator, Left(address=head.to))
+            _send(coordinator, frames.Left(address=head.to))
 
     def _cancel(self, coordinator: Connection, token: str) -> None:
         flight = self._flights.get(token)
         if flight and flight.coordinator is coordinator:
             del self._flights[token]
             if worker := self._workers.get(flight.worker):
-                _send(worker[0], Cancel(token=token))
+                _send(worker[0], frames.Cancel(token=token))
 
     # --- workers ---
 
-    async def _serve_worker(self, connection: Connection, facts: Join) -> None:
+    async def _serve_worker(self, connection: Connection, facts: frames.Join) -> None:
         address = connection.peer  # which no worker chooses
         self._workers[address] = connection, facts
-        self._tell(Member(address=address, facts=facts))
+        self._tell(frames.Member(address=address, facts=facts))
         try:
-            connection.send(AllKnown())
+            connection.send(frames.AllKnown())
             while True:
                 head, body = await connection.read(SILENCE)
-                if not isinstance(head, Lines):
+                if not isinstance(head, frames.Lines):
                     return
                 self._pass_on(address, head, body)
         finally:
             del self._workers[address]
             self._flights = {token: one for token, one in self._flights.items() if one.worker != address}
-            self._tell(Left(address=address))
+            self._tell(frames.Left(address=address))
 
-    def _pass_on(self, worker: str, head: Lines, body: bytes) -> None:
+    def _pass_on(self, worker: str, head: frames.Lines, body: bytes) -> None:
         flight = self._flights.get(head.token)
         if flight is None or flight.worker != worker:
             return
@@ -146,12 +134,12 @@ class Relay:
             del self._flights[head.token]
         _send(flight.coordinator, head, body)
 
-    def _tell(self, head: Head) -> None:
+    def _tell(self, head: frames.Head) -> None:
         for one in tuple(self._coordinators):
             _send(one, head)
 
 
-def _send(to: Connection, head: Head, body: bytes = b"") -> bool:
+def _send(to: Connection, head: frames.Head, body: bytes = b"") -> bool:
     with suppress(Ended):  # whoever reads from it finds the same
         to.send(head, body)
         return True
@@ -173,9 +161,9 @@ class Membership:
     tags: tuple[str, ...] = ()
     hosts: Path | None = None  # the hosts.yaml with its disks, which stays here
 
-    def facts(self) -> Join:
+    def facts(self) -> frames.Join:
         try:
-            return Join(host=self.host, slots=self.slots, version=matrix_version(), tags=self.tags)
+            return frames.Join(host=self.host, slots=self.slots, version=matrix_version(), tags=self.tags)
         except ValidationError as error:
             raise BadInput(
                 "the name or the tags of this worker cannot be used",
@@ -247,9 +235,9 @@ class Worker:
         with suppress(Ended):
             while True:
                 head, body = await self._connection.read()
-                if isinstance(head, Request):
+                if isinstance(head, frames.Request):
                     self.seats.begin(head.token, body, measures=head.measures)
-                elif isinstance(head, Cancel):
+                elif isinstance(head, frames.Cancel):
                     self.seats.cancel(head.token)
         self.gone.set()
 

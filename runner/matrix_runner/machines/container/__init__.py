@@ -16,34 +16,15 @@ from matrix_runner.base.time_limit import time_limit
 from matrix_runner.machines import requirements
 from matrix_runner.machines.base import NO_OPTIONS, Leftover, Machine, MachineOptions, Refusal, RigLost, RigSpec
 from matrix_runner.machines.container import engines
-from matrix_runner.machines.container.engines import (
-    FOLDER,
-    HOST_FOLDERS,
-    LABEL,
-    MAPPER_CONTROL,
-    MD_FOLDERS,
-    MEMORY,
-    OWNER,
-    PATIENCE,
-    RUN,
-    SWEEP,
-    Box,
-    DiskNode,
-    Engine,
-    EngineSearch,
-    enter_command,
-    find_engine,
-    find_working,
-    installed_engines,
-    mapper_major,
-    remove_command,
-    start_command,
-)
 from matrix_runner.machines.local import host_refusals, identity_script, model_refusals
 from matrix_runner.machines.shell import LAST_BREATH, ShellRig
 
 SHOWN = "\t".join(
-    ("{{.Name}}", "{{.State.Status}}", *(f'{{{{index .Config.Labels "{label}"}}}}' for label in (OWNER, RUN)))
+    (
+        "{{.Name}}",
+        "{{.State.Status}}",
+        *(f'{{{{index .Config.Labels "{label}"}}}}' for label in (engines.OWNER, engines.RUN)),
+    )
 )
 TRIES = 3
 UP = frozenset({"running", "paused", "restarting"})
@@ -102,7 +83,7 @@ def parse_containers(output: str) -> Iterator[LabelledContainer]:
 
 
 def sweep(*, dry: bool = False, everything: bool = False) -> Iterator[Leftover]:
-    for engine in installed_engines():
+    for engine in engines.installed_engines():
         with suppress(HarnessBroken):  # an engine that does not answer runs no containers
             for one in find_abandoned(engine):
                 title = f"{engine.kind} container {one.name} of {one.run}"
@@ -111,32 +92,34 @@ def sweep(*, dry: bool = False, everything: bool = False) -> Iterator[Leftover]:
                 yield from _remove_images(engine, dry=dry)
 
 
-def _remove_images(engine: Engine, *, dry: bool) -> Iterator[Leftover]:
-    listed = run(engine.argv("images", "--quiet", f"--filter=label={LABEL}"), timeout=PATIENCE)
+def _remove_images(engine: engines.Engine, *, dry: bool) -> Iterator[Leftover]:
+    listed = run(engine.argv("images", "--quiet", f"--filter=label={engines.LABEL}"), timeout=engines.PATIENCE)
     for image in dict.fromkeys(listed.stdout.split()):
-        done = run(engine.argv("rmi", image), timeout=PATIENCE) if not dry else listed
+        done = run(engine.argv("rmi", image), timeout=engines.PATIENCE) if not dry else listed
         refused = f" could not be removed: {done.stderr.strip()}" if done.returncode else ""
         yield Leftover(f"{engine.kind} image {image}{refused or ('' if dry else ': removed')}", bool(refused))
 
 
-def find_abandoned(engine: Engine) -> list[LabelledContainer]:
-    listed = run(engine.argv("ps", "--all", "--quiet", f"--filter=label={RUN}"), timeout=PATIENCE)
+def find_abandoned(engine: engines.Engine) -> list[LabelledContainer]:
+    listed = run(engine.argv("ps", "--all", "--quiet", f"--filter=label={engines.RUN}"), timeout=engines.PATIENCE)
     names = listed.stdout.split() if listed.returncode == 0 else []
     if not names:
         return []
     # `inspect` reports an error for a container that is gone by now, and lists the others.
     return [
         one
-        for one in parse_containers(run(engine.argv("inspect", f"--format={SHOWN}", *names), timeout=PATIENCE).stdout)
+        for one in parse_containers(
+            run(engine.argv("inspect", f"--format={SHOWN}", *names), timeout=engines.PATIENCE).stdout
+        )
         if one.is_abandoned
     ]
 
 
-def _remove(engine: Engine, one: LabelledContainer, title: str) -> Leftover:
+def _remove(engine: engines.Engine, one: LabelledContainer, title: str) -> Leftover:
     error = ""  # the engine may be removing it itself, and then reports an error
     for _ in range(TRIES):
-        done = run(remove_command(engine, one.name), timeout=PATIENCE)
-        if done.returncode == 0 or run(engine.argv("inspect", one.name), timeout=PATIENCE).returncode:
+        done = run(engines.remove_command(engine, one.name), timeout=engines.PATIENCE)
+        if done.returncode == 0 or run(engine.argv("inspect", one.name), timeout=engines.PATIENCE).returncode:
             return Leftover(f"{title}: removed")
         error = done.stderr.strip()
     return Leftover(f"{title} could not be removed: {error}", remains=True)
@@ -166,10 +149,10 @@ class Container(Machine):
     def __init__(self, options: MachineOptions = NO_OPTIONS) -> None:
         super().__init__(options)
         #: The working engine and its image, from the first rig on.
-        self._ready: tuple[Engine, str] | None = None
-        self._found: EngineSearch | None = None
+        self._ready: tuple[engines.Engine, str] | None = None
+        self._found: engines.EngineSearch | None = None
         #: Identity of each disk when it was first used, right after it was leased.
-        self._nodes: dict[str, DiskNode] = {}
+        self._nodes: dict[str, engines.DiskNode] = {}
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
         return [*model_refusals(spec), *host_refusals(spec, ignored=("no-program ",)), *self._engine().refusals]
@@ -185,18 +168,20 @@ class Container(Machine):
         engine, image_tag = await self._prepare()
         disks = tuple(self._check_identity(name) for name in self.options.disks[: len(spec.disks)])
         box = await asyncio.to_thread(make_box, image_tag, disks, spec, scratch)
-        first = await process.spawn_with_pipes(start_command(engine, box))
+        first = await process.spawn_with_pipes(engines.start_command(engine, box))
         try:
             await _wait_until_up(first)
-            enter = enter_command(engine, box.name)
+            enter = engines.enter_command(engine, box.name)
             facts = await asyncio.to_thread(self._query_facts, engine, enter, spec)
             names = self.options.disks[: len(spec.disks)]
-            yield ShellRig(enter, FOLDER, names, facts, WHERE, SWEEP, before=identity_script(self.options))
+            yield ShellRig(
+                enter, engines.FOLDER, names, facts, WHERE, engines.SWEEP, before=identity_script(self.options)
+            )
         finally:
             await _stop(engine, box, first)
 
     # A name must not lead to another disk in the middle of a run.
-    def _check_identity(self, name: str) -> DiskNode:
+    def _check_identity(self, name: str) -> engines.DiskNode:
         try:
             now = disk_node(name)
         except OSError as error:
@@ -210,12 +195,12 @@ class Container(Machine):
             )
         return now
 
-    def _engine(self) -> EngineSearch:
+    def _engine(self) -> engines.EngineSearch:
         if self._found is None:
-            self._found = find_engine()
+            self._found = engines.find_engine()
         return self._found
 
-    async def _prepare(self) -> tuple[Engine, str]:
+    async def _prepare(self) -> tuple[engines.Engine, str]:
         if self._ready is None:
             have = await asyncio.to_thread(self._engine)
             if have.engine is None:
@@ -225,11 +210,11 @@ class Container(Machine):
                     resolution="`matrix doctor --on container` shows what is missing",
                 )
             image_tag = await engines.provide(have.engine, self.options.progress, self.options.notice)
-            engine = await asyncio.to_thread(find_working, have.engine, image_tag, self.options.notice)
+            engine = await asyncio.to_thread(engines.find_working, have.engine, image_tag, self.options.notice)
             self._ready = engine, image_tag
         return self._ready
 
-    def _query_facts(self, engine: Engine, enter: tuple[str, ...], spec: RigSpec) -> dict[str, str]:
+    def _query_facts(self, engine: engines.Engine, enter: tuple[str, ...], spec: RigSpec) -> dict[str, str]:
         answer = requirements.query(enter, spec, WHERE)
         lines = [line for line in answer.splitlines() if not line.startswith(HOST_ONLY)]
         if lacking := list(requirements.refusals("\n".join(lines), WHERE)):
@@ -240,14 +225,14 @@ class Container(Machine):
         return {**requirements.facts("\n".join(lines)), "engine": engine.kind}
 
 
-def make_box(image_tag: str, disks: tuple[DiskNode, ...], spec: RigSpec, scratch: Path) -> Box:
+def make_box(image_tag: str, disks: tuple[engines.DiskNode, ...], spec: RigSpec, scratch: Path) -> engines.Box:
     # Modules are loaded now, so that their devices have numbers.
     if spec.modules:
         with suppress(HarnessBroken):  # a host without modprobe keeps the modules it has
-            process.run(["modprobe", "--all", "--quiet", "--", *spec.modules], timeout=PATIENCE)
-    memory = os.environ.get("MATRIX_MEMORY", MEMORY)
+            process.run(["modprobe", "--all", "--quiet", "--", *spec.modules], timeout=engines.PATIENCE)
+    memory = os.environ.get("MATRIX_MEMORY", engines.MEMORY)
     Path(memory).mkdir(parents=True, exist_ok=True)
-    return Box(
+    return engines.Box(
         name=f"matrix-{secrets.token_hex(6)}",
         image=image_tag,
         disks=disks,
@@ -255,36 +240,38 @@ def make_box(image_tag: str, disks: tuple[DiskNode, ...], spec: RigSpec, scratch
         run=str(scratch.absolute()),
         owner=str(Owner.me()),
         memory=str(Path(memory).absolute()),
-        mapper=mapper_major(Path("/proc/devices").read_text()) if Path(MAPPER_CONTROL).exists() else None,
-        host_paths=tuple(one for one in (*HOST_FOLDERS, *MD_FOLDERS) if Path(one).exists()),
+        mapper=engines.mapper_major(Path("/proc/devices").read_text())
+        if Path(engines.MAPPER_CONTROL).exists()
+        else None,
+        host_paths=tuple(one for one in (*engines.HOST_FOLDERS, *engines.MD_FOLDERS) if Path(one).exists()),
     )
 
 
-def disk_node(name: str) -> DiskNode:
+def disk_node(name: str) -> engines.DiskNode:
     node = os.path.realpath(name)
     number = Path(node).stat().st_rdev
     major, minor = os.major(number), os.minor(number)
     block = Path(f"/sys/dev/block/{major}:{minor}").resolve()
     # Tunables belong to the whole drive, where sysfs has one.
     drive = (block / "device").resolve()
-    return DiskNode(name, node, major, minor, str(drive if block.is_relative_to(drive) else block))
+    return engines.DiskNode(name, node, major, minor, str(drive if block.is_relative_to(drive) else block))
 
 
 async def _wait_until_up(first: asyncio.subprocess.Process) -> None:
     assert first.stdout  # noqa: S101 - for the type checker; it was asked for
     assert first.stderr  # noqa: S101
     try:
-        async with time_limit(PATIENCE):
+        async with time_limit(engines.PATIENCE):
             line = (await first.stdout.readline()).decode(errors="replace").strip()
             if line == "up":
                 return
             complaint = (await first.stderr.read()).decode(errors="replace").strip()
     except TimeoutError:
-        raise RigLost(f"the container did not start within {PATIENCE:g} s") from None
+        raise RigLost(f"the container did not start within {engines.PATIENCE:g} s") from None
     raise RigLost(line or "the container did not start", tail=complaint[-4000:])
 
 
-async def _stop(engine: Engine, box: Box, first: asyncio.subprocess.Process) -> None:
+async def _stop(engine: engines.Engine, box: engines.Box, first: asyncio.subprocess.Process) -> None:
     await process.hang_up(first, LAST_BREATH)
     if first.returncode:
-        await asyncio.to_thread(process.run, remove_command(engine, box.name), timeout=PATIENCE)
+        await asyncio.to_thread(process.run, engines.remove_command(engine, box.name), timeout=engines.PATIENCE)

@@ -56,7 +56,7 @@ def test_each_event_of_json_is_documented(event: type[Event]) -> None:
     [
         RigUp("raid5", 1.5, {"kernel": "6.1"}),
         TrialStarted("a", 1, "raid5"),
-        RigWasLost("a", "why", "what next", "raid5"),
+        RigWasLost("a", "raid5", "why", "what next"),
     ],
 )
 def test_an_event_of_a_batch_process_arrives_as_it_was_sent(event: Event) -> None:

@@ -38,7 +38,7 @@ EVENTS: tuple[Event, ...] = (
     RigUp(RED, 1.5, {"kernel": "6.1"}),
     TrialStarted("raid5/[red]/work", 1, RED),
     TrialDone("raid5/[red]/work", measured("c1", 1, direction(2e8, 1 << 20)), RED),
-    RigWasLost("raid5/[red]/other", "the guest panicked", "starting a fresh one", RED),
+    RigWasLost("raid5/[red]/other", RED, "the guest panicked", "starting a fresh one"),
     TrialDone("raid5/[red]/other", Trial("c2", 1, Outcome.BROKEN, "the guest panicked"), RED),
     BatchDone(1, RED),
 )
@@ -112,7 +112,7 @@ def test_errors_stay_above_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "left" in said
 
 
-HOST_LIMITED = TrialHostLimited("raid5/[red]/work", 1, RED, "9.0% (answers late 9.0%, disks left waiting 0.0%)", 3)
+HOST_LIMITED = TrialHostLimited("raid5/[red]/work", RED, 1, "9.0% (answers late 9.0%, disks left waiting 0.0%)", 3)
 
 
 def test_a_repeated_trial_has_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
@@ -232,7 +232,7 @@ def test_the_start_of_a_machine_has_no_countdown(monkeypatch: pytest.MonkeyPatch
         assert view._left() == "1:00 left", "the start does not count as slow trials"
         view.progress("starting the virtual machine")
         now = 1100.0
-        view.event(RigWasLost("raid5", "QEMU ended", "trying again on a fresh one", "raid5"))
+        view.event(RigWasLost("raid5", "raid5", "QEMU ended", "trying again on a fresh one"))
         assert (line.description, view._left()) == ("building raid5", "1:00 left"), "a failed start ends, too"
         view.progress("starting the virtual machine")
         view.event(TrialDone("two", Trial("c2", 1, Outcome.BROKEN, "no rig came up"), "raid5"))

@@ -129,12 +129,6 @@ class Outbox:
         if event.from_host:
             self.send(event.word, **{one.name: getattr(event, one.name) for one in fields(event)})
 
-    def send_trial(self, trial: Trial) -> None:
-        self.send(TRIAL, **encode_trial(trial))
-
-    def send_attempt(self, attempt: Attempt) -> None:
-        self.send(LOST, **asdict(attempt))
-
 
 FROM_HOSTS = {one.word: one for one in EVENTS if one.from_host}
 _ENVELOPE = frozenset({"event", "token", "line"})
@@ -267,10 +261,6 @@ def pool_from(message: Message, host: str) -> PoolUsed:
     )
 
 
-def attempt_from(message: Message) -> Attempt:
-    return Attempt(**content_of(message))
-
-
 class RecordStream:
     """`standing`: where tear-down scripts stay if the stack may outlive the process."""
 
@@ -282,10 +272,10 @@ class RecordStream:
     def record_set_up(self, round_number: int, stack: str, seconds: float) -> None: ...
 
     def record(self, trial: Trial) -> None:
-        self._outbox.send_trial(trial)
+        self._outbox.send(TRIAL, **encode_trial(trial))
 
     def record_lost(self, attempt: Attempt) -> None:
-        self._outbox.send_attempt(attempt)
+        self._outbox.send(LOST, **asdict(attempt))
 
     def put(self, cell: str, round_number: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:
         self._outbox.send(FILES, cell=cell, round=round_number, scripts=dict(scripts), outputs=dict(outputs))

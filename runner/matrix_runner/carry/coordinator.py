@@ -38,7 +38,7 @@ from matrix_runner.decide.placement import Forecast, OpenRound, RepeatsAlone
 from matrix_runner.decide.plan import Batch
 from matrix_runner.decide.scheduler import TRIES, Scheduler
 from matrix_runner.machines.base import RigLost
-from matrix_runner.records.record import HOST, HOST_LIMITED, SPREAD, Trial
+from matrix_runner.records.record import HOST, HOST_LIMITED, SPREAD, Attempt, Trial
 from matrix_runner.space.space import Cell
 from matrix_runner.work.slow import FACTORS
 
@@ -365,7 +365,7 @@ class Coordinator:
         """Refuse a worker that sends wrong messages. Its trials do not count."""
         host, again = flight.worker.host, "other workers continue the batch" if flight.left else "it had no trial left"
         stack = flight.batch.stack.label
-        self._context.listen(RigWasLost(stack, f"{host}: {lie.brief}", again, stack))
+        self._context.listen(RigWasLost(stack, stack, f"{host}: {lie.brief}", again))
         self._members.refuse_for(flight.worker, lie)
         for other in self._flights.of_worker(flight.worker):
             self._abandon(other, lie)
@@ -381,7 +381,7 @@ class Coordinator:
         name = flight.left[flight.begun].name if flight.begun in flight.left else flight.batch.stack.label
         if not isinstance(lost, messages.SchedulerLost):  # one notice is enough for all batches
             again = _after_loss(flight, lost) if flight.left else "it had no trial left"
-            self._context.listen(RigWasLost(name, f"{host}: {reason}", again, flight.batch.stack.label))
+            self._context.listen(RigWasLost(name, flight.batch.stack.label, f"{host}: {reason}", again))
         if flight.begun not in flight.left:
             if isinstance(lost, messages.BatchLost):
                 self._count_fruitless(flight, lost)
@@ -510,7 +510,7 @@ class Coordinator:
         self._recorder.repeat_alone(cell, flight.round.number, overload, flight.beside)
 
     def _lose_attempt(self, flight: Flight, message: messages.Message) -> None:
-        attempt = messages.attempt_from(message)
+        attempt = Attempt(**messages.content_of(message))
         known = attempt.cell in flight.left and attempt.round == flight.round.number
         _refuse_if(not known, "an attempt at a trial that it was not given")
         _count(flight, f"attempts at {attempt.cell}", TRIES)

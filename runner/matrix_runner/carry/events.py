@@ -25,6 +25,7 @@ class Event:
     in_json: ClassVar[bool] = True  # `run --json` prints it
     from_host: ClassVar[bool] = False  # a batch process sends it, because no record implies it
     is_trial: ClassVar[bool] = False  # it counts as a trial
+    line: ClassVar[str | None] = None  # `style` of each
 
     @property
     def text(self) -> str:
@@ -34,7 +35,7 @@ class Event:
     @property
     def style(self) -> str | None:
         """Return the style of its line above the bar; None: no line there. With a style, `--quiet` shows it, too."""
-        return None
+        return self.line
 
     @property
     def activity(self) -> str:
@@ -54,7 +55,7 @@ class Event:
 class RoundAdded(Event):
     """A round beyond the minimum, and the reason for it."""
 
-    word = "notice"
+    word, line = "notice", ""
     round: int
     trials: int
     reason: str
@@ -63,10 +64,6 @@ class RoundAdded(Event):
     def text(self) -> str:
         trials = f"{self.trials:,} trial{'s' if self.trials > 1 else ''}"
         return f"{self.reason}: round {self.round} adds {trials}"
-
-    @property
-    def style(self) -> str:
-        return ""
 
     @property
     def values(self) -> dict[str, Any]:
@@ -120,25 +117,20 @@ class TrialHostLimited(Event):
 
     word = "host-limited"
     name: str
-    round: int
     stack: str
-    overload: str
+    round: int
+    host_limited: str
     beside: int
 
     @property
     def text(self) -> str:
         others = f"{self.beside} other{'s' if self.beside > 1 else ''}"
-        why = f"host-limited beside {others}, {spaced(self.overload)}"
+        why = f"host-limited beside {others}, {spaced(self.host_limited)}"
         return f"{self.name}: {why}; it is measured again alone"
 
     @property
     def activity(self) -> str:
         return f"{self.name} round {self.round}, again alone"
-
-    @property
-    def values(self) -> dict[str, Any]:
-        overload = {"host_limited": self.overload, "beside": self.beside}
-        return {"name": self.name, "stack": self.stack, "round": self.round, **overload}
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,23 +204,15 @@ class TrialDone(Event):
 class RigWasLost(Event):
     """A rig died or hung; `next` is the consequence."""
 
-    word, from_host = "rig-lost", True
+    word, from_host, line = "rig-lost", True, DOUBT
     name: Name
+    stack: Name
     reason: Text
     next: Text
-    stack: Name
 
     @property
     def text(self) -> str:
         return f"{self.name}: {self.reason}; {self.next}"
-
-    @property
-    def style(self) -> str:
-        return DOUBT
-
-    @property
-    def values(self) -> dict[str, Any]:
-        return {"name": self.name, "stack": self.stack, "reason": self.reason, "next": self.next}
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,7 @@ class Executor:
                 failed_starts.clear()
                 self._note_loss(stack)
                 record.lose_batch(cells, batch.round, started, lost)
-                listen(RigWasLost(stack.label, lost.brief, "starting a fresh one", stack.label))
+                listen(RigWasLost(stack.label, stack.label, lost.brief, "starting a fresh one"))
             except RigLost as lost:
                 self._note_loss(stack)
                 failed_starts.append(f"no rig came up: {lost.brief}")
@@ -104,7 +104,7 @@ class Executor:
                     record.break_batch(cells, batch.round, started, lost, *failed_starts)
                 else:
                     after = _after_loss(left=bool(cells), brings_disks=self._context.machine.brings_disks)
-                    listen(RigWasLost(stack.label, lost.brief, after, stack.label))
+                    listen(RigWasLost(stack.label, stack.label, lost.brief, after))
             except (SetUpFailed, NoRig) as failed:
                 record.break_batch(cells, batch.round, started, failed, failed.brief)
             except NotOnThisRig as lacking:
@@ -192,7 +192,7 @@ class Executor:
             except RigLost as lost:
                 spent = time.monotonic() - clock
                 self._recorder.lose_trial(cell, round_number, started, lost, built.scripts_of(cell), spent)
-                self._context.listen(RigWasLost(cell.name, lost.brief, "starting a fresh one", cell.stack.label))
+                self._context.listen(RigWasLost(cell.name, cell.stack.label, lost.brief, "starting a fresh one"))
                 if self._recorder.conclude([cell], round_number):
                     self._next(cells, round_number)
                 raise _TrialLost from lost

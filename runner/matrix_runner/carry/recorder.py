@@ -81,7 +81,7 @@ class Recorder:
 
     def repeat_alone(self, cell: Cell, round_number: int, overload: str, beside: int) -> None:
         self._repeats[cell.id, round_number] = f"alone; host-limited {overload} with {beside} beside it"
-        self._context.listen(TrialHostLimited(cell.name, round_number, cell.stack.label, overload, beside))
+        self._context.listen(TrialHostLimited(cell.name, cell.stack.label, round_number, overload, beside))
 
     def repeat_slower(self, cell: Cell, round_number: int, overload: str, was: int, slow: int) -> None:
         self._repeats[cell.id, round_number] = f"{slow} times slower; host-limited {overload} at {was}"

@@ -56,8 +56,7 @@ class Rule:
     confidence: float = 0.95
     #: The smallest change that matters, as a logarithm: anchors closer than this are equal.
     smallest: float = log1p(0.01)
-    #: The sign of a change for the worse; 0: either.
-    worse: int = 0
+    worse: int = 0  # the sign of a change for the worse; 0: either
     most_pairs: int = 100
     most_rounds: int = 200
 

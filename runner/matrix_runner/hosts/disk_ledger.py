@@ -229,8 +229,7 @@ class WriteBudget:
     #: Makes the agent enforce the limits while we cannot poll; returns whether it received them.
     limit: Callable[[Mapping[str, int]], bool] = lambda _: True
     stop_reason: str = ""  # why the run has to stop for tonight; empty if it need not
-    #: The worst observed ratio of bytes written to one disk to bytes written to its array.
-    amplification: float = 1.0
+    amplification: float = 1.0  # the worst observed ratio of bytes written to one disk to bytes written to its array
     _at_start: Mapping[str, int] = field(default_factory=dict)
     #: By identity: the counter when last polled, and the number of that poll.
     _last_seen: dict[str, tuple[int, int]] = field(default_factory=dict)

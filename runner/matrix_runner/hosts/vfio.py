@@ -32,8 +32,7 @@ DISK_TIMEOUT, UDEV_TIMEOUT, RELEASE_TIMEOUT, POLL = 30.0, 5.0, 10.0, 0.2
 @dataclass(frozen=True, slots=True)
 class Controller:
     address: str = ""  # on the PCI bus, such as `0000:01:00.0`; empty if it is not on one
-    #: The IOMMU group, which can only be passed through as a whole; empty if there is no IOMMU.
-    group: str = ""
+    group: str = ""  # the IOMMU group, which can only be passed through as a whole; empty if there is no IOMMU
     group_members: tuple[str, ...] = ()
     other_disks: tuple[str, ...] = ()
     path_count: int = 0

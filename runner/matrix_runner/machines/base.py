@@ -156,8 +156,7 @@ class Machine(Protocol):
     takes_folders: ClassVar[bool] = False  # it can use the kernel, modules and programs of a folder
 
     options: MachineOptions
-    #: Messages that the user has seen. Those about the host are the same for every rig.
-    _notices: set[str]
+    _notices: set[str]  # messages that the user has seen. Those about the host are the same for every rig.
 
     def __init__(self, options: MachineOptions = NO_OPTIONS) -> None:
         self.options, self._notices = options, set()

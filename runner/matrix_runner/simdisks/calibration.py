@@ -33,8 +33,7 @@ class Key:
     """A key of a model file that can be fitted."""
 
     name: str
-    #: Of the fit.
-    value: str
+    value: str  # of the fit
     jobs: str
     unit: str = ""
 
@@ -94,14 +93,11 @@ class Residual:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    #: Of the model file.
-    keys: Mapping[str, object]
+    keys: Mapping[str, object]  # of the model file
     estimates: tuple[Estimate, ...]
     unknown: tuple[Unknown, ...]
-    #: Of jobs that the fit did not see.
-    held_out: tuple[Residual, ...]
-    #: The worst of the jobs that it saw.
-    fitted: float
+    held_out: tuple[Residual, ...]  # of jobs that the fit did not see
+    fitted: float  # the worst of the jobs that it saw
 
 
 #: Of a random job, and the part of it that a sequential one needs.
@@ -205,13 +201,6 @@ def calibrate(
 
 
 _USUAL_RATE = 150e6
-#: A job with a limit of time reads only the beginning of a larger part.
-_NARROW = 0.1
-
-
-def _place(pattern: Pattern) -> float:
-    width = pattern.last - pattern.first
-    return pattern.first + (width / 2 if width <= _NARROW else 0.0)
 
 
 def kind_of(jobs: Sequence[Job]) -> str:

@@ -110,8 +110,7 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    #: With the turnaround of the prediction.
-    probe: Probe
+    probe: Probe  # with the turnaround of the prediction
     expected: float
     measured: float
     overload: Overload

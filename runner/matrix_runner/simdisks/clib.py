@@ -89,21 +89,15 @@ class Report:
     written_bytes: int
     seeks: int
     hits: int
-    #: Moved by an ageing SSD to make room for writes.
-    copied_bytes: int
-    #: Time in which the medium worked for the host.
-    busy: float
+    copied_bytes: int  # moved by an ageing SSD to make room for writes
+    busy: float  # time in which the medium worked for the host
     occupied: float
-    #: Sums over requests: how late answers were against the model, and the model's time.
-    late: float
+    late: float  # sums over requests: how late answers were against the model, and the model's time
     owed: float
     failed: int
-    #: Of the whole board: time in which all disks were idle.
-    idle: float
-    #: Of this disk: time without a request, since an answer of any disk, that delayed answers.
-    starved: float
-    #: Of the whole rig: seconds for which threads of its machine waited for a processor of the host.
-    waited: float = 0.0
+    idle: float  # of the whole board: time in which all disks were idle
+    starved: float  # of this disk: time without a request, since an answer of any disk, that delayed answers
+    waited: float = 0.0  # of the whole rig: seconds for which threads of its machine waited for a processor of the host
 
 
 #: In the order of the constants in board.h.

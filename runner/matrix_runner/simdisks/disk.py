@@ -128,18 +128,13 @@ Bus = Literal["virtio", "scsi", "sata", "nvme"]
 class Disk:
     size: int
     bus: Bus = "virtio"
-    #: None: as fast as the host's memory and disk.
-    physics: Physics | None = None
-    #: The shared link to the host; None: it has its own.
-    link: "Link | None" = None
+    physics: Physics | None = None  # None: as fast as the host's memory and disk
+    link: "Link | None" = None  # the shared link to the host; None: it has its own
     #: How many times slower than real time it works, with all that is around it; the same for all disks of a rig.
     slow: int = 1
-    #: The name of its model, for people.
-    model: str = field(default="", compare=False)
-    #: The measurements to which its model is fitted.
-    fitted_to: str = field(default="", compare=False)
-    #: The name of its group in `disks:`.
-    group: str = field(default="", compare=False)
+    model: str = field(default="", compare=False)  # the name of its model, for people
+    fitted_to: str = field(default="", compare=False)  # the measurements to which its model is fitted
+    group: str = field(default="", compare=False)  # the name of its group in `disks:`
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +158,7 @@ FaultKind = Literal["dies", "slow", "stalls", "medium", "corrupt"]
 class Fault:
     disk: int
     kind: FaultKind
-    #: Seconds: in a declaration since the workload began, on a rig since the rig started.
-    at: float
+    at: float  # seconds: in a declaration since the workload began, on a rig since the rig started
     seconds: float | None = None
     factor: float = 1.0
     #: The range of bytes that cannot be read until they are written again, or that are read wrong.

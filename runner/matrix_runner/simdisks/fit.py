@@ -57,12 +57,10 @@ Values = dict[str, float]
 class Subject:
     """A drive: what is known of it without a fit, and the jobs that measured it."""
 
-    #: Keys of its model that are not fitted.
-    keys: Mapping[str, object]
+    keys: Mapping[str, object]  # keys of its model that are not fitted
     host: Host
     jobs: tuple[Job, ...]
-    #: Directions whose jobs this drive alone explains.
-    directions: tuple[Direction, ...] = DIRECTIONS
+    directions: tuple[Direction, ...] = DIRECTIONS  # directions whose jobs this drive alone explains
 
     @property
     def is_hdd(self) -> bool:

@@ -26,30 +26,23 @@ class Figures:
     """The rates and latencies of one direction of a job. Times are seconds."""
 
     iops: float
-    #: From a request's submission to its answer, as the percentiles.
-    mean: float
+    mean: float  # from a request's submission to its answer, as the percentiles
     longest: float
-    #: What the submission itself took: a process waits there if the queue of the kernel is full.
-    submission: float
-    #: Empty if they were not measured.
-    percentiles: tuple[float, ...]
+    submission: float  # what the submission itself took: a process waits there if the queue of the kernel is full
+    percentiles: tuple[float, ...]  # empty if they were not measured
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
     """The requests of a job: a closed loop, as in fio. When one request ends, the next begins."""
 
-    #: Requests in flight: those of a process, times the number of processes.
-    depth: int
-    #: The share of reads; 1 and 0 for jobs in one direction.
-    reads: float
+    depth: int  # requests in flight: those of a process, times the number of processes
+    reads: float  # the share of reads; 1 and 0 for jobs in one direction
     block: int = 4096
     random: bool = True
-    #: The part of the disk, as shares.
-    first: float = 0.0
+    first: float = 0.0  # the part of the disk, as shares
     last: float = 1.0
-    #: Each write is on the medium before it is answered.
-    safe: bool = False
+    safe: bool = False  # each write is on the medium before it is answered
     seconds: float = 60.0
 
     @property
@@ -64,12 +57,9 @@ class Pattern:
 class Host:
     """The disks that share the requests, and how the host asks them."""
 
-    #: Bytes of a disk.
-    size: int
-    #: Seconds from an answer to the next request.
-    turn: float = 1e-6
-    #: Commands that it has under way at a disk.
-    queue: int = 31
+    size: int  # bytes of a disk
+    turn: float = 1e-6  # seconds from an answer to the next request
+    queue: int = 31  # commands that it has under way at a disk
     disks: int = 1
 
 

@@ -16,8 +16,7 @@ STOP = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    #: Its file.
-    path: str
+    path: str  # its file
     pattern: Pattern
     read: Figures | None
     write: Figures | None

@@ -114,14 +114,12 @@ CROWDED = 1 / 3
 class Overload:
     """A trial's loss to its host, as shares of the time in which I/O was wanted."""
 
-    #: Answers were later than the model's time.
-    late: float
+    late: float  # answers were later than the model's time
     #: Disks were idle because requests came late, and that delayed answers. A mean over disks, by their time at work.
     starved: float
     #: The machine waited for a processor. This is a bound of the loss, because its disks may have had other requests.
     crowded: float = 0.0
-    #: Of work with pauses: requests and answers were under way between the kernel and the disks.
-    transit: float = 0.0
+    transit: float = 0.0  # of work with pauses: requests and answers were under way between the kernel and the disks
 
     @property
     def share(self) -> float:

@@ -81,8 +81,7 @@ class Channels:
     words: int
     console: int
     disks: tuple[int, ...]
-    #: Descriptors that QEMU only keeps open: locks of disks, and their exclusive openings.
-    locks: tuple[int, ...] = ()
+    locks: tuple[int, ...] = ()  # descriptors that QEMU only keeps open: locks of disks, and their exclusive openings
 
     @property
     def all(self) -> tuple[int, ...]:

@@ -86,15 +86,12 @@ class Lease:
     folder: Path
     state: Path  # the state folder of this machine: records and ledger
     destroy: frozenset[str]  # named with --destroy, or in `destroy:` of the host
-    #: Returns UUIDs of what the run makes on them.
-    marks: Callable[[Sequence[LeasedDisk]], Iterable[str]] = lambda _: ()
-    #: Names of the disks in the guest, in order; empty if scripts run on the host.
-    inside: tuple[str, ...] = ()
+    marks: Callable[[Sequence[LeasedDisk]], Iterable[str]] = lambda _: ()  # returns UUIDs of what the run makes on them
+    inside: tuple[str, ...] = ()  # names of the disks in the guest, in order; empty if scripts run on the host
     boot: str = ""
     operations: DiskOperations = LOCAL
     reach: str = "local"
-    #: The disks of the host share no controller or bus: other runs may measure there too.
-    shares_nothing: bool = False
+    shares_nothing: bool = False  # the disks of the host share no controller or bus: other runs may measure there too
 
 
 _ANY_DISK = "any disk"
@@ -142,7 +139,22 @@ def lease_disks(
         marks, mine = tuple(sorted(lease.marks(disks))), list[LeasedDisk]()
         try:
             for one, inside in zip(disks, lease.inside or ("",) * len(disks), strict=True):
-                write_record(lease.state, _lease_record(one, lease, now(), marks, inside))
+                record = LeaseRecord(
+                    disk=one.declared.id,
+                    identity=one.node.identity,
+                    reach=lease.reach,
+                    size=one.node.size,
+                    run=lease.run,
+                    folder=str(lease.folder.absolute()),
+                    marks=marks,
+                    inside=inside,
+                    since=now().isoformat(),
+                    written=one.node.written,
+                    boot=lease.boot,
+                    controller=one.controller,
+                    only_read=one.declared.only_read,
+                )
+                write_record(lease.state, record)
                 mine.append(one)  # from here on it may be written, and has to be released
                 if one in written:
                     prepare_disk(one, lease.run)
@@ -164,24 +176,6 @@ def _check_wear(disks: Sequence[LeasedDisk], lease: Lease, now: datetime) -> Non
             details="\n".join(f"  {one}" for one in refusals if one),
             resolution="run it after 12:00 UTC, or raise `wear:` of the disk in hosts.yaml",
         )
-
-
-def _lease_record(one: LeasedDisk, lease: Lease, now: datetime, marks: tuple[str, ...], inside: str) -> LeaseRecord:
-    return LeaseRecord(
-        disk=one.declared.id,
-        identity=one.node.identity,
-        reach=lease.reach,
-        size=one.node.size,
-        run=lease.run,
-        folder=str(lease.folder.absolute()),
-        marks=marks,
-        inside=inside,
-        since=now.isoformat(),
-        written=one.node.written,
-        boot=lease.boot,
-        controller=one.controller,
-        only_read=one.declared.only_read,
-    )
 
 
 def _return_disks(

@@ -1,7 +1,6 @@
 """What results are compared with: the published figures of a study, baselines and accepted changes of nights."""
 
 import re
-from collections.abc import Iterator
 from datetime import date
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
@@ -141,7 +140,7 @@ class Published(Model):
         ratio, base = table.ratio_of(row), table.base_of(row)
         if ratio is None or base is None:
             return None
-        for other in self._repeats_of(table):
+        for other in (one for one in self.tables if one.repeats == table.id or table.repeats == one.id):
             again = next(
                 (other.ratio_of(one) for one in other.rows if (one.where, one.to) == (row.where, row.to)), None
             )
@@ -149,9 +148,6 @@ class Published(Model):
                 return Undecidable("repeat", f"table {other.id} has {again:.2f} times for the same test")
         texts = ((rule, getattr(one, key)) for key, rule in _RULES.items() for one in (row, base))
         return next((Undecidable(rule, text) for rule, text in texts if text), None)
-
-    def _repeats_of(self, table: Table) -> Iterator[Table]:
-        return (one for one in self.tables if one.repeats == table.id or table.repeats == one.id)
 
 
 _CHANGE = re.compile(r"\s*([+-])\s*(\d+(?:\.\d+)?)\s*%\s*", re.ASCII)

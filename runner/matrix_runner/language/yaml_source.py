@@ -168,16 +168,14 @@ class Source:
     def _child(self, node: Node | None, step: str | int) -> tuple[Node, Node] | None:
         if isinstance(node, MappingNode):
             if node not in self._known:
-                self._known[node] = {key.value: (key, value) for key, value in reversed(node.value) if _is_text(key)}
+                self._known[node] = {
+                    key.value: (key, value) for key, value in reversed(node.value) if isinstance(key.value, str)
+                }
             found: tuple[Node, Node] | None = self._known[node].get(str(step))
             return found
         if isinstance(node, SequenceNode) and isinstance(step, int) and step < len(node.value):
             return node.value[step], node.value[step]
         return None
-
-
-def _is_text(key: Node) -> bool:
-    return isinstance(key.value, str)
 
 
 class _Size(NamedTuple):

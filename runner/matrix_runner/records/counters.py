@@ -12,7 +12,7 @@ from matrix_runner.work.fio.output import Figures, csv_text
 from matrix_runner.work.metrics import DECIMALS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from matrix_runner.records.record import Reading
     from matrix_runner.simdisks.clib import Report
@@ -167,13 +167,10 @@ def processor_use(before: CounterSnapshot, after: CounterSnapshot, slow: int = 1
     ticks = {kind: max(0, late - early) for kind, early, late in stats}
     total = sum(ticks.values()) or 1
     shares = {kind: tick / total for kind, tick in ticks.items()}
-    busiest = max((_busy(before.stat[name], after.stat[name]) for name in _each_processor(before, after)), default=0.0)
+    each = [name for name in before.stat if re.fullmatch(r"cpu\d+", name) and name in after.stat]
+    busiest = max((_busy(before.stat[name], after.stat[name]) for name in each), default=0.0)
     once = {word: max(0, after.stat.get(word, (0,))[0] - before.stat.get(word, (0,))[0]) for word in ("intr", "ctxt")}
     return Processors((after.clock - before.clock) / slow, shares, once["intr"], once["ctxt"], total, busiest)
-
-
-def _each_processor(before: CounterSnapshot, after: CounterSnapshot) -> Iterator[str]:
-    return (name for name in before.stat if re.fullmatch(r"cpu\d+", name) and name in after.stat)
 
 
 def _busy(before: Sequence[int], after: Sequence[int]) -> float:

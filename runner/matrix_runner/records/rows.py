@@ -263,12 +263,11 @@ def _figures(values: Sequence[Any]) -> Figures | None:
     at = 0
     for (side, columns), latencies in zip(OF_SIDES.items(), rest[-len(LATENCIES) :], strict=True):
         figures = rest[at : (at := at + len(columns))]
-        found[side] = _direction(_without_data(*figures) if side == FLUSH else figures, latencies)
+        if side == FLUSH:  # a flush has no data
+            iops, *times = figures
+            figures = (0.0, iops, 0, *times) if iops is not None else (None,)
+        found[side] = _direction(figures, latencies)
     return Figures(**found)
-
-
-def _without_data(iops: float | None, *rest: Any) -> tuple[Any, ...]:
-    return (0.0, iops, 0, *rest) if iops is not None else (None,)
 
 
 def _sync(seconds: float | None, bw: float | None) -> Sync | None:

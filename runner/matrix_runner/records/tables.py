@@ -312,11 +312,13 @@ def _stored(table: sa.Table) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
 def _conversion(column: sa.Column[Any]) -> Callable[[Any], Any]:
     if isinstance(column.type, sa.Float):
         return lambda value: float(value) + 0.0  # SQLite keeps no sign of 0
-    return int if isinstance(column.type, sa.Integer) else bool if isinstance(column.type, sa.Boolean) else _unchanged
-
-
-def _unchanged(value: Any) -> Any:
-    return value
+    return (
+        int
+        if isinstance(column.type, sa.Integer)
+        else bool
+        if isinstance(column.type, sa.Boolean)
+        else lambda value: value
+    )
 
 
 def check_rows(

@@ -155,7 +155,7 @@ def pts_result(output: str, test: PtsTest, points: tuple[str, ...], deviations: 
     last = by_job[-WINDOW:]
     jobs = {name: _mean([one[name] for one in last]) for name in last[-1] if all(name in one for one in last)}
     main = replace(jobs[tracked[0]], jobs=jobs if len(jobs) > 1 else {})
-    windows = {name: _window([one[name] for one in by_job], test) for name in tracked}
+    windows = {name: last_window([_value(one[name], test.figure) for one in by_job], test.apart) for name in tracked}
     steady = all(one and one.is_steady for one in windows.values())
     written = sum(one.write.bytes for each in by_job for one in each.values() if one.write)
     table = _table([{name: one.in_real_units(slow) for name, one in each.items()} for each in by_job])
@@ -207,10 +207,6 @@ def _value(figures: Figures, figure: Figure) -> float:
     if figure == "bw":
         return figures.total_bw
     return sum(side.lat_mean or 0.0 for side in figures.sides.values())
-
-
-def _window(rounds: Sequence[Figures], test: PtsTest) -> Window | None:
-    return last_window([_value(one, test.figure) for one in rounds], test.apart)
 
 
 def _unsettled(windows: Mapping[str, Window | None], test: PtsTest, rounds: int) -> str:

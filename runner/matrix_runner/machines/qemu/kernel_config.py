@@ -7,20 +7,16 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from matrix_runner.base.errors import BadInput, HarnessBroken
 from matrix_runner.base.files import IMAGE, MIB, read_input
 from matrix_runner.machines.qemu import build, recipe
 
-#: `boot`: must be built in. `module`: must be built in or a module. `work`: some work needs it.
-Need = Literal["boot", "module", "work"]
-
 
 @dataclass(frozen=True, slots=True)
 class Option:
+    need: str  # `boot`: built in. `module`: built in or a module. `work`: some work needs it
     name: str
-    need: Need
     use: str
 
     @property
@@ -32,75 +28,8 @@ class Option:
         return self.need != "work"
 
 
-def _options(need: Need, *rows: tuple[str, str]) -> tuple[Option, ...]:
-    return tuple(Option(name, need, use) for name, use in rows)
-
-
-OPTIONS = (
-    *_options(
-        "boot",
-        ("64BIT", "the appliance's programs are 64-bit"),
-        ("SMP", "more than one processor"),
-        ("X86_MPPARSE", "processors and interrupts without ACPI"),
-        ("PCI", "all devices of the machine"),
-        ("BLK_DEV_INITRD", "the initramfs that finds the root file system"),
-        ("BINFMT_ELF", "programs"),
-        ("BINFMT_SCRIPT", "the first program is a script"),
-        ("PROC_FS", "`/proc`"),
-        ("SYSFS", "`/sys`: settings are written and read back there"),
-        ("TMPFS", "writes to the root file system"),
-        ("DEVTMPFS", "device nodes"),
-        ("SERIAL_8250_CONSOLE", "the console, where a panic is read"),
-        ("SQUASHFS_ZLIB", "the root file system: its images name zlib"),
-    ),
-    *_options(
-        "module",
-        ("VIRTIO_PCI", "disks and channels of the machine"),
-        ("VIRTIO_BLK", "the root file system, and disks with `bus: virtio`"),
-        ("VIRTIO_CONSOLE", "the channels of scripts"),
-        ("SQUASHFS", "the root file system"),
-        ("OVERLAY_FS", "writes to the root file system"),
-    ),
-    *_options(
-        "work",
-        ("AIO", "`ioengine: libaio`, the default"),
-        ("IO_URING", "`ioengine: io_uring`"),
-        ("SCSI_VIRTIO", "`bus: scsi`"),
-        ("SATA_AHCI", "`bus: sata`"),
-        ("BLK_DEV_SD", "`bus: scsi` and `bus: sata`"),
-        ("BLK_DEV_NVME", "`bus: nvme`"),
-        ("MQ_IOSCHED_DEADLINE", "`scheduler: mq-deadline`"),
-        ("IOSCHED_BFQ", "`scheduler: bfq`"),
-        ("MQ_IOSCHED_KYBER", "`scheduler: kyber`"),
-        ("EFI_PARTITION", "`partition`"),
-        ("BLK_DEV_MD", "`md`"),
-        ("MD_LINEAR", "`md`, level linear"),
-        ("MD_LLBITMAP", "`md` with `bitmap: lockless`"),
-        ("MD_RAID0", "`md`, level 0"),
-        ("MD_RAID1", "`md`, level 1; `lvm` of type raid1"),
-        ("MD_RAID10", "`md`, level 10; `lvm` of type raid10"),
-        ("MD_RAID456", "`md`, levels 4, 5 and 6; `lvm` of types raid4, raid5 and raid6"),
-        ("BLK_DEV_DM", "`lvm`, `crypt`, `integrity`"),
-        ("DM_RAID", "`lvm` of the raid types"),
-        ("DM_MIRROR", "`lvm` of type mirror"),
-        ("DM_THIN_PROVISIONING", "`lvm` of type thin"),
-        ("DM_CACHE", "`lvm` of type cache"),
-        ("DM_CACHE_SMQ", "`lvm` of type cache"),
-        ("DM_WRITECACHE", "`writecache`"),
-        ("BCACHE", "`bcache`"),
-        ("BLK_DEV_NULL_BLK", "`memory`"),
-        ("CONFIGFS_FS", "`memory`"),
-        ("DM_CRYPT", "`crypt`"),
-        ("CRYPTO_XTS", "`crypt` with an xts cipher, the default"),
-        ("CRYPTO_AES", "`crypt` with aes, the default"),
-        ("DM_INTEGRITY", "`integrity`"),
-        ("CRYPTO_CRC32C", "`integrity` with crc32c, the default"),
-        ("EXT4_FS", "`fs` of type ext2, ext3 or ext4"),
-        ("XFS_FS", "`fs` of type xfs"),
-        ("BTRFS_FS", "`fs` of type btrfs"),
-        ("F2FS_FS", "`fs` of type f2fs"),
-    ),
-)
+_FILE = Path(__file__).with_name("kernel-options.tsv").read_text(encoding="utf-8")
+OPTIONS = tuple(Option(*line.split("\t")) for line in _FILE.splitlines())
 #: Menus above `OPTIONS`, and what programs, clocks and settings need. `make` leaves out what a kernel does not know.
 _SUPPORT = (
     *("BLOCK", "BLK_DEV", "PCI_MSI", "VIRTIO_MENU", "ATA", "SCSI", "SCSI_LOWLEVEL", "MD", "MISC_FILESYSTEMS", "CRYPTO"),

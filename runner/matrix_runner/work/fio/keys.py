@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
@@ -27,60 +28,20 @@ from matrix_runner.work.fio.bounds import (
 )
 
 _COLLECTED = "matrix collects the results"
-_ENDS = "write `runtime:` or `size:` to end a workload"
-_TOP = "fio uses the top of the layout"
 _FILES = "fio must not read or write files beside the top of the layout"
 _DANGER, _SENSELESS = "; this endangers other data", "; this would make the figures meaningless"
+_REFUSED = [line.split("\t") for line in Path(__file__).with_name("refused.tsv").read_text("utf-8").splitlines()]
+
+
+def _refused(*kinds: str) -> dict[str, str]:
+    return {name: why for kind, names, why in _REFUSED if kind in kinds for name in names.split()}
+
+
 #: fio options that a workload cannot have, and why or what to use instead.
-OWNED = {
-    "filename": _TOP,
-    **dict.fromkeys(("directory", "opendir", "replay_redirect"), _TOP),
-    "read_iolog": "a trace is a workload of its own; write `replay:` with the path of the trace",
-    **dict.fromkeys(("write_iolog", "merge_blktrace_file"), "fio must write only to the top of the layout"),
-    "allow_mounted_write": "fio must never write to a mounted device",
-    "include": "the matrix holds the whole job",
-    **dict.fromkeys(("nrfiles", "nr_files"), "write `files:`"),
-    "filesize": "write `file_size:`",
-    **dict.fromkeys(("name", "filename_format"), "cells with files of the same shape share them by name"),
-    "create_only": "files exist before the measurement",
-    **dict.fromkeys(
-        ("overwrite", "file_append", "fallocate"),
-        "files exist before the measurement; write `new: true` to create them by writing",
-    ),
-    "readwrite": "write `rw:`",
-    "blocksize": "write `bs:`",
-    "buffered": "write `direct: false`",
-    "ramp_time": "write `ramp:`",
-    "time_based": "a workload with `runtime:` is time based",
-    "fileoffset": "write `offset:`",
-    **dict.fromkeys(("timeout", "fill_device", "fill_fs"), _ENDS),
-    "ioscheduler": "write `scheduler:` below `tune:`, which is read back",
-    "randseed": "write `seed:` at the top of the matrix; each trial derives its own from it",
-    **dict.fromkeys(("output", "group_reporting", "unified_rw_reporting", "stats", "per_job_logs"), _COLLECTED),
-    **dict.fromkeys(("lat_percentiles", "clat_percentiles"), _COLLECTED),
-    **dict.fromkeys(("write_bw_log", "write_iops_log", "write_lat_log", "write_hist_log"), _COLLECTED),
-    "allow_file_create": "fio must never create a file in place of a device",
-    **dict.fromkeys(("unlink", "unlink_each_loop"), "fio must never remove its files"),
-    **dict.fromkeys(("exec_prerun", "exec_postrun", "program", "arguments"), "commands do not belong in a workload"),
-    **dict.fromkeys(("verify_dump", "verify_state_load", "verify_state_save"), _FILES),
-    **dict.fromkeys(("merge_blktrace_scalars", "merge_blktrace_iters"), _FILES),
-    **dict.fromkeys(
-        ("cgroup", "cgroup_weight", "cgroup_nodelete"), "fio would write to the control groups of the host"
-    ),
-    "profile": "a profile of fio replaces the whole job, with files of its own",
-    "donorname": _FILES,
-    **dict.fromkeys(("hipri", "hipri_percentage"), "polled requests need poll queues, which few disks have; remove it"),
-}
+OWNED = _refused("option", "danger")
 
 #: Options that are refused for the data or the host, not because a key does the same.
-_DANGEROUS = frozenset(
-    {
-        *("filename", "directory", "opendir", "replay_redirect", "write_iolog", "merge_blktrace_file"),
-        *("allow_mounted_write", "allow_file_create", "unlink", "unlink_each_loop", "donorname", "profile"),
-        *("exec_prerun", "exec_postrun", "program", "arguments", "cgroup", "cgroup_weight", "cgroup_nodelete"),
-        *("verify_dump", "verify_state_load", "verify_state_save", "merge_blktrace_scalars", "merge_blktrace_iters"),
-    }
-)
+_DANGEROUS = frozenset(_refused("danger"))
 
 
 def reason(option: str) -> str:
@@ -178,29 +139,8 @@ class Steady(Model):
 
 #: fio's engines that work on devices and on files.
 Engine = Literal["libaio", "io_uring", "posixaio", "sync", "psync", "vsync", "pvsync", "pvsync2", "splice", "mmap"]
-_NO_DATA = "does no I/O, so its figures would not depend on `rw` and `bs`"
-_ELSEWHERE = "does not use the disks or files of a layout"
-_PMEM = "needs persistent memory, which no layout has"
 #: fio's other engines, and why a workload cannot use them.
-NOT_ENGINES = {
-    **dict.fromkeys(("filecreate", "filestat", "filedelete", "dircreate", "dirstat", "dirdelete"), _NO_DATA),
-    **dict.fromkeys(("null", "cpp_null", "cpuio", "falloc", "ftruncate"), _NO_DATA),
-    **dict.fromkeys(("net", "netsplice", "rdma", "nbd", "http", "libhdfs", "rados", "rbd", "gfapi"), _ELSEWHERE),
-    **dict.fromkeys(("gfapi_async", "libiscsi", "libnfs", "nfs", "mtd", "xnvme", "libblkio"), _ELSEWHERE),
-    **dict.fromkeys(("dev-dax", "libpmem", "libpmem2", "pmemblk"), _PMEM),
-    **dict.fromkeys(("librpma_apm_client", "librpma_apm_server"), _ELSEWHERE),
-    **dict.fromkeys(("librpma_gpspm_client", "librpma_gpspm_server"), _ELSEWHERE),
-    **dict.fromkeys(("windowsaio", "solarisaio", "guasi", "binject"), "does not run on today's Linux"),
-    **dict.fromkeys(("dfs", "ime_psync", "ime_psyncv", "ime_aio"), _ELSEWHERE),
-    **dict.fromkeys(("libcufile", "libhipfile"), "moves data to a graphics processor"),
-    **dict.fromkeys(("spdk", "spdk_bdev"), "bypasses the kernel, and with it all layers"),
-    "libzbc": "bypasses all layers and needs zoned disks",
-    "page_fault": "measures page faults of memory, without files and disks",
-    "sg": "bypasses all layers and needs SCSI disks",
-    "io_uring_cmd": "bypasses all layers and needs NVMe disks",
-    **dict.fromkeys(("external", "exec"), "runs unknown code"),
-    "e4defrag": "moves blocks between files of ext4, and measures no reads and writes of `bs`",
-}
+NOT_ENGINES = _refused("engine")
 
 
 def _aliases(value: object) -> object:

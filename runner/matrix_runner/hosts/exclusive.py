@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from shlex import join, quote
 from typing import TypeVar
 
@@ -173,31 +174,7 @@ def _compare_checks(before: DiskCheck, after: DiskCheck) -> DiskCheck:
 PATIENCE = 60.0
 #: Partitions first: without the table they cannot be found. Partitions that were only added by hand (addpart) are
 #: forgotten when the table is reread, so they are added again, unless the table now has others.
-WIPE = """\
-set -euo pipefail
-shopt -s nullglob
-export PATH="$PATH:/usr/sbin:/sbin"
-name={name}
-set -- {parts}
-# A partition that the kernel does not know: told to it, or by a loop device where there is no addpart (Debian 13).
-wipe_range() {{
-  local loop status=0
-  if command -v addpart >/dev/null; then addpart "$@"; return; fi
-  loop=$(losetup --find --show --offset "$(($3 * 512))" --sizelimit "$(($4 * 512))" "$1")
-  wipefs --all --force --quiet -- "$loop" || status=$?
-  losetup --detach "$loop"
-  return "$status"
-}}
-while (($#)); do
-  if [[ ! -e /sys/class/block/$1 ]]; then wipe_range "/dev/${{name//!//}}" "$2" "$3" "$4" || true; fi
-  shift 4
-done
-for part in /sys/class/block/"$name"/*/partition; do
-  part=${{part%/partition}}
-  wipefs --all --force --quiet -- "/dev/${{part##*/}}"
-done
-wipefs --all --force --quiet -- "/dev/${{name//!//}}"
-"""
+WIPE = Path(__file__).with_name("wipe.sh").read_text(encoding="utf-8")
 
 
 def label_of(disk: LeasedDisk, run: str, state: State) -> Label:
@@ -251,7 +228,7 @@ def _wipe(disk: LeasedDisk) -> None:
     require_closed_partitions([disk])
     opened = disk.opened
     parts = [word for one in disk.parts for word in (one.name, one.number, one.start // SECTOR, one.size // SECTOR)]
-    script = WIPE.format(name=quote(disk.node.name), parts=join(map(str, parts)))
+    script = f"name={quote(disk.node.name)}\nset -- {join(map(str, parts))}\n{WIPE}"
     _run_wipe(disk, script, f"the content of {disk.node.path}")
     with _name_disk_on_error(disk):
         _reread_partitions(disk, opened)

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from shlex import join
 from types import MappingProxyType
 from typing import Literal
@@ -19,29 +20,7 @@ from matrix_runner.hosts import SECTOR
 SYSFS = "/sys/class/block"
 #: Starts no process, as it runs before every trial. $1: the disk's name in scripts; $2: its node; $3: its folder in
 #: sysfs; then the expected values of files there. Prints its result after the secret word in $matrix_mark.
-CHECK = """\
-matrix_same() {
-  local path=$1 node=$2 folder=$3 pair found
-  shift 3
-  if [ ! -b "$path" ] || [ ! -e "$folder/dev" ]; then
-    printf '%s gone %s\\n' "$matrix_mark" "$path"
-    return 1
-  fi
-  if [ ! "$path" -ef "$node" ]; then
-    printf '%s other %s leads to another device than %s\\n' "$matrix_mark" "$path" "$node"
-    return 1
-  fi
-  for pair; do
-    found=
-    { IFS= read -r found <"$folder/${pair%%=*}"; } 2>/dev/null
-    if [ "$found" != "${pair#*=}" ]; then
-      printf '%s other %s: its %s was %s, and is %s\\n' \\
-        "$matrix_mark" "$path" "${pair%%=*}" "${pair#*=}" "${found:-not told}"
-      return 1
-    fi
-  done
-}
-"""
+CHECK = Path(__file__).with_name("same.sh").read_text(encoding="utf-8")
 
 
 def identity_check(disks: "Iterable[tuple[str, Node]]", sysfs: str = SYSFS) -> str:

@@ -28,20 +28,7 @@ from matrix_runner.records.files import STANDING, locked
 PATIENCE = 900.0
 #: Runs a script for a virtual machine, which is its input, in a mount namespace: $1 pairs of a link and its target.
 #: Folders that belong to other runs on the host (mounts, saved tunables) are empty there; no change is visible outside.
-NAMESPACE_SCRIPT = """\
-set -e
-mount --make-rprivate /
-export MATRIX_MEMORY=/run/matrix
-for folder in /run/matrix /dev/disk/by-id; do
-  mkdir -p "$folder"
-  mount -t tmpfs none "$folder"
-done
-for ((pairs = $1; pairs > 0; pairs--)); do
-  ln -s "$3" "$2"
-  shift 2
-done
-exec bash -c 'eval "$(cat)"'
-"""
+NAMESPACE_SCRIPT = Path(__file__).with_name("namespace.sh").read_text(encoding="utf-8")
 ONLY_LABELLED = (
     "only its label names the run, and another machine or a container may use it; "
     "if none does: matrix clean --labelled {disk}"

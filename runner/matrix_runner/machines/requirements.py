@@ -26,24 +26,7 @@ def processor_name() -> str:
 
 
 #: In a template this also warms the page cache, so that clones start programs faster.
-FACTS = """\
-echo "kernel $(uname -r)"
-echo "fio $(fio --version)"
-echo "mdadm $(mdadm --version 2>&1)"
-echo "lvm $(lvm version 2>/dev/null | sed -n 's/ *LVM version: *//p')"
-echo "clocksource $(cat /sys/devices/system/clocksource/clocksource0/current_clocksource)"
-echo "raid6 $(dmesg | sed -n 's/.*raid6: using algorithm \\([^ ]*\\).*/\\1/p' | tail -1)"
-told=
-for file in /sys/devices/system/cpu/vulnerabilities/*; do
-  if read -r text <"$file"; then told+="; ${file##*/}: $text"; fi
-done
-echo "mitigations ${told#; }"
-told=
-read -r words </proc/cmdline
-for word in $words; do case $word in matrix.*) ;; *) told+=" $word" ;; esac; done
-echo "command_line$told"
-[ -e /proc/mdstat ] && echo "md there" || echo "md missing"
-"""
+FACTS = Path(__file__).with_name("facts.sh").read_text(encoding="utf-8")
 
 
 def parse_facts(output: str) -> dict[str, str]:
@@ -87,36 +70,7 @@ has() {{
   command -v -- "$1" >/dev/null && if [ "$1" = python3 ]; then python3 -I -c {quote(PYTHON_CHECK)} 2>/dev/null; fi
 }}
 """
-ASK += """\
-export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
-exec </dev/null
-mdstat=
-[ ! -e /proc/mdstat ] || read -r mdstat </proc/mdstat
-personality() {
-  case $1 in linear | raid0 | raid1 | raid10) REPLY=$1 ;; raid456) REPLY=raid5 ;; *) return 1 ;; esac
-  [[ "$mdstat " == *"[$REPLY] "* ]]
-}
-target() {
-  case $1 in dm_*) REPLY=${1#dm_} ;; *) return 1 ;; esac
-  REPLY=${REPLY//_/-}
-  dmsetup targets 2>/dev/null | grep -q "^${REPLY%-pool} "
-}
-there() {
-  [ -e "/sys/module/$1" ] || personality "$1" || grep -qsw -- "$1" /proc/filesystems ||
-    { [ "$1" = dm_mod ] && [ -e /sys/class/misc/device-mapper ]; } || target "$1" || modprobe -n -q -- "$1" 2>/dev/null
-}
-IFS=, read -ra modules <<<"$1"
-IFS=, read -ra programs <<<"$2"
-for program in "${programs[@]}"; do has "$program" || echo "no-program $program"; done
-for module in "${modules[@]}"; do there "$module" || echo "no-module $module"; done
-IFS=, read -ra options <<<"$3"
-read -r release </proc/sys/kernel/osrelease
-config=/boot/config-$release
-for option in "${options[@]}"; do
-  [ ! -r "$config" ] || grep -q "^CONFIG_$option=" "$config" || echo "no-option $option"
-done
-[ "$(id -u)" = 0 ] || echo "no-root $(id -un)"
-"""
+ASK += Path(__file__).with_name("ask.sh").read_text(encoding="utf-8")
 
 
 def query_command(modules: Iterable[str], programs: Iterable[str], options: Iterable[str] = ()) -> list[str]:

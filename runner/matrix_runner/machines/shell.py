@@ -7,6 +7,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
+from pathlib import Path
 from shlex import quote
 
 from matrix_runner.base import process
@@ -22,24 +23,7 @@ WORK_FOLDERS = 32
 #: Steps run by `eval` in a subshell, which starts faster than a new bash and also contains syntax errors, `exit` and
 #: `set -e`. Descriptor 3 of this shell carries orders and is closed for steps. Lines with an unguessable word separate
 #: the outputs. The line at the end is printed outside of the subshell, because a step may call `exit`.
-PRELUDE = """\
-[[ :$PATH: == *:/usr/sbin:* ]] || PATH+=:/usr/sbin:/sbin
-export LC_ALL=C PATH
-matrix_begins() {
-  printf %s "$matrix_mark begin $1 ${EPOCHREALTIME/./}
-"
-}
-matrix_ends() {
-  printf %s "
-$matrix_mark end $1 ${EPOCHREALTIME/./}
-"
-}
-matrix_goes_on() {
-  set -- "$?"
-  if [ "$1" != 0 ]; then exit "$1"; fi
-  matrix_ends 0
-}
-"""
+PRELUDE = Path(__file__).with_name("prelude.sh").read_text(encoding="utf-8")
 _BEGIN = re.compile(rb" begin (?P<n>\d+) (?P<us>\d+)\n")
 _END = re.compile(rb" end (?P<status>\d+) (?P<us>\d+)\n")
 
@@ -113,13 +97,7 @@ def unpack(steps: Sequence[Step], mark: str, output: bytes, complaint: str = "")
 
 #: $1: a script. The guard ends when standard input or the script does. bash gives background jobs an empty standard
 #: input, so the real one is descriptor 3. `wait` names the script, as `wait -n` overlooks a job that has already ended.
-GUARD = """\
-exec 3<&0 </dev/null
-bash "$1" 3<&- &
-work=$!
-{ cat <&3 >/dev/null; kill -KILL "$work"; } &
-wait "$work"
-"""
+GUARD = Path(__file__).with_name("guard.sh").read_text(encoding="utf-8")
 #: $1: the folder of the rig; $2: the length of the script on standard input, which stays open until the end.
 KEEPER = f"""\
 umask 077

@@ -6,6 +6,7 @@ import zlib
 from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import blake2b
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from matrix_runner.base.errors import Cause, HarnessBroken
@@ -30,7 +31,6 @@ from matrix_runner.records.files import (
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     import sqlalchemy as sa
 
@@ -149,23 +149,7 @@ _REMEDIES = {DAMAGED: _DAMAGED}
 _NAME = b"\x01"
 
 _TABLES = ("cells", "texts", "files")
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS cells (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
-CREATE TABLE IF NOT EXISTS texts (
-    id INTEGER PRIMARY KEY, digest BLOB NOT NULL UNIQUE, named INTEGER NOT NULL, sz INTEGER NOT NULL, data BLOB NOT NULL
-);
-CREATE TABLE IF NOT EXISTS files (
-    cell INTEGER NOT NULL, folder TEXT NOT NULL, name TEXT NOT NULL, text INTEGER NOT NULL,
-    PRIMARY KEY (cell, folder, name)
-) WITHOUT ROWID;
-CREATE VIEW IF NOT EXISTS contents AS
-SELECT 'cells/' || cells.name || '/' || folder || files.name AS name,
-CASE named
-    WHEN 1 THEN CAST(replace(CAST(sqlar_uncompress(data, sz) AS TEXT), char(1), cells.name) AS BLOB)
-    ELSE sqlar_uncompress(data, sz)
-END AS content
-FROM files JOIN cells ON cells.id = files.cell JOIN texts ON texts.id = files.text;
-"""
+_SCHEMA = Path(__file__).with_name("archive.sql").read_text(encoding="utf-8")
 _PATHS = "SELECT folder || files.name FROM files JOIN cells ON cells.id = files.cell"
 _READ = """
 SELECT named, sz, data

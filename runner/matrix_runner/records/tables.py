@@ -339,14 +339,14 @@ def check_rows(
                 raise ValueError(f"{name} in {table.name} is of the kind {kind.__name__}")
 
 
-def types_of(column: Column[Any]) -> tuple[type, ...]:
+def types_of(column: sa.Column[Any]) -> tuple[type, ...]:
     """Return the types of the values of `raw_columns`."""
     kinds: tuple[type, ...] = (str,)
-    if isinstance(column.type, (Integer, Boolean)):  # BigInteger as well
+    if isinstance(column.type, (sa.Integer, sa.Boolean)):  # BigInteger as well
         kinds = (int,)
-    elif isinstance(column.type, Float):
+    elif isinstance(column.type, sa.Float):
         kinds = (float, int)
-    elif isinstance(column.type, LargeBinary):
+    elif isinstance(column.type, sa.LargeBinary):
         kinds = (bytes,)
     return (*kinds, type(None)) if column.nullable else kinds
 

@@ -38,19 +38,7 @@ MAPPER_CONTROL = "/dev/mapper/control"
 #: The first process of a container. Each argument is a disk: its node, its numbers and its name; the name becomes a
 #: link if it differs. It rejects a node that is not the leased disk, or no block device: fio would create a file of
 #: that name and measure the memory of the host. It ends with its standard input; then the container ends.
-FIRST = """\
-for one; do
-  IFS=' ' read -r node numbers name <<<"$one"
-  if [ ! -b "$node" ]; then echo "$node is no block device in the container"; exit 1; fi
-  IFS=' ' read -r major minor <<<"$(stat -c '0x%t 0x%T' -- "$node")"
-  found=$((major)):$((minor))
-  if [ "$found" != "$numbers" ]; then echo "$node is $found in the container, and $numbers was leased"; exit 1; fi
-  if ! : <"$node"; then echo "$node cannot be opened in the container"; exit 1; fi
-  if [ "$name" != "$node" ]; then mkdir -p -- "${name%/*}" && ln -s -- "$node" "$name" || exit; fi
-done
-echo up
-while read -r _; do :; done
-"""
+FIRST = Path(__file__).with_name("first.sh").read_text(encoding="utf-8")
 #: Kills all that a script left running, except the first process and this one.
 SWEEP = ("bash", "-c", '"$@"; status=$?; kill -KILL -- -1; exit "$status"', "swept")
 

@@ -63,26 +63,7 @@ async def _read(guest: Guest) -> Reading:
 BOOT_DEADLINE = 120.0
 #: Prints the missing modules. It checks loaded modules and personalities of md without starting a process. Without a
 #: list of built-in modules (the user's own kernel without modules) it assumes that all others are present.
-WITHOUT = """\
-personality() {
-  case $1 in linear | raid0 | raid1 | raid10) REPLY=$1 ;; raid456) REPLY=raid5 ;; *) return 1 ;; esac
-}
-mdstat= without=
-[ ! -e /proc/mdstat ] || read -r mdstat </proc/mdstat
-read -r words </proc/cmdline
-for word in $words; do
-  case $word in matrix.modules=*) IFS=, read -ra wanted <<<"${word#*=}" ;; esac
-done
-for module in "${wanted[@]}"; do
-  if [[ -e /sys/module/$module ]]; then continue; fi
-  if personality "$module"; then
-    [[ "$mdstat " == *"[$REPLY] "* ]] || without+=" $module"
-  elif [[ -e /lib/modules/$(uname -r)/modules.builtin ]]; then
-    modprobe -n -q "$module" || without+=" $module"
-  fi
-done
-echo "without$without"
-"""
+WITHOUT = Path(__file__).with_name("without.sh").read_text(encoding="utf-8")
 
 
 def disk_names(count: int) -> tuple[str, ...]:

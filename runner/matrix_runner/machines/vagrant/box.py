@@ -150,18 +150,7 @@ def serial(number: int) -> str:
 
 #: Prints the name in /dev/disk/by-id for each serial number. It is a link to udev's name, so that disks have the same
 #: names as in machines of QEMU.
-FIND = """\
-export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
-udevadm settle || :
-for serial do
-  found=
-  for link in /dev/disk/by-id/*"$serial"; do
-    case ${link##*/} in *_"$serial" | virtio-"$serial") found=$link; break ;; esac
-  done
-  if [[ $found ]]; then ln -sfn "${found##*/}" "/dev/disk/by-id/$serial" && found=/dev/disk/by-id/$serial; fi
-  echo "$serial $found"
-done
-"""
+FIND = Path(__file__).with_name("find.sh").read_text(encoding="utf-8")
 
 
 def parse_names(output: str, count: int) -> tuple[str, ...]:

@@ -152,8 +152,8 @@ MARK = "(!)"
 HOST_LIMITED = (
     "(!) host-limited: the host was too slow or too busy, so the figure may be too low. A number counts "
     "such trials. A percentage is the share of the time lost in such trials, on average over all trials; a ratio is "
-    "then a range. These help: a host without other work, fewer `--jobs` if it is more than 1, longer trials, KVM, "
-    "`slow: 32` in `disks:` (slow motion; by default, simulated disks get up to 16)."
+    "then a range. These help: a host without other work, longer trials; with simulated disks also KVM, fewer `--jobs` "
+    "if it is more than 1, and `slow: 32` in `disks:` (slow motion; by default, they get up to 16)."
 )
 PROCESSOR_LIMITED = (
     "(!) processor-limited: disks mostly waited for a busy processor of the machine, so its parity, checksums or "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
-from matrix_runner.base.errors import BadInput, Damaged, Exit
+from matrix_runner.base.errors import BadInput, Damaged
 from matrix_runner.records.address import Address, address_of
 from matrix_runner.records.files import LAST_COMMIT
 from matrix_runner.records.journal import Journal
@@ -21,7 +21,7 @@ from matrix_runner.records.salvage import salvage
 from matrix_runner.records.store import SharedStore
 from matrix_runner.records.store_sync import bring_up_to_date
 from matrix_runner.records.tables import IN_STORE, since
-from matrix_runner.records.versions import JOURNAL, Versioned, execute
+from matrix_runner.records.versions import JOURNAL, Versioned, execute, put_aside
 from tests.records import past
 from tests.support.matrices import SMALL
 
@@ -59,30 +59,53 @@ def test_a_journal_from_before_version_1_is_refused_and_stays_as_it_is(tmp_path:
     assert folder.journal.read_bytes() == before
 
 
-def test_a_store_from_before_version_1_is_refused_until_it_is_moved_away(tmp_path: Path, call: Call) -> None:
+def test_a_store_from_before_version_1_is_renamed_and_filled_again(tmp_path: Path, call: Call) -> None:
     path = tmp_path / "results" / "store.db"
     past.recorded(path.parent, past.TRIALS)
+    before = [from_before(path, "store", "12")]
+    said = call("results", "--trials", "--format", "csv")
+    assert said.status == 0
+    assert len(said.out.splitlines()) == 1 + len(past.TRIALS)
+    assert "note: results/store.db was a store from before version 1; it is results/store.db.before-1 now" in said.err
+    assert call("results").err == "", "only once"
+    path.unlink()
+    before.append(from_before(path, "store", "12"))
+    said = call("runs")
+    assert (said.status, said.err.count("store.db.before-1-2 now")) == (0, 1)
+    assert [(path.parent / name).read_bytes() for name in ("store.db.before-1", "store.db.before-1-2")] == before
+
+
+def test_a_run_stores_its_trials_in_place_of_an_older_store(tmp_path: Path, call: Call) -> None:
+    (tmp_path / "small.yaml").write_text(SMALL)
+    (tmp_path / "results").mkdir()
+    from_before(tmp_path / "results" / "store.db", "store", "12")
+    said = call("run", "--on", "dry", "--quiet", "small.yaml")
+    assert said.status == 0
+    with closing(sqlite3.connect(tmp_path / "results" / "store.db")) as connection:
+        assert connection.execute("SELECT count(*) FROM trials").fetchone()[0] == 8
+    assert (tmp_path / "results" / "store.db.before-1").exists()
+
+
+def test_an_older_store_that_cannot_be_renamed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "store.db"
     before = from_before(path, "store", "12")
+    monkeypatch.setattr("os.access", lambda *_: False)
     for opening in (SharedStore.open, SharedStore.existing):
         with pytest.raises(BadInput, match=f"from before version 1 of the shared store.* {LAST_COMMIT}"):
             opening(Address(file=path))
-    said = call("results")
-    assert said.status != 0
-    assert "move it away" in said.err
     assert path.read_bytes() == before
-    path.rename(tmp_path / "old.db")
-    assert len(call("results", "--trials", "--format", "csv").out.splitlines()) == 1 + len(past.TRIALS)
 
 
-def test_a_run_keeps_its_trials_beside_a_store_from_before_version_1(tmp_path: Path, call: Call) -> None:
-    (tmp_path / "small.yaml").write_text(SMALL)
-    (tmp_path / "results").mkdir()
-    before = from_before(tmp_path / "results" / "store.db", "store", "12")
-    said = call("run", "--on", "dry", "--quiet", "small.yaml")
-    assert said.status == Exit.BROKEN
-    assert "the journal of the run has them" in said.err
-    assert LAST_COMMIT in said.err
-    assert (tmp_path / "results" / "store.db").read_bytes() == before
+def test_of_two_processes_one_renames_an_older_store(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    before = from_before(path, "store", "12")
+    was = path.stat().st_ino
+    assert put_aside(path, was) == tmp_path / "store.db.before-1"
+    put_aside(path, was)  # before the other process has made a new one
+    path.write_bytes(b"the new one of another process")
+    put_aside(path, was)
+    assert path.read_bytes() == b"the new one of another process"
+    assert (tmp_path / "store.db.before-1").read_bytes() == before
 
 
 @pytest.mark.parametrize("writable", [True, False])

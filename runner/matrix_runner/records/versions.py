@@ -1,7 +1,11 @@
 """The versions of journals and stores: their views, names in messages, and the conversion of older ones."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import fcntl
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, TypeAlias
 from zlib import crc32
@@ -38,10 +42,9 @@ def views_of(*, runs: bool) -> dict[str, str]:
     joined += " AND cells.run = one.run JOIN runs ON runs.id = one.run" if runs else ""
     described = (*(_OF_RUN if runs else (_SYNTHETIC,)), *_OF_CELL)
     notes = (f"one.{name}" for name in _NOTES)
-    summaries = (f"one.{name}" for name in _summaries())
     return {
         "v_trials": f"{_select(*described, *notes, *_trial())} FROM trials AS one {joined}",
-        "v_cells": f"{_select(*described, *summaries)} FROM ({_figures(*keys)}) AS one {joined}",
+        "v_cells": f"{_select(*described, *_named_figures())} FROM ({_figures(*keys)}) AS one {joined}",
     }
 
 
@@ -56,6 +59,10 @@ def _trial() -> Iterator[str]:
         total = " + ".join(f"coalesce({side}, 0)" for side in sides)
         yield f"CASE WHEN coalesce({', '.join(sides)}) IS NOT NULL THEN {total} END AS {TOTAL}_{rate}"
     yield from (f"one.{side}_{figure}" for side, figures in OF_SIDE.items() for figure in figures)
+
+
+def _named_figures() -> Iterable[str]:
+    return (f"one.{name}" for name in _summaries())
 
 
 def _figures(*keys: str) -> str:
@@ -99,6 +106,10 @@ Step: TypeAlias = "Callable[[sa.Connection], None]"
 
 _STATEMENTS = "statements"
 _PREPARING = 0x6D617472  # an arbitrary lock number, so that two processes do not create the tables at once
+
+
+class TooOld(BadInput):
+    """A database from before version 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +170,7 @@ class Versioned:
         """Return the version of a database. Raise if it is foreign, newer, or from before version 1."""
         known = self._meta(connection)
         if "schema" in known:
-            raise BadInput(
+            raise TooOld(
                 f"{name} is from before version 1 of the {self.kind}: the last commit that reads it is {LAST_COMMIT}",
                 resolution=self.before,
             )
@@ -196,6 +207,24 @@ class Versioned:
                 table = sa.table(name, sa.column("key"), sa.column("value"))
                 found |= {str(key): str(value) for key, value in connection.execute(sa.select(table)).all()}
         return found
+
+
+def put_aside(file: Path, inode: int) -> Path:
+    """Rename a database that no one can read, with its log, and return its new name. Of two processes, one does it."""
+    aside = file.with_name(f"{file.name}.before-1")
+    folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        # Between the rename and the new store of another process, there is no file.
+        if file.exists() and file.stat().st_ino == inode:
+            names = chain([aside], (Path(f"{aside}-{number}") for number in count(2)))
+            aside = next(name for name in names if not name.exists())
+            for suffix in ("-wal", "-shm", ""):
+                with suppress(FileNotFoundError):
+                    file.with_name(f"{file.name}{suffix}").rename(f"{aside}{suffix}")
+    finally:
+        os.close(folder)
+    return aside
 
 
 def _columns(inspector: sa.Inspector, table: str) -> Sequence[Mapping[str, Any]]:

@@ -129,12 +129,15 @@ def cache_dir() -> Path:
     return Path(chosen).absolute() if chosen else Path(platformdirs.user_cache_dir("matrix"))
 
 
+def cache_entries() -> list[Path]:
+    """Return the folders of the cache. A virtual environment of `bootstrap` is the program itself."""
+    return sorted(entry for entry in cache_dir().glob("*/") if not entry.name.startswith("venv-"))
+
+
 @contextmanager
-def lock_cache() -> Iterator[list[Path]]:
-    """Hold every lock of the cache, and yield its entries. A virtual environment of `bootstrap` is the program."""
-    home = cache_dir()
+def lock_cache() -> Iterator[None]:
     with ExitStack() as stack:
-        for lock in home.rglob("*"):
+        for lock in cache_dir().rglob("*"):
             if lock.name.endswith((".lock", ".use")) or lock.name == "lock":
                 descriptor = stack.enter_context(open_lock_file(lock, os.O_RDWR))
                 if not try_lock(descriptor, fcntl.LOCK_EX):
@@ -142,7 +145,7 @@ def lock_cache() -> Iterator[list[Path]]:
                         f"a running command uses {lock.parent}",
                         resolution="wait for it, or stop it, and run the same command again",
                     )
-        yield sorted(entry for entry in home.glob("*/") if not entry.name.startswith("venv-"))
+        yield
 
 
 def sha256(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ from threading import Thread
 import click
 
 from matrix_runner.base.errors import Exit, MatrixError
-from matrix_runner.base.files import lock_cache
+from matrix_runner.base.files import cache_entries, lock_cache
 from matrix_runner.cli.disks import find_host, load_lab_file
 from matrix_runner.cli.options import hosts
 from matrix_runner.cli.screen import confirm_removal, echo
@@ -112,8 +113,8 @@ def _sweep_machines(notice: Callable[[str], None], *, dry_run: bool, everything:
 
 def _discard_stored(folders: Iterable[Path], notice: Callable[[str], None], *, dry_run: bool) -> None:
     """Remove the cache and these folders."""
-    with lock_cache() as stored:
-        for path in (*stored, *filter(Path.exists, folders)):
+    with nullcontext() if dry_run else lock_cache():
+        for path in (*cache_entries(), *filter(Path.exists, folders)):
             title = f"{path}, {volume(folder_size(path))}"
             if not dry_run:
                 shutil.rmtree(path)

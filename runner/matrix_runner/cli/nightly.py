@@ -34,8 +34,8 @@ Examples:
   matrix nightly remove nas.yaml
 
 \b
-A night with a slower cell, a failed guideline or a broken trial is a failed unit: see `systemctl --failed`. `matrix
-summary latest` explains it. Root installs a unit of the system, another user one of that user.
+A night with a slower cell, a failed guideline or a broken trial is a failed unit: see `systemctl --failed`. The output
+of `journalctl -u matrix-nas` says why. Root installs a unit of the system, another user one of that user.
 """
 
 
@@ -92,7 +92,7 @@ def command() -> None:
 def install(
     matrix: Path, place: Where, at: str, confirm: str, hosts: Path | None, results: Path, dry_run: bool
 ) -> None:
-    """Check this host, then write and start a timer that runs MATRIX each night."""
+    """Check this host, then start a nightly timer for MATRIX."""
     selected = load_selected(matrix, checks=Checks(place.machine))
     if not place.host:
         specs = set(specs_of(selected.space.matrix, selected.stacks(), None))

@@ -454,7 +454,10 @@ def test_a_run_without_measured_trials_is_no_success(matrix: Matrix, tmp_path: P
     result = matrix(*RUN, *["--quiet"] * quiet, code=LACKING)
     assert result.returncode == 3
     told = result.stderr if quiet else result.stdout
-    assert 'no trial was measured: this kernel (synthetic) has no "linear" (md linear)\n' in told
+    why = (
+        "`md: {level: linear}` needs linear, and this kernel (synthetic) has no such module: name another at `kernel:`"
+    )
+    assert f"no trial was measured: {why}\n" in told
     assert json.loads((folder_of(tmp_path) / "manifest.json").read_text())["exit"] == 3
 
 

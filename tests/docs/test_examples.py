@@ -59,7 +59,7 @@ def test_the_examples_of_a_page_work(page: Path, call: Call, tmp_path: Path) -> 
             (tmp_path / name).parent.mkdir(exist_ok=True)
             (tmp_path / name).write_text(block.text)
         else:
-            assert block.language in {"bash", "text", "ini", "json", "python", "mermaid", ""}, (
+            assert block.language in {"bash", "text", "ini", "json", "python", "mermaid", "groovy", ""}, (
                 f"{where}: {block.language}?"
             )
 

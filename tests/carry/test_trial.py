@@ -74,10 +74,12 @@ def test_bare_disks_of_a_stack(layers: str, bare: str) -> None:
 def test_each_layer_declares_whether_its_kernel_parts_are_held() -> None:
     """Whether the kernel holds what it is built of, as those below are known to."""
     told = {view.kind: view.holds for text in EVERY for view in stack(text).layers}
-    (cached,) = space(PARTED % "c: {on: hdd, layers: [md: {level: 5}, writecache: {cache: ssd}]}").stacks
     disks = [f"/dev/{letter}" for letter in "abcde"]
-    told |= {view.kind: view.holds for view in stack_scripts(cached, disks, zeroed=False).stack.layers}
-    assert {kind for kind, holds in told.items() if holds} == {"md", "lvm", "crypt", "integrity", "fs", "writecache"}
+    for cache in ("writecache", "bcache"):
+        (cached,) = space(PARTED % f"c: {{on: hdd, layers: [md: {{level: 5}}, {cache}: {{cache: ssd}}]}}").stacks
+        told |= {view.kind: view.holds for view in stack_scripts(cached, disks, zeroed=False).stack.layers}
+    held = {"md", "lvm", "crypt", "integrity", "fs", "writecache", "bcache"}
+    assert {kind for kind, holds in told.items() if holds} == held
     assert {*told, "disks"} == set(LAYERS)
 
 
@@ -85,6 +87,7 @@ EVERY = (
     "disk",
     "pick: {number: 1}",
     "precondition: {discard: true}",
+    "memory: {count: 1, size: 1MiB}",
     "partition: {}",
     "md: {level: 0}",
     "lvm: {}",

@@ -141,7 +141,7 @@ def _show_lacks(name: str, known: Mapping[str, str] | None = None) -> None:
     place = machine(name, MachineOptions())
     spec = RigSpec((), modules=ANY_LAYOUT, programs=_PROGRAMS, options=_OPTIONS_OF_LAYERS)
     for lack in any_lacks(LAYERS.values(), place, place.known(spec) if known is None else known):
-        echo_whole(f"          skips     {lack.message}")
+        echo(f"          skips     {lack.message}")
 
 
 def _ssh_name(host: str) -> str:

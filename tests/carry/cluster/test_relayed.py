@@ -352,7 +352,7 @@ def test_a_scheduler_that_is_stopped_is_one_message_and_not_a_loss_of_every_work
 
 
 def test_a_run_ends_when_its_scheduler_stays_away(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("matrix_runner.carry.cluster.relayed.RECONNECT", 1.0)
+    monkeypatch.setattr("matrix_runner.carry.batch_messages.RECONNECT", 1.0)
     waits, events, notices = asyncio.Event(), list[str](), list[str]()
 
     def note(event: Event) -> None:
@@ -501,12 +501,12 @@ def test_a_command_reports_that_it_waits_for_a_scheduler(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], shown: int
 ) -> None:
     begun: list[str] = []
-    monkeypatch.setattr("matrix_runner.carry.cluster.relayed.RECONNECT", 0.0)
-    monkeypatch.setattr("matrix_runner.carry.cluster.relayed.RECONNECT", 0.0)
+    monkeypatch.setattr("matrix_runner.carry.batch_messages.RECONNECT", 0.0)
+    monkeypatch.setattr("matrix_runner.carry.batch_messages.RECONNECT", 0.0)
     monkeypatch.setattr("matrix_runner.cli.screen.slow_start.begin", begun.append)
     (tmp_path / "small.yaml").write_text(SMALL)
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
     failed = call(*words, "--cluster", address, "--insecure")
     assert "no scheduler answers" in failed.err
-    assert begun.count(f"connecting to {address}, for up to 30 s") == shown
+    assert begun.count(f"connecting to {address}, for up to 0 s") == shown

@@ -204,7 +204,7 @@ MISTAKES = [
     ("[disk]", "[partition: {from: 50%, to: 40%}]", "the partition of a device of 1GiB is empty: between 512MiB and 409MiB; its end must be after its start"),
     ("[disk]", "[md: {level: 6, state: {degraded: 3}}]", "RAID 6 cannot lose 3 disks: on 4 devices it can lose 2; write state: {degraded: 2}"),
     ("[disk]", "[md: {level: 5, state: {degraded: 2}}]", "RAID 5 cannot lose 2 disks: on 4 devices it can lose 1; write state: degraded"),
-    ("level: [5, 6]", "level: 5, ppl: internal", "'internal': write true or false; only `bitmap` has the values none and internal"),
+    ("level: [5, 6]", "level: 5, ppl: internal", "'internal': write true or false; only `bitmap` has values such as internal"),
     ("level: [5, 6]", "level: 5, journal: true", "'true': write the number of journal devices, from the last: 0 or 1"),
     ("level: [5, 6]", "level: 5, journal: internal", "'internal': write the number of journal devices, from the last: 0 or 1"),
     ("iodepth: 8", "iodepth: '8'", "'8' is not a whole number; quotes make it a text"),

@@ -386,7 +386,7 @@ def test_clean_all_removes_images_that_no_container_uses(monkeypatch: pytest.Mon
         return subprocess.CompletedProcess(argv, int(failed), "", "in use\n" if failed else "")
 
     monkeypatch.setattr(
-        "matrix_runner.machines.container.installed_engines", lambda: (engines.Engine("podman", "podman"),)
+        "matrix_runner.machines.container.engines.installed_engines", lambda: (engines.Engine("podman", "podman"),)
     )
     monkeypatch.setattr("matrix_runner.machines.container.run", answer)
     found = [(one.message, one.remains) for one in sweep(everything=True)]

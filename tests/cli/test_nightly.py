@@ -30,6 +30,7 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ..
     monkeypatch.chdir(folder)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("MATRIX_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("MATRIX_STORE", f"{tmp_path}/%h $HOME")
     monkeypatch.setattr(nightly, "_systemctl", lambda *words: called.append(words))
     monkeypatch.setattr("matrix_runner.session.selected_matrix.refusals_of", lambda _machine, _specs: [])
     monkeypatch.setattr("os.geteuid", lambda: 1000)
@@ -44,6 +45,7 @@ def test_install_writes_units_that_systemd_reads(call: Call, calls: list[tuple[s
     assert '"' + str(Path.cwd()).replace("%", "%%").replace("$", "$$") + '/nas.yaml"' in service.read_text()
     assert "OnCalendar=*-*-* 01:30:00" in timer.read_text()
     assert service.stat().st_mode & 0o077 == 0
+    assert f'Environment="MATRIX_STORE={tmp_path}/%%h $HOME"' in service.read_text()
     assert calls == [("daemon-reload",), ("enable", "--now", "matrix-nas.timer")]
     if shutil.which("systemd-analyze"):
         checked = subprocess.run(
@@ -55,7 +57,7 @@ def test_install_writes_units_that_systemd_reads(call: Call, calls: list[tuple[s
 def test_a_dry_run_writes_no_file(call: Call, calls: list[tuple[str, ...]], tmp_path: Path) -> None:
     done = call("nightly", "install", "nas.yaml", "--dry-run")
     assert "OnCalendar=*-*-* 02:00:00" in done.out
-    assert "checked: 1 cells, qemu" in done.err
+    assert "checked: 1 cell, qemu" in done.err
     assert calls == []
     assert not (tmp_path / ".config").exists()
 
@@ -78,7 +80,9 @@ def test_physical_disks_must_be_permitted_before_the_first_night(call: Call, cal
     assert calls == []
 
 
-@pytest.mark.parametrize("wrong", [("--at", "25:00"), ("--results", "/proc/1/x")])
+@pytest.mark.parametrize(
+    "wrong", [("--at", "25:00"), ("--results", "/proc/1/x"), ("--confirm", "20x"), ("--confirm", "0s")]
+)
 def test_what_cannot_work_is_refused(call: Call, calls: list[tuple[str, ...]], wrong: tuple[str, str]) -> None:
     assert call("nightly", "install", "nas.yaml", *wrong).status == 2
     assert calls == []
@@ -94,3 +98,16 @@ def test_what_the_machine_lacks_is_said(
     refused = call("nightly", "install", "nas.yaml")
     assert (refused.status, calls) == (2, [])
     assert "- there is no qemu" in refused.err
+
+
+def test_a_unit_of_something_else_stays(call: Call, calls: list[tuple[str, ...]], tmp_path: Path) -> None:
+    call("nightly", "install", "nas.yaml")
+    written = {path: path.read_text() for path in (tmp_path / ".config/systemd/user").iterdir()}
+    assert call("nightly", "install", "nas.yaml").status == 0  # again
+    Path("other").mkdir()
+    Path("other/nas.yaml").write_text(MATRIX)
+    for words in (("install", "other/nas.yaml"), ("remove", "other/nas.yaml")):
+        refused = call("nightly", *words)
+        assert (refused.status, "is another unit" in refused.err) == (2, True)
+    assert written == {path: path.read_text() for path in written}
+    assert len(calls) == 4

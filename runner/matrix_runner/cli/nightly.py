@@ -13,11 +13,12 @@ import click
 
 from matrix_runner.base.errors import BadInput, HarnessBroken
 from matrix_runner.base.process import run
+from matrix_runner.base.quantities import parse_time
 from matrix_runner.carry.executor import specs_of
 from matrix_runner.cli.disks import list_host_disks, load_lab_file
-from matrix_runner.cli.options import PLACE, MatrixPath, Parsed, hosts, results
+from matrix_runner.cli.options import PLACE, STUDY, MatrixPath, Parsed, hosts, positive, results
 from matrix_runner.cli.screen import echo, echo_whole
-from matrix_runner.machines import machine
+from matrix_runner.machines import WITH_HOSTS, machine
 from matrix_runner.machines.base import MachineOptions
 from matrix_runner.session.selected_matrix import Checks, check_machine, load_selected
 
@@ -40,7 +41,6 @@ of `journalctl -u matrix-nas` says why. Root installs a unit of the system, anot
 
 
 _SERVICE = """\
-# Written by `matrix nightly install`.
 [Unit]
 Description=matrix {name}, each night
 Wants=network-online.target
@@ -57,7 +57,6 @@ KillSignal=SIGINT
 TimeoutStopSec=5min
 """
 _TIMER = """\
-# Written by `matrix nightly install`.
 [Unit]
 Description=matrix {name}, each night
 
@@ -76,6 +75,11 @@ def _time(text: str) -> str:
     return text
 
 
+def _duration(text: str) -> str:
+    positive(parse_time, text)
+    return text
+
+
 @click.group("nightly", epilog=_EPILOG)
 def command() -> None:
     """Run a matrix each night by systemd."""
@@ -85,7 +89,13 @@ def command() -> None:
 @click.argument("matrix", type=MatrixPath(path_type=Path))
 @click.option("--on", "place", type=PLACE, default="qemu", show_default=True, help="The machine to run on.")
 @click.option("--at", type=Parsed("TIME", _time), default="02:00", show_default=True, help="The time of its start.")
-@click.option("--confirm", default="20m", show_default=True, help="As in `matrix run --confirm`.")
+@click.option(
+    "--confirm",
+    type=Parsed("TIME", _duration),
+    default="20m",
+    show_default=True,
+    help="The time in which slower cells are measured again.",
+)
 @hosts
 @results
 @click.option("--dry-run", is_flag=True, help="Only check, and print the files.")
@@ -94,24 +104,29 @@ def install(
 ) -> None:
     """Check this host, then start a nightly timer for MATRIX."""
     selected = load_selected(matrix, checks=Checks(place.machine))
+    where, files = machine(place.machine, MachineOptions()), _files(matrix)
+    for path in files:
+        _refuse_other(path, matrix)
     if not place.host:
-        specs = set(specs_of(selected.space.matrix, selected.stacks(), None))
-        check_machine(machine(place.machine, MachineOptions()), specs)
-    if problems := [*_disk_problems(place, hosts), *_folder_problems(results)]:
+        check_machine(where, set(specs_of(selected.space.matrix, selected.stacks(), None)))
+    of_this_host = not (where.brings_disks or place.machine in WITH_HOSTS)
+    if problems := [*(_disk_problems(hosts) if of_this_host else ()), *_folder_problems(results)]:
         raise BadInput(
             "no night could use these",
             details="\n".join(f"- {problem}" for problem in problems),
             resolution="correct that; `matrix disks` shows all disks",
         )
-    echo(f"checked: {selected.selection.count():,} cells, {place.machine}, {results.absolute()}/", err=True)
+    count = selected.selection.count()
+    echo(f"checked: {count:,} cell{'s' * (count != 1)}, {place.machine}, {results.absolute()}/", err=True)
     program, folder = str(Path(sys.executable).parent / "matrix"), str(results.absolute())
     on = ":".join(filter(None, (place.machine, place.host)))
     night = [program, "run", str(matrix.absolute()), "--on", on, "--confirm", confirm, "--results", folder]
     night += ["--hosts", str(hosts.absolute())] if hosts else []
     name = selected.space.matrix.name
     summary = [program, "summary", name, "--results", folder, "--accepted", str(matrix.absolute().parent)]
-    texts = (_service(name, night, summary), _TIMER.format(name=name, at=at))
-    for path, text in zip(_files(matrix), texts, strict=True):
+    head = _head(matrix)
+    texts = (head + _service(name, night, summary), head + _TIMER.format(name=name, at=at))
+    for path, text in zip(files, texts, strict=True):
         if dry_run:
             echo_whole(f"# {path}\n{text}")
             continue
@@ -122,16 +137,18 @@ def install(
         echo(f"wrote {path}")
     if not dry_run:
         _systemctl("daemon-reload")
-        _systemctl("enable", "--now", _files(matrix)[1].name)
+        _systemctl("enable", "--now", files[1].name)
 
 
 @command.command("remove", epilog="Example:  matrix nightly remove nas.yaml")
-@click.argument("matrix", type=Path)
+@click.argument("matrix", type=MatrixPath(path_type=Path))
 def remove(matrix: Path) -> None:
     """Stop the timer of MATRIX, and remove its files. Results stay."""
     files = [path for path in _files(matrix) if path.exists()]
     if not files:
         raise BadInput(f"no nightly of {matrix} is installed", resolution="`systemctl list-timers` shows all timers")
+    for path in files:
+        _refuse_other(path, matrix)
     _systemctl("disable", "--now", _files(matrix)[1].name)
     for path in files:
         path.unlink()
@@ -139,9 +156,20 @@ def remove(matrix: Path) -> None:
     _systemctl("daemon-reload")
 
 
+def _head(matrix: Path) -> str:
+    path = matrix.absolute()
+    return f"# Written by `matrix nightly install` for {path.parent if path.name == STUDY else path}\n"
+
+
+def _refuse_other(path: Path, matrix: Path) -> None:
+    """Refuse to replace or remove a unit that is not the nightly of this matrix."""
+    if path.exists() and not path.read_text(errors="replace").startswith(_head(matrix)):
+        raise BadInput(f"{path} is another unit", resolution="rename the matrix file, or remove that unit")
+
+
 def _service(name: str, night: list[str], summary: list[str]) -> str:
     given = sorted((key, value) for key, value in os.environ.items() if key.startswith("MATRIX_"))
-    variables = "".join(f"Environment={_word(f'{key}={value}')}\n" for key, value in given)
+    variables = "".join(f"Environment={_quoted(f'{key}={value}')}\n" for key, value in given)
     run, stop_post = (" ".join(map(_word, words)) for words in (night, summary))
     folder = str(Path.cwd()).replace("%", "%%")
     return _SERVICE.format(name=name, folder=folder, variables=variables, run=run, summary=stop_post)
@@ -149,22 +177,24 @@ def _service(name: str, night: list[str], summary: list[str]) -> str:
 
 def _files(matrix: Path) -> tuple[Path, Path]:
     folder = Path("/etc/systemd/system") if os.geteuid() == 0 else Path.home() / ".config/systemd/user"
-    name = matrix.parent.absolute().name if matrix.name == "matrix.yaml" else matrix.stem
+    name = matrix.absolute().parent.name if matrix.name == STUDY else matrix.stem
     stem = f"matrix-{re.sub(r'[^A-Za-z0-9_.-]', '-', name)}"
     return folder / f"{stem}.service", folder / f"{stem}.timer"
 
 
 def _word(text: str) -> str:
-    """Quote a word of a command line in a unit of systemd."""
+    """Quote a word of a command line, in which systemd replaces variables."""
+    return _quoted(text).replace("$", "$$")
+
+
+def _quoted(text: str) -> str:
     if any(ord(char) < 32 for char in text):
         raise BadInput(f"{text!r} has a control character, which a unit of systemd cannot contain")
-    quoted = re.sub(r'(["\\])', r"\\\1", text).replace("%", "%%").replace("$", "$$")
+    quoted = re.sub(r'(["\\])', r"\\\1", text).replace("%", "%%")
     return quoted if re.fullmatch(r"[\w/.,:=@+-]+", text) else f'"{quoted}"'
 
 
-def _disk_problems(place: Where, hosts: Path | None) -> Iterator[str]:
-    if place.machine not in {"local", "container"}:
-        return
+def _disk_problems(hosts: Path | None) -> Iterator[str]:
     lab = load_lab_file(hosts)
     if lab is None:
         yield "there is no hosts.yaml, so no disk may be used: see `matrix help physical-disks`"

@@ -24,8 +24,8 @@ command attaches the files again; their content stays. Its figures are those of 
 
 
 @click.command("scratch", epilog=_EPILOG)
-@click.option("--size", type=Parsed("SIZE", parse_size), default="1GiB", show_default=True)
-@click.option("--count", type=click.IntRange(1, 64), default=1, show_default=True)
+@click.option("--size", type=Parsed("SIZE", parse_size), default="1GiB", show_default=True, help="The size of each.")
+@click.option("--count", type=click.IntRange(1, 64), default=1, show_default=True, help="The number of disks.")
 @click.option(
     "--in",
     "folder",

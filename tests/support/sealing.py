@@ -15,4 +15,4 @@ if TYPE_CHECKING:
 def reseal(connection: Connection, table: Table) -> None:
     names = ", ".join(f'"{name}"' for name in data_columns(table))
     for number, *values in connection.execute(f"SELECT rowid, {names} FROM {table.name}").fetchall():  # noqa: S608
-        connection.execute(f"UPDATE {table.name} SET {CRC} = ? WHERE rowid = ?", (crc_of(table, values), number))  # noqa: S608
+        connection.execute(f"UPDATE {table.name} SET {CRC} = ? WHERE rowid = ?", (crc_of(values), number))  # noqa: S608

@@ -219,8 +219,8 @@ class TrialFacts:
     lost_crowded: float | None = None
     lost_programs: float | None = None
     lost_machines: float | None = None
-    lost_processor: float | None = field(default=None, metadata={"since": 2})
-    cpu_per_io: float | None = field(default=None, metadata={"since": 3})  # ns of the machine's processors
+    lost_processor: float | None = None
+    cpu_per_io: float | None = None  # ns of the machine's processors
 
     @property
     def is_host_limited(self) -> bool:

@@ -145,7 +145,7 @@ class _Reader:
         for row in self._rows(table.name, names):
             try:
                 values = [value.decode() if is_text else value for value, is_text in _typed(row)]
-                if not has_checksum or is_sound(table, values):
+                if not has_checksum or is_sound(values):
                     yield parse(values[: len(data)])
                     continue
             except (ValueError, TypeError):

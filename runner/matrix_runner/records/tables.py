@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, reduce
 from itertools import chain
-from math import inf
 from operator import add
 from typing import Any
 from zlib import crc32
@@ -39,7 +38,6 @@ LATENCIES = tuple(f"{side}_latencies" for side in ALL_SIDES)
 
 SYNTHETIC = "synthetic"  # the key in `meta` of a journal that marks synthetic figures
 CRC = "crc"  # the checksum of a row: `checksums`
-SINCE = "since"  # the version of the schema that added a column, in its `info`; without it: version 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +64,10 @@ def _kind_of(name: str) -> Any:
 
 def _facts() -> list[sa.Column[Any]]:
     """Return the columns of `TrialFacts`: shares and the like may be unknown."""
-    first = [one for one in fields(TrialFacts) if SINCE not in one.metadata]
-    known = {one.name: sa.Text if one.default == "" else sa.Integer for one in first if one.default is not None}
-    unknown: dict[str, Any] = {one.name: sa.Float for one in first if one.default is None}
+    every = fields(TrialFacts)
+    known = {one.name: sa.Text if one.default == "" else sa.Integer for one in every if one.default is not None}
+    unknown: dict[str, Any] = {one.name: sa.Float for one in every if one.default is None}
     return [*required(**known), *optional(**unknown | {"steady": sa.Integer, "written_in_rounds": sa.BigInteger})]
-
-
-def _later_facts() -> list[sa.Column[Any]]:
-    """Return the columns of shares that later versions added: they are null in trials from before."""
-    return [
-        sa.Column(one.name, sa.Float, info=dict(one.metadata)) for one in fields(TrialFacts) if SINCE in one.metadata
-    ]
 
 
 def _crc() -> sa.Column[Any]:
@@ -115,7 +106,6 @@ def _declare(*, runs: bool) -> Tables:
         # Null runtime: no figures. Null bandwidth: no I/O in that direction.
         *_figures((*REBUILD, *FIGURES)),
         *(() if runs else _figures(LATENCIES)),  # a store has them in a table of their own
-        *_later_facts(),
         _crc(),
         sa.Index("trials_of_a_cell", "cell", "run") if runs else sa.UniqueConstraint("cell", "round"),
         sqlite_with_rowid=with_rowid,
@@ -186,9 +176,7 @@ runs = sa.Table(
     # Digest of the manifest at which the store was complete; empty while trials may be missing.
     *required(settled=sa.Text),
     # By `matrix runs tag`, `note` and `exclude`.
-    sa.Column("tags", sa.JSON(none_as_null=True), info={SINCE: 2}),
-    sa.Column("note", sa.Text, info={SINCE: 2}),
-    sa.Column("excluded", sa.Text, info={SINCE: 2}),
+    *required(tags=sa.JSON, note=sa.Text, excluded=sa.Text),
     _crc(),
 )
 latencies = sa.Table(
@@ -256,15 +244,9 @@ def _figure(of: sa.FromClause, name: str) -> sa.ColumnElement[Any]:
     return _sum(table[f"{one}_{rate}"] for one in SIDES)
 
 
-def data_columns(table: sa.Table, version: float = inf) -> tuple[str, ...]:
+def data_columns(table: sa.Table) -> tuple[str, ...]:
     """Return the columns that the writer of a row gives: all but its number in a journal and its checksum."""
-    given = (one for one in table.columns if one.name != CRC and not _is_number(one) and since(one) <= version)
-    return tuple(str(column.name) for column in given)
-
-
-def since(column: sa.Column[Any]) -> int:
-    """Return the version of the schema that added a column."""
-    return int(column.info.get(SINCE, 1))
+    return tuple(str(column.name) for column in table.columns if column.name != CRC and not _is_number(column))
 
 
 def _is_number(column: sa.Column[Any]) -> bool:
@@ -274,10 +256,10 @@ def _is_number(column: sa.Column[Any]) -> bool:
 _FETCHED = 1000  # rows at once, so few that the cache of a processor has all of them
 
 
-def crc_of(table: sa.Table, values: Sequence[Any]) -> int:
-    """Return the checksum of the values of `data_columns`. A null in a column of a later version does not change it."""
-    end, least = len(values), _first_columns(table)
-    while end > least and values[end - 1] is None:
+def crc_of(values: Sequence[Any]) -> int:
+    """Return the checksum of the values of `data_columns`. Nulls at the end, as of new columns, do not change it."""
+    end = len(values)
+    while end and values[end - 1] is None:
         end -= 1
     return crc32(orjson.dumps(values[:end], default=_of_bytes))  # bytes are the only other kind
 
@@ -287,15 +269,10 @@ def _of_bytes(value: bytes) -> object:
     return crc32(value) or []
 
 
-@cache
-def _first_columns(table: sa.Table) -> int:
-    return len(data_columns(table, 1))
-
-
 def sealed(table: sa.Table, row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row as a database gives it back, with its checksum."""
     known = {name: value if (value := row[name]) is None else as_stored(value) for name, as_stored in _stored(table)}
-    return known | {CRC: crc_of(table, [*map(_as_read, known.values())])}
+    return known | {CRC: crc_of([*map(_as_read, known.values())])}
 
 
 def _as_read(value: Any) -> Any:
@@ -321,19 +298,17 @@ def _conversion(column: sa.Column[Any]) -> Callable[[Any], Any]:
     )
 
 
-def check_rows(
-    connection: sa.Connection, table: sa.Table, *where: sa.ColumnElement[bool], version: float = inf
-) -> None:
-    """Raise ValueError if a row is not the one that was written. `version`: that of the database, if it is older."""
+def check_rows(connection: sa.Connection, table: sa.Table, *where: sa.ColumnElement[bool]) -> None:
+    """Raise ValueError if a row is not the one that was written."""
     kinds = set[tuple[type, ...]]()  # a few: to look at each value of each row takes seconds
-    cursor: Any = connection.execute(sa.select(*raw_columns(table, version)).where(*where)).cursor
+    cursor: Any = connection.execute(sa.select(*raw_columns(table)).where(*where)).cursor
     while rows := cursor.fetchmany(_FETCHED):
         for row in rows:
-            if not is_sound(table, row):
+            if not is_sound(row):
                 raise ValueError(f"a row of {table.name} has another checksum: {row[0]!r:.60}, {row[1]!r:.60}")
             kinds.add(tuple(map(type, row)))
     for types in kinds:  # another program can write a right checksum
-        for name, kind in zip(data_columns(table, version), types, strict=False):
+        for name, kind in zip(data_columns(table), types, strict=False):
             fits = issubclass(kind, types_of(table.c[name]))
             if not fits:
                 raise ValueError(f"{name} in {table.name} is of the kind {kind.__name__}")
@@ -351,18 +326,18 @@ def types_of(column: sa.Column[Any]) -> tuple[type, ...]:
     return (*kinds, type(None)) if column.nullable else kinds
 
 
-def is_sound(table: sa.Table, row: Sequence[Any]) -> bool:
+def is_sound(row: Sequence[Any]) -> bool:
     """Check the values of `raw_columns`."""
     try:
-        return bool(crc_of(table, row[:-1]) == row[-1])
+        return bool(crc_of(row[:-1]) == row[-1])
     except TypeError:
         return False
 
 
 @cache
-def raw_columns(table: sa.Table, version: float = inf) -> tuple[sa.ColumnElement[Any], ...]:
+def raw_columns(table: sa.Table) -> tuple[sa.ColumnElement[Any], ...]:
     """Return the columns as SQLite and PostgreSQL have them, without conversion."""
-    return (*(raw_column(table.c[name]) for name in data_columns(table, version)), table.c[CRC])
+    return (*(raw_column(table.c[name]) for name in data_columns(table)), table.c[CRC])
 
 
 def raw_column(column: sa.Column[Any]) -> sa.ColumnElement[Any]:

@@ -1,23 +1,18 @@
 """The versions of journals and stores: their views, names in messages, and the conversion of older ones."""
 
-import fcntl
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain, count
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from zlib import crc32
 
 import sqlalchemy as sa
-from sqlalchemy.schema import CreateColumn
 
 from matrix_runner.base.errors import BadInput, Cause
 from matrix_runner.records.databases import OF_STORE
-from matrix_runner.records.files import DAMAGED, LAST_COMMIT
+from matrix_runner.records.files import DAMAGED
 from matrix_runner.records.record import COUNTED, HOST_LIMITED, UNSETTLED, Outcome
-from matrix_runner.records.tables import IN_JOURNAL, IN_STORE, since
+from matrix_runner.records.tables import IN_JOURNAL, IN_STORE
 from matrix_runner.work.metrics import FLUSH, OF_A_SIDE, OF_SIDE, OF_TRIAL, RATES, SIDES, TOTAL
 
 _SYNTHETIC = "((SELECT value FROM meta WHERE meta.\"key\" = 'synthetic') = 'true') AS synthetic"
@@ -105,11 +100,9 @@ def _counted(column: str) -> str:
 Step: TypeAlias = "Callable[[sa.Connection], None]"
 
 _STATEMENTS = "statements"
+#: The first version that this program reads, and the last commit that reads those before.
+_OLDEST, _LAST_COMMIT = 4, "7acc1c18"
 _PREPARING = 0x6D617472  # an arbitrary lock number, so that two processes do not create the tables at once
-
-
-class TooOld(BadInput):
-    """A database from before version 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +114,14 @@ class Versioned:
     meta: sa.Table
     stranger: str  # remedy for a foreign database
     newer: str  # remedy for a newer database
-    before: str  # remedy for a database from before version 1
-    steps: tuple[Step, ...] = ()  # to version 2 and so on
+    before: str  # remedy for a database from before `_OLDEST`
+    steps: tuple[Step, ...] = ()  # from `_OLDEST` to the next version, and so on
     views: Mapping[str, str] = field(default_factory=dict)  # each with its SQL; a new step makes them again
     damaged: Cause = DAMAGED
 
     @property
     def version(self) -> int:
-        return 1 + len(self.steps)
+        return _OLDEST + len(self.steps)
 
     def prepare(self, connection: sa.Connection, name: Path | str) -> None:
         if connection.dialect.name == "postgresql":
@@ -143,7 +136,7 @@ class Versioned:
         found = self.understood(connection, name)
         if found < self.version:
             self._drop_views(connection)  # a step cannot rename what a view uses
-            for step in self.steps[found - 1 :]:
+            for step in self.steps[found - _OLDEST :]:
                 step(connection)
             self._make_views(connection)
             for key, value in (("version", str(self.version)), (_STATEMENTS, self._statements(connection))):
@@ -167,13 +160,8 @@ class Versioned:
         execute(*(f"DROP VIEW IF EXISTS {name}" for name in reversed(tuple(self.views))))(connection)
 
     def understood(self, connection: sa.Connection, name: Path | str) -> int:
-        """Return the version of a database. Raise if it is foreign, newer, or from before version 1."""
+        """Return the version of a database. Raise if it is foreign, newer, or too old."""
         known = self._meta(connection)
-        if "schema" in known:
-            raise TooOld(
-                f"{name} is from before version 1 of the {self.kind}: the last commit that reads it is {LAST_COMMIT}",
-                resolution=self.before,
-            )
         if known.get("kind") != self.kind:
             raise self._strange(name)
         written = known.get("version", "")
@@ -186,6 +174,11 @@ class Versioned:
             )
         if version < 1:
             raise self._strange(name)
+        if version < _OLDEST:
+            raise BadInput(
+                f"{name} is from before version {_OLDEST} of the {self.kind}: the commit {_LAST_COMMIT} reads it",
+                resolution=self.before,
+            )
         if known.get(_STATEMENTS) != self._statements(connection):
             raise self.damaged.error(name, "the definition of a table or a view has changed")
         return version
@@ -200,48 +193,10 @@ class Versioned:
         return str(crc32(repr([(name, sql) for name, sql in found if name in ours]).encode()))
 
     def _meta(self, connection: sa.Connection) -> dict[str, str]:
-        """Return the keys of a database, also of one from before version 1, whose store had another table."""
-        inspector, found = sa.inspect(connection), dict[str, str]()
-        for name in (self.meta.name, "store"):
-            if {column["name"] for column in _columns(inspector, name)} == {"key", "value"}:
-                table = sa.table(name, sa.column("key"), sa.column("value"))
-                found |= {str(key): str(value) for key, value in connection.execute(sa.select(table)).all()}
-        return found
-
-
-def put_aside(file: Path, inode: int) -> Path:
-    """Rename a database that no one can read, with its log, and return its new name. Of two processes, one does it."""
-    aside = file.with_name(f"{file.name}.before-1")
-    folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        # Between the rename and the new store of another process, there is no file.
-        if file.exists() and file.stat().st_ino == inode:
-            names = chain([aside], (Path(f"{aside}-{number}") for number in count(2)))
-            aside = next(name for name in names if not name.exists())
-            for suffix in ("-wal", "-shm", ""):
-                with suppress(FileNotFoundError):
-                    file.with_name(f"{file.name}{suffix}").rename(f"{aside}{suffix}")
-    finally:
-        os.close(folder)
-    return aside
-
-
-def _columns(inspector: sa.Inspector, table: str) -> Sequence[Mapping[str, Any]]:
-    return inspector.get_columns(table) if inspector.has_table(table) else ()
-
-
-def add_columns(tables: sa.MetaData, version: int) -> Step:
-    """Return the step that adds the columns of a version. Rows keep their checksums: the new values are null."""
-
-    def step(connection: sa.Connection) -> None:
-        for table in tables.sorted_tables:
-            for column in table.columns:
-                if since(column) == version:
-                    declared = CreateColumn(column).compile(dialect=connection.dialect)
-                    connection.execute(sa.text(f"ALTER TABLE {table.name} ADD COLUMN {declared}"))
-
-    return step
+        inspector, name = sa.inspect(connection), self.meta.name
+        if not inspector.has_table(name) or {one["name"] for one in inspector.get_columns(name)} != {"key", "value"}:
+            return {}
+        return {str(key): str(value) for key, value in connection.execute(sa.select(self.meta)).all()}
 
 
 def execute(*statements: str) -> Step:
@@ -260,7 +215,6 @@ JOURNAL = Versioned(
     stranger="name the folder of a run",
     newer="use the newer program, or start a new run with `--fresh`",
     before="read it with that commit, or start a new run with `--fresh`",
-    steps=tuple(add_columns(IN_JOURNAL.metadata, version) for version in (2, 3)),
 )
 STORE = Versioned(
     "shared store",
@@ -272,5 +226,4 @@ STORE = Versioned(
     "runs below `--results`",
     damaged=OF_STORE[DAMAGED],
     newer="use the newer program, or name another store with `--store`; the journals of the runs have the same trials",
-    steps=tuple(add_columns(IN_STORE.metadata, version) for version in (2, 3)),
 )

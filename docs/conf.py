@@ -14,8 +14,10 @@ from sphinx.transforms import SphinxTransform
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "runner"))
 
+from docs.package_page import source_address
 from matrix_runner.base.version import matrix_version
 
 project = "matrix"
@@ -43,7 +45,7 @@ nitpicky = True
 linkcheck_ignore = [r"https://example\.org/"]
 
 #: Where files outside of docs/ are read on the site; on GitHub the relative links work as they are.
-SOURCE = "https://example.org/matrix/blob/main"
+SOURCE = f"{source_address()}/blob/main"
 #: A word of inline code with at most this many characters does not break after its hyphens.
 SHORT = 24
 

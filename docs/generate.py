@@ -14,6 +14,7 @@ from ruamel.yaml import YAML
 
 import matrix_runner
 from docs.meanings import DEFAULTS, EXAMPLES, FORMS, MEANINGS
+from docs.shell_files import shell_files
 from docs.yardstick import FILE, yardstick_text
 from matrix_runner.cli import cli
 from matrix_runner.cli.schema import schema_text
@@ -468,15 +469,22 @@ def generated(text: str) -> str:
     return _PART.sub(lambda part: f"{part[1]}\n{PARTS[part['name']]()}\n{part[3]}", text)
 
 
+def made_files() -> dict[Path, bytes]:
+    """Return files that have no part written by hand."""
+    return {FILE: yardstick_text(), **{path: text.encode() for path, text in shell_files().items()}}
+
+
 def main() -> None:
     for page in DOCS.rglob("*.md"):
         old = page.read_text()
         if (new := generated(old)) != old:
             page.write_text(new)
             click.echo(f"written: {page.relative_to(DOCS.parent)}")
-    if (made := yardstick_text()) != (FILE.read_bytes() if FILE.exists() else b""):
-        FILE.write_bytes(made)
-        click.echo(f"written: {FILE.relative_to(DOCS.parent)}")
+    for path, made in made_files().items():
+        if not path.exists() or made != path.read_bytes():
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(made)
+            click.echo(f"written: {path.relative_to(DOCS.parent)}")
 
 
 if __name__ == "__main__":

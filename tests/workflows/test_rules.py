@@ -93,6 +93,10 @@ READING = {"contents": "read"}
 WRITING = {
     # Attaches files to a release, and signs what they were built from.
     "release": {"contents": "write", "id-token": "write", "attestations": "write"},
+    # Publishes the package on PyPI, without a token.
+    "pypi": {"id-token": "write"},
+    # Pushes the container image.
+    "image": {"contents": "read", "packages": "write"},
     # Deploys the documentation to GitHub Pages.
     "publish": {"pages": "write", "id-token": "write"},
 }

@@ -1,4 +1,4 @@
-"""Databases of other versions: one from before version 1 or of a newer version is refused, and stays as it is."""
+"""Databases of other versions: an older or newer one is refused and stays as it is; an older store is renamed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
-from matrix_runner.base.errors import BadInput, Exit
+from matrix_runner.base.errors import BadInput
 from matrix_runner.records import journal, journal_reader, observe, versions
 from matrix_runner.records import store as stores
 from matrix_runner.records.address import Address, address_of
@@ -21,7 +21,7 @@ from matrix_runner.records.record import Outcome, Trial
 from matrix_runner.records.salvage import salvage
 from matrix_runner.records.store import SharedStore
 from matrix_runner.records.store_sync import bring_up_to_date
-from matrix_runner.records.versions import _LAST_COMMIT, Versioned, execute
+from matrix_runner.records.versions import _LAST_COMMIT, Versioned, execute, put_aside
 from tests.records import past
 from tests.support.matrices import SMALL
 
@@ -57,32 +57,59 @@ def test_a_journal_from_before_the_oldest_version_is_refused_and_stays_as_it_is(
     assert folder.journal.read_bytes() == before
 
 
-def test_a_store_from_before_the_oldest_version_is_refused_and_stays_as_it_is(tmp_path: Path, call: Call) -> None:
+def older_store(path: Path) -> bytes:
+    path.parent.mkdir(exist_ok=True)
+    SharedStore.open(Address(file=path)).close()
+    return age(path)
+
+
+def test_a_store_from_before_the_oldest_version_is_renamed_and_filled_again(tmp_path: Path, call: Call) -> None:
     path = tmp_path / "results" / "store.db"
     past.recorded(path.parent, past.TRIALS)
-    assert call("results").status == 0
-    before = age(path)
-    for opening in (SharedStore.open, SharedStore.existing):
-        with pytest.raises(BadInput, match=f"from before version 4 of the shared store.* {_LAST_COMMIT}"):
-            opening(Address(file=path))
-    said = call("results")
-    assert said.status == 2
-    assert "move it away" in said.err
-    assert path.read_bytes() == before
-    path.rename(tmp_path / "old.db")
-    assert len(call("results", "--trials", "--format", "csv").out.splitlines()) == 1 + len(past.TRIALS)
+    before = [older_store(path)]
+    said = call("results", "--trials", "--format", "csv")
+    assert said.status == 0
+    assert len(said.out.splitlines()) == 1 + len(past.TRIALS)
+    assert "note: results/store.db is from before version 4 of the shared store" in said.err
+    assert "it is results/store.db.before-4 now" in said.err
+    assert call("results").err == "", "only once"
+    path.unlink()
+    before.append(older_store(path))
+    said = call("runs")
+    assert (said.status, said.err.count("store.db.before-4-2 now")) == (0, 1)
+    assert [(path.parent / name).read_bytes() for name in ("store.db.before-4", "store.db.before-4-2")] == before
 
 
-def test_a_run_goes_on_beside_an_older_store(tmp_path: Path, call: Call) -> None:
+def test_a_run_stores_its_trials_in_place_of_an_older_store(tmp_path: Path, call: Call) -> None:
     (tmp_path / "small.yaml").write_text(SMALL)
-    path = tmp_path / "results" / "store.db"
-    path.parent.mkdir()
-    SharedStore.open(Address(file=path)).close()
-    before = age(path)
-    said = call("run", "--on", "dry", "--quiet", "small.yaml")
-    assert said.status == Exit.BROKEN
-    assert f"cannot write to the shared store: {Path('results', 'store.db')} is from before version 4" in said.err
+    older_store(tmp_path / "results" / "store.db")
+    assert call("run", "--on", "dry", "--quiet", "small.yaml").status == 0
+    with closing(sqlite3.connect(tmp_path / "results" / "store.db")) as connection:
+        assert connection.execute("SELECT count(*) FROM trials").fetchone()[0] == 8
+    assert (tmp_path / "results" / "store.db.before-4").exists()
+
+
+def test_an_older_store_that_cannot_be_renamed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "store.db"
+    before = older_store(path)
+    monkeypatch.setattr("os.access", lambda *_: False)
+    for opening in (SharedStore.open, SharedStore.existing):
+        with pytest.raises(BadInput, match=f"from before version 4 of the shared store.* {_LAST_COMMIT}") as caught:
+            opening(Address(file=path))
+        assert "move it away" in caught.value.resolution
     assert path.read_bytes() == before
+
+
+def test_of_two_processes_one_renames_an_older_store(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    before = older_store(path)
+    was = path.stat().st_ino
+    assert put_aside(path, was) == tmp_path / "store.db.before-4"
+    put_aside(path, was)  # before the other process has made a new one
+    path.write_bytes(b"the new one of another process")
+    put_aside(path, was)
+    assert path.read_bytes() == b"the new one of another process"
+    assert (tmp_path / "store.db.before-4").read_bytes() == before
 
 
 @pytest.mark.parametrize("writable", [True, False])

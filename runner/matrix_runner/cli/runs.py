@@ -137,6 +137,7 @@ def _open_store(store: str | None, results: Path, notes: list[str]) -> Iterator[
     try:
         if is_named(store) or not address.file or address.file.exists():
             opened = SharedStore.existing(address)
+            notes += [opened.note] if opened.note else []
     except MatrixError as problem:
         if is_named(store):
             raise

@@ -33,7 +33,7 @@ from matrix_runner.records.record import COUNTED, STEERED, CellRow, Trial
 from matrix_runner.records.rows import cell_of, content_of, digest_of, job_rows_of, latencies, row_of
 from matrix_runner.records.run_folder import RunFolder, state_of
 from matrix_runner.records.tables import IN_STORE, check_rows, column_of, data_columns, is_sound, raw_columns, sealed
-from matrix_runner.records.versions import STORE
+from matrix_runner.records.versions import STORE, TooOld, put_aside
 from matrix_runner.work.metrics import split_column
 
 _BATCH = 500
@@ -107,16 +107,36 @@ class SharedStore(Database):
         self.address = address
         self.fixed = fixed  # it is read-only
         self.damage: dict[str, MatrixError] = {}  # by the name of a run: why it is left out
+        self.note = ""  # what the user has to know of it
         self.turns = 0  # number of transactions, as a sign of progress
         self._readings = upsert(engine, IN_STORE.readings, ())
         self._upserts = {table: _upsert(engine, table) for table in (*_OF_RUNS, tables.runs)}
 
     @classmethod
     def open(cls, address: Address) -> Self:
-        return cls(_engine(address), address)._prepared()
+        return cls._replaced_if_old(address, lambda: cls(_engine(address), address)._prepared())
 
     @classmethod
     def existing(cls, address: Address) -> Self:
+        return cls._replaced_if_old(address, lambda: cls._existing(address))
+
+    @classmethod
+    def _replaced_if_old(cls, address: Address, opened: Callable[[], Self]) -> Self:
+        """Open a store. Rename the file of one that is too old to be read: the journals have its trials, too."""
+        file = address.file
+        was = file.stat().st_ino if file and file.exists() else None
+        try:
+            return opened()
+        except TooOld as problem:
+            if file is None or was is None or not os.access(file.parent, os.W_OK):
+                raise
+            aside = put_aside(file, was)
+            store = cls.open(address)
+            store.note = f"{problem.brief}; it is {aside} now, and a new store is filled from the journals of the runs"
+            return store
+
+    @classmethod
+    def _existing(cls, address: Address) -> Self:
         if address.file and not address.file.exists():
             raise BadInput(f"there is no store at {address}", resolution="`matrix run` creates one; or name another")
         fixed = address.file is not None and not all(

@@ -146,6 +146,8 @@ class Feed:
                 self._held.enter_context(held.pop_all())
         if self._store is None:
             self._store = SharedStore.open(self._address)
+            if self._store.note:
+                self._notices.put(f"note: {self._store.note}")
         last = self._journal.last_number()
         self._store.catch_up(self._folder, self._journal)
         self._last = last
@@ -181,6 +183,7 @@ def bring_up_to_date(store: SharedStore, results: Path) -> list[str]:
         which = few((path.name for path in waiting), 3)
         return [f"{store.address} is read-only; it may lack trials of {which}"] if waiting else []
     failed: dict[str, list[str]] = {}
+    notes = [store.note] if store.note else []
     for path in waiting:
         try:
             folder = load(path)
@@ -194,4 +197,4 @@ def bring_up_to_date(store: SharedStore, results: Path) -> list[str]:
             failed.setdefault(trouble.brief, []).append(path.name)
         except Exception as trouble:  # noqa: BLE001 - one odd run does not hide the others
             failed.setdefault(f"{type(trouble).__name__}: {trouble}", []).append(path.name)
-    return [f"not completely in the store: {few(names, 3)}: {brief}" for brief, names in failed.items()]
+    return notes + [f"not completely in the store: {few(names, 3)}: {brief}" for brief, names in failed.items()]

@@ -1,7 +1,11 @@
 """The versions of journals and stores: their views, names in messages, and the conversion of older ones."""
 
+import fcntl
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain, count
 from pathlib import Path
 from typing import TypeAlias
 from zlib import crc32
@@ -105,6 +109,10 @@ _OLDEST, _LAST_COMMIT = 4, "7acc1c18"
 _PREPARING = 0x6D617472  # an arbitrary lock number, so that two processes do not create the tables at once
 
 
+class TooOld(BadInput):
+    """A database from before `_OLDEST`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Versioned:
     """Tables of one version of a schema. `meta` says what a database is: its kind and its version."""
@@ -175,7 +183,7 @@ class Versioned:
         if version < 1:
             raise self._strange(name)
         if version < _OLDEST:
-            raise BadInput(
+            raise TooOld(
                 f"{name} is from before version {_OLDEST} of the {self.kind}: the commit {_LAST_COMMIT} reads it",
                 resolution=self.before,
             )
@@ -197,6 +205,24 @@ class Versioned:
         if not inspector.has_table(name) or {one["name"] for one in inspector.get_columns(name)} != {"key", "value"}:
             return {}
         return {str(key): str(value) for key, value in connection.execute(sa.select(self.meta)).all()}
+
+
+def put_aside(file: Path, inode: int) -> Path:
+    """Rename a database that is too old, with its log, and return its new name. Of two processes, one does it."""
+    aside = file.with_name(f"{file.name}.before-{_OLDEST}")
+    folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        # Between the rename and the new store of another process, there is no file.
+        if file.exists() and file.stat().st_ino == inode:
+            names = chain([aside], (Path(f"{aside}-{number}") for number in count(2)))
+            aside = next(name for name in names if not name.exists())
+            for suffix in ("-wal", "-shm", ""):
+                with suppress(FileNotFoundError):
+                    file.with_name(f"{file.name}{suffix}").rename(f"{aside}{suffix}")
+    finally:
+        os.close(folder)
+    return aside
 
 
 def execute(*statements: str) -> Step:

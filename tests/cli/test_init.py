@@ -177,6 +177,20 @@ def test_a_matrix_has_a_disk_for_each_device_of_the_file(call: Call, tmp_path: P
     assert call("run", "--on", "dry", "db.yaml").status == 0
 
 
+def test_a_refusal_has_no_reasons_of_devices_that_files_lack(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "db.fio").write_text("[a]\nioengine=falloc\nrw=write\nsize=1m\nunlink=1\n")
+    said = call("init", "--from", "db.fio")
+    assert "db.fio:2:1: ioengine=falloc" in said.err
+    assert "unlink" not in said.err
+
+
+def test_copies_of_a_job_with_many_files_run_on_a_device(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "db.fio").write_text("[global]\nnrfiles=16\ndirectory=/x\nnumjobs=2\n[a]\nrw=randrw\n")
+    said = call("init", "--from", "db.fio")
+    assert said.status == 0, said.err
+    assert "raw: [disk]" in (tmp_path / "db.yaml").read_text()
+
+
 def test_fio_checks_a_job_file_before_its_matrix_is_written(call: Call, tmp_path: Path) -> None:
     (tmp_path / "db.fio").write_text("[a]\nrw=read\nsize=1m\nnonsense=1\n")
     said = call("init", "--from", "db.fio")

@@ -147,7 +147,7 @@ def _of_job(name: str, job: Path, path: Path) -> str:
             refusals.append(error)
         else:
             return text
-    refused = refusals[0]
+    refused = min(refusals, key=lambda one: len(one.places))  # without reasons of a device or of files only
     lines = [  # the matrix is not written, so no message points into it
         f"{relative}: {message}" if place.file == str(path) else format_error(refused.source, place, message)
         for place, message in refused.places[:MOST_SHOWN]

@@ -59,6 +59,7 @@ _ALLOWED = frozenset(
 )
 _NO_DISKS = ("/dev/shm/", "/dev/null", "/dev/zero", "/dev/full")  # noqa: S108
 _REMOVES = frozenset({"unlink", "unlink_each_loop"})
+_OF_FILES = frozenset({"filename_format", "nrfiles"})  # a device is one file; with copies of a job, fio aborts on more
 
 
 def is_global(section: str) -> bool:
@@ -273,7 +274,7 @@ def _lines(options: Iterable[Option], *, in_files: bool) -> Iterator[str]:
         if option.name == "filename":
             if in_files:
                 yield f"filename={relative_names(option.value or '')}"
-        elif option.name != "filename_format" or in_files:
+        elif in_files or option.name not in _OF_FILES:
             yield str(option)
 
 

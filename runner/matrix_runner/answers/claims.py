@@ -1,12 +1,11 @@
 """Translation of claims into cases: each says between which bounds a product of figures must lie."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 from math import inf
 from statistics import geometric_mean
-from typing import TYPE_CHECKING
+from typing import Self
 
 from matrix_runner.answers.axes import grouped, number_of
 from matrix_runner.answers.cell_figures import (
@@ -18,6 +17,7 @@ from matrix_runner.answers.cell_figures import (
     matching_cells,
     unmatched_cells,
 )
+from matrix_runner.base.model import Condition
 from matrix_runner.language.guidelines import (
     Best,
     Bound,
@@ -28,14 +28,9 @@ from matrix_runner.language.guidelines import (
     Scaling,
     SumOf,
 )
+from matrix_runner.records.record import CellRow
 from matrix_runner.space.guideline_references import intersect_rules
 from matrix_runner.space.rules import BadRule, Rule, axis_named, rule_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from matrix_runner.base.model import Condition
-    from matrix_runner.records.record import CellRow
 
 
 class NotTested(Exception):
@@ -80,7 +75,7 @@ class ClaimScope:
     values: Mapping[str, set[str]]
 
     @classmethod
-    def of(cls, cells: Sequence[CellRow]) -> ClaimScope:
+    def of(cls, cells: Sequence[CellRow]) -> Self:
         return cls(cells, axis_values(cells))
 
     def rule(self, *conditions: Condition) -> Rule:

@@ -1,13 +1,11 @@
 """Comparison of two sides, cell by cell, with uncertainty and verdict. The statistical test: statistics/ratios.py."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import exp, expm1, inf, log, log1p, sqrt
 from statistics import fmean
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from matrix_runner.answers.axes import grouped
 from matrix_runner.answers.pairs import Pair, Pairs, Side, differences, pairs_of
@@ -23,6 +21,7 @@ from matrix_runner.answers.stored_samples import (
 from matrix_runner.base.errors import BadInput, Exit
 from matrix_runner.base.findings import few
 from matrix_runner.base.text import of_planned
+from matrix_runner.language.references import KnownChange
 from matrix_runner.records.record import WORST, Outcome
 from matrix_runner.statistics.mixing import Sides, mixture_shares
 from matrix_runner.statistics.ratios import (
@@ -37,11 +36,6 @@ from matrix_runner.statistics.ratios import (
     verdicts,
 )
 from matrix_runner.work.metrics import is_paced
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from matrix_runner.language.references import KnownChange
 
 
 class Speed(StrEnum):

@@ -1,21 +1,15 @@
 """Jobs of fio that show what a disk does: those of whole devices without pauses, as a calibration takes them."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from math import inf
-from typing import TYPE_CHECKING
 
+from matrix_runner.answers.fio_import import Group
 from matrix_runner.base.quantities import parse_size
 from matrix_runner.simdisks.loop import DIRECTIONS, PERCENTILES, Direction, Figures, Pattern
 from matrix_runner.simdisks.measured import Job
 from matrix_runner.statistics.percentile import percentiles
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from matrix_runner.answers.fio_import import Group
-    from matrix_runner.work.fio.output import Direction as Side
+from matrix_runner.work.fio.output import Direction as Side
 
 #: Of options that pace requests, choose other places or change their size.
 _OTHER = (

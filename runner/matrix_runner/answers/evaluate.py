@@ -7,12 +7,11 @@ rounds and do not cancel. Without the time that a slow host took from a cell, th
 that.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import dist, exp, fsum, inf, log, log1p, sqrt
 from statistics import fmean
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Self
 
 from matrix_runner.answers.cell_figures import Measured, Verdict
 from matrix_runner.answers.claims import Case, mean_case
@@ -24,12 +23,7 @@ from matrix_runner.statistics.ratios import (
     lag_correlation,
 )
 from matrix_runner.statistics.stopping import StopReason
-from matrix_runner.work.metrics import BESIDE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from matrix_runner.work.metrics import Metric
+from matrix_runner.work.metrics import BESIDE, Metric
 
 MOST = 10_000  # the limit for a useful number of trials. A case that needs more is at the edge.
 _USUAL = 8  # early looks use more of the error rate, so that few trials decide clear cases. By simulation.
@@ -46,7 +40,7 @@ class Level:
     def repeated(self) -> bool:
         return self.share < 1
 
-    def after(self, rounds: int) -> Level:
+    def after(self, rounds: int) -> Self:
         """Return the level of a look after so many rounds: a larger part of the error rate is for early looks."""
         return replace(self, share=self.share * _USUAL / max(3, rounds)) if self.repeated else self
 
@@ -174,7 +168,7 @@ class _Part:
     lag: float | None
 
     @classmethod
-    def of(cls, share: float, runs: Sequence[Sequence[float]], level: Level) -> _Part:
+    def of(cls, share: float, runs: Sequence[Sequence[float]], level: Level) -> Self:
         """Use the rounds of a single run; with several runs, each run is one value."""
         values = runs[0] if len(runs) == 1 else [fmean(one) for one in runs]
         n, mean = len(values), fmean(values)
@@ -196,7 +190,7 @@ class _Spread:
     parts: tuple[_Part, ...]
 
     @classmethod
-    def of(cls, values: Sequence[tuple[float, Sequence[Sequence[float]]]], level: Level) -> _Spread:
+    def of(cls, values: Sequence[tuple[float, Sequence[Sequence[float]]]], level: Level) -> Self:
         return cls(tuple(_Part.of(share, runs, level) for share, runs in values))
 
     @property

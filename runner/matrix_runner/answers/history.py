@@ -1,18 +1,18 @@
 """History of figures over all runs: series, their changes of level, and the alarms of a night, one for each cause."""
 
-from __future__ import annotations
-
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from math import exp, log
 from statistics import fmean
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from matrix_runner.answers.axes import grouped, is_workload_axis, name_key, value_key
+from matrix_runner.answers.axes import Axes, grouped, is_workload_axis, name_key, value_key
 from matrix_runner.answers.comparison import Comparison, Line, Speed, compare_sides
 from matrix_runner.answers.pairs import Side, earlier_groups
 from matrix_runner.answers.selectors import (
     ACCEPTED,
+    CellSelection,
     accepted_factor,
     accepted_level,
     baseline_of,
@@ -30,28 +30,19 @@ from matrix_runner.answers.stored_samples import (
     read_samples,
 )
 from matrix_runner.base.errors import BadInput
-from matrix_runner.records.address import IN_MEMORY
-from matrix_runner.records.store import SharedStore, describe_run
+from matrix_runner.language.references import Baseline, KnownChange
+from matrix_runner.records.address import IN_MEMORY, Address
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.record import CellRow
+from matrix_runner.records.run_folder import RunFolder
+from matrix_runner.records.store import RunRow, SharedStore, describe_run
 from matrix_runner.records.store_sync import bring_up_to_date
-from matrix_runner.space.declared_files import load_accepted
+from matrix_runner.space.declared_files import AcceptedFiles, load_accepted
 from matrix_runner.statistics.changes import Change, History, read_history
+from matrix_runner.statistics.stopping import Estimate
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-    from matrix_runner.answers.axes import Axes
-    from matrix_runner.answers.selectors import CellSelection
-    from matrix_runner.language.references import Baseline, KnownChange
-    from matrix_runner.records.address import Address
-    from matrix_runner.records.journal import Journal
-    from matrix_runner.records.record import CellRow
-    from matrix_runner.records.run_folder import RunFolder
-    from matrix_runner.records.store import RunRow
-    from matrix_runner.space.declared_files import AcceptedFiles
-    from matrix_runner.statistics.stopping import Estimate
-
-    #: The values that cells have on some axes.
-    Shared: TypeAlias = "Mapping[str, tuple[str, ...]]"
+#: The values that cells have on some axes.
+Shared: TypeAlias = "Mapping[str, tuple[str, ...]]"
 
 
 #: Steps of one cause are found in the same night, or a few nights apart.
@@ -121,7 +112,7 @@ class HistoryAlarm:
     """Series that became slower together, by a step or by a drift."""
 
     series: Sequence[Series]  # the strongest first
-    cause: Cause
+    cause: "Cause"
     speed: float  # how many times as fast as before, on average
     first: RunRow | None  # the first slower run; None: a drift
 
@@ -242,7 +233,7 @@ class Alarm:
     """Figures that became slower together."""
 
     lines: Sequence[Line]  # the strongest first
-    cause: Cause
+    cause: "Cause"
 
     @property
     def name(self) -> str:

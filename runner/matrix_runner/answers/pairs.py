@@ -1,15 +1,17 @@
 """The sides of a comparison, and pairs of their cells that differ only in the compared axis."""
 
-from __future__ import annotations
-
 import shlex
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeAlias, TypeVar
 
 from matrix_runner.answers.axes import (
     MOST,
+    Axes,
+    Key,
+    Row,
     TooManyRows,
     alias_notes,
     axis_values,
@@ -31,22 +33,15 @@ from matrix_runner.answers.axes import (
     varying_axes,
 )
 from matrix_runner.answers.selectors import full_name, runs_named
-from matrix_runner.answers.stored_samples import kernels_of
+from matrix_runner.answers.stored_samples import Samples, kernels_of
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.findings import few
 from matrix_runner.language.suggestions import few_names
 from matrix_runner.records.files import split_owner
+from matrix_runner.records.record import CellRow
+from matrix_runner.records.store import RunRow
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-    from typing import TypeAlias
-
-    from matrix_runner.answers.axes import Axes, Key, Row
-    from matrix_runner.answers.stored_samples import Samples
-    from matrix_runner.records.record import CellRow
-    from matrix_runner.records.store import RunRow
-
-    Several: TypeAlias = Sequence[Samples]
+Several: TypeAlias = Sequence[Samples]
 
 
 KINDS = ("run", "kernel", "host", "revision")  # the possible kinds of sides, besides an axis

@@ -1,28 +1,23 @@
 """Records of trials in the journal and the run folder, which only this module writes, and events for observers."""
 
-from __future__ import annotations
-
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import Protocol
 
+from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.base.log import LOG, recent_lines
 from matrix_runner.carry.events import Listener, RoundAdded, TrialDone, TrialHostLimited, TrialTooFast
+from matrix_runner.decide.costs import Factors
+from matrix_runner.decide.plan import Batch
 from matrix_runner.decide.scheduler import Scheduler, join_reasons
+from matrix_runner.hosts.exclusive import LeasedDisk
 from matrix_runner.machines.base import Machine, RigLost
+from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import Attempt, CellRow, Outcome, Trial
-
-if TYPE_CHECKING:
-    from collections import deque
-    from pathlib import Path
-
-    from matrix_runner.base.errors import HarnessBroken
-    from matrix_runner.decide.costs import Factors
-    from matrix_runner.decide.plan import Batch
-    from matrix_runner.hosts.exclusive import LeasedDisk
-    from matrix_runner.records.journal import Journal
-    from matrix_runner.space.space import Cell, Stack
+from matrix_runner.space.space import Cell, Stack
 
 
 class TrialLog(Protocol):

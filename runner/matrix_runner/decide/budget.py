@@ -1,20 +1,14 @@
 """The budget of a run, what is spent of it, and the choice of trials: first each cell at its minimum, then by doubt."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
-from typing import TYPE_CHECKING
 
 from matrix_runner.decide.estimate import Pace, building_of, laid_out, most_bytes_of, resync_of, seconds_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from matrix_runner.hosts.disk_ledger import WriteBudget
-    from matrix_runner.records.record import Trial
-    from matrix_runner.space.space import Cell, Stack
+from matrix_runner.hosts.disk_ledger import WriteBudget
+from matrix_runner.records.record import Trial
+from matrix_runner.space.space import Cell, Stack
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +16,13 @@ class Cost:
     seconds: float = 0.0
     written: float = 0.0
 
-    def __add__(self, other: Cost) -> Cost:
+    def __add__(self, other: "Cost") -> "Cost":
         return Cost(self.seconds + other.seconds, self.written + other.written)
 
-    def __sub__(self, other: Cost) -> Cost:
+    def __sub__(self, other: "Cost") -> "Cost":
         return Cost(self.seconds - other.seconds, self.written - other.written)
 
-    def within(self, other: Cost) -> bool:
+    def within(self, other: "Cost") -> bool:
         """Return whether this fits. A trial that writes no bytes fits even after too many bytes were written."""
         return self.seconds <= other.seconds and (not self.written or self.written <= other.written)
 

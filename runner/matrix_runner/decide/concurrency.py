@@ -1,19 +1,15 @@
 """Turns: how many rigs may be at work, side by side or alone. First come, first served, so that no rig starves."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Collection, Coroutine, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Self
 
 from matrix_runner.base.errors import BadInput
-
-if TYPE_CHECKING:
-    from matrix_runner.machines.base import Machine, RigSpec
-    from matrix_runner.space.space import Stack
+from matrix_runner.machines.base import Machine, RigSpec
+from matrix_runner.space.space import Stack
 
 Jobs = int | Literal["auto"]
 FIRST_LEVEL = 2  # the first level
@@ -31,21 +27,21 @@ class Level:
     patience: int = 1  # trials needed for a rise, in multiples of the level; it doubles after each fall
 
     @classmethod
-    def of(cls, number: int) -> Level:
+    def of(cls, number: int) -> Self:
         return cls(number, number, fixed=True)
 
     @classmethod
-    def up_to(cls, most: int) -> Level:
+    def up_to(cls, most: int) -> Self:
         return cls(max(1, most), max(1, min(FIRST_LEVEL, most)))
 
-    def kept_up(self, beside: int) -> Level:
+    def kept_up(self, beside: int) -> Self:
         if beside + 1 < self.now or self.now == self.most:
             return self
         if self.row + 1 < self.now * self.patience:
             return replace(self, row=self.row + 1)
         return replace(self, now=self.now + 1, row=0)
 
-    def host_limited(self, beside: int) -> Level:
+    def host_limited(self, beside: int) -> Self:
         """Lower the level by one. A second trial that was limited at the same time changes no more."""
         if self.fixed:
             return self

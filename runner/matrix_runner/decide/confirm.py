@@ -1,14 +1,9 @@
 """`--confirm`: after the planned rounds, more rounds of the cells that are slower than the accepted level."""
 
-from __future__ import annotations
+from collections.abc import Callable, Mapping
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from matrix_runner.language.matrix import Repeat
-    from matrix_runner.records.record import Trial
+from matrix_runner.language.matrix import Repeat
+from matrix_runner.records.record import Trial
 
 #: The further rounds are as many as the planned ones, at least so many: rounds until a verdict would err more often.
 LEAST = 5

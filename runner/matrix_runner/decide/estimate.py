@@ -1,31 +1,23 @@
 """Estimates of the time and the bytes of a run. What past runs teach them: past_timings.py."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-from matrix_runner.decide.costs import COSTS, EMULATED, Costs, flushed_write, likeness, rate, sequential
+from matrix_runner.decide.costs import COSTS, EMULATED, Costs, Factors, flushed_write, likeness, rate, sequential
+from matrix_runner.decide.plan import Plan
+from matrix_runner.language.matrix import Matrix
 from matrix_runner.machines.base import ForecastsCost, Machine, Preparation, RigSpec
-from matrix_runner.simdisks.disk import slow_of
-from matrix_runner.space.select import MOST_LISTED
+from matrix_runner.simdisks.disk import Physics, slow_of
+from matrix_runner.space.select import MOST_LISTED, Selection
+from matrix_runner.space.space import Cell, Stack
 from matrix_runner.space.variants import levels
+from matrix_runner.work.workload import Workload
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
-
-    from matrix_runner.decide.costs import Factors
-    from matrix_runner.decide.plan import Plan
-    from matrix_runner.language.matrix import Matrix
-    from matrix_runner.simdisks.disk import Physics
-    from matrix_runner.space.select import Selection
-    from matrix_runner.space.space import Cell, Stack
-    from matrix_runner.work.workload import Workload
-
-    Groups = list[tuple[Cell, float]]  # of one stack: a cell, and the number of cells with its costs
-    Known = dict[tuple[object, ...], tuple[float, int]]  # seconds and bytes of a workload on stacks of equal costs
+Groups = list[tuple[Cell, float]]  # of one stack: a cell, and the number of cells with its costs
+Known = dict[tuple[object, ...], tuple[float, int]]  # seconds and bytes of a workload on stacks of equal costs
 
 _DIRTY_SHARE = 0.2  # the part of a machine's memory that is dirty when buffered work ends
 _FAST = 200 * 10**6  # bytes per second for budgets without a recorded rate
@@ -54,7 +46,7 @@ class Pace:
     rated: int = 0  # number of runs with a write rate
     scatter: float | None = None  # relative deviation of a cell's trials; None: unknown
 
-    def of_trial(self, cell: Cell) -> Pace:
+    def of_trial(self, cell: Cell) -> Self:
         """Return the pace of the trials of a cell. The set-up of its stack, and so on, may have another one."""
         slow = self.factors.of(cell) if self.factors else self.slow
         return self if slow == self.slow else replace(self, slow=slow, costs=self.costs.in_slow_motion(slow))
@@ -331,7 +323,7 @@ class Load:
     cpus: int
 
     @classmethod
-    def now(cls) -> Load:
+    def now(cls) -> Self:
         return cls(os.getloadavg()[0], os.cpu_count() or 1)
 
     @property

@@ -1,23 +1,17 @@
 """Kernel counters during a trial: of devices, processors and memory; and the bottleneck that they show. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from matrix_runner.base.text import lines_of
+from matrix_runner.records.record import Reading
+from matrix_runner.simdisks.clib import Report
+from matrix_runner.simdisks.disk import Disk
 from matrix_runner.work.fio.output import Figures, csv_text
 from matrix_runner.work.metrics import DECIMALS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from matrix_runner.records.record import Reading
-    from matrix_runner.simdisks.clib import Report
-    from matrix_runner.simdisks.disk import Disk
-    from matrix_runner.work.workload import Workload
+from matrix_runner.work.workload import Workload
 
 _WORD, _BEFORE, _AFTER = "counted", "before", "after"
 _SECTOR = 512  # the unit of `/proc/diskstats` in bytes, for any block size of a device

@@ -1,7 +1,5 @@
 """The lease of physical disks for one run: their host, recovery of what a killed run left, and the disks."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,7 +9,6 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING
 
 import click
 
@@ -31,28 +28,24 @@ from matrix_runner.hosts.disk_ledger import (
     state_dir,
 )
 from matrix_runner.hosts.exclusive import DisksRefused, LeasedDisk, report_active_run
-from matrix_runner.hosts.inventory import require_lasting_identity
+from matrix_runner.hosts.inventory import Census, require_lasting_identity
 from matrix_runner.hosts.lease import Lease, confirm_losses, lease_disks
 from matrix_runner.hosts.operations import LOCAL, DiskOperations, RemoteOperations
 from matrix_runner.hosts.recovery import clean
 from matrix_runner.hosts.vfio import check_controller, detach_controllers
 from matrix_runner.language.hosts import DeclaredDisk, Lab, LabDisk, LabHost, Needs
+from matrix_runner.language.matrix import Matrix
 from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.machines import PASSTHROUGH, WITH_HOSTS, Where
-from matrix_runner.machines.base import MachineOptions
+from matrix_runner.machines.base import Machine, MachineOptions
 from matrix_runner.machines.shell import guard
 from matrix_runner.records.environment import DiskFacts, Health, Smart, keep_first_health
 from matrix_runner.scripts.jinja import census_script, smart_script
 from matrix_runner.scripts.stack import view_stack
 from matrix_runner.session.host_facts import boot_id
+from matrix_runner.session.selected_matrix import SelectedMatrix
 from matrix_runner.space.declared_files import Match, load_lab, matched
-
-if TYPE_CHECKING:
-    from matrix_runner.hosts.inventory import Census
-    from matrix_runner.language.matrix import Matrix
-    from matrix_runner.machines.base import Machine
-    from matrix_runner.session.selected_matrix import SelectedMatrix
-    from matrix_runner.space.space import Stack
+from matrix_runner.space.space import Stack
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,14 @@
 """Facts of the measured host: kernel, processor, memory, versions of programs."""
 
-from __future__ import annotations
-
 import os
 import platform
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.base.process import run
 from matrix_runner.base.version import git, matrix_version
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from matrix_runner.records.environment import Host, Revision
+from matrix_runner.records.environment import Host, Revision
 
 #: Programs that affect results.
 _PROGRAMS = {"qemu": "qemu-system-x86_64", "nbdkit": "nbdkit", "fio": "fio"}
@@ -59,8 +53,6 @@ def kernel_release(ssh: str) -> str:
 
 
 def query_facts(ssh: str) -> Host:
-    from matrix_runner.records.environment import Host
-
     facts = dict(line.partition(" ")[::2] for line in _query(ssh, FACTS_SCRIPT).splitlines())
     known = {name: text for name, text in facts.items() if name in Host.model_fields}
     mitigations = {name.removeprefix("mitigation/"): facts[name] for name in facts if name.startswith("mitigation/")}
@@ -88,8 +80,6 @@ def program_versions(known: Mapping[str, str] = {}) -> dict[str, str]:
 
 
 def revision(folder: Path) -> Revision | None:
-    from matrix_runner.records.environment import Revision
-
     commit = git(folder, "rev-parse", "HEAD")
     if not commit:
         return None

@@ -1,23 +1,15 @@
 """The calibration of a disk: jobs, those that are held out, the model, and what the jobs do not identify."""
 
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from matrix_runner.base.errors import BadInput
+from matrix_runner.simdisks.clib import Library
+from matrix_runner.simdisks.disk import Physics
 from matrix_runner.simdisks.fit import Fit, Interval, Subject, keys_of, zones_of
-from matrix_runner.simdisks.loop import Host, Pattern
-from matrix_runner.simdisks.measured import spots, turn
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from matrix_runner.simdisks.clib import Library
-    from matrix_runner.simdisks.disk import Physics
-    from matrix_runner.simdisks.loop import Direction
-    from matrix_runner.simdisks.measured import Job
+from matrix_runner.simdisks.loop import Direction, Host, Pattern
+from matrix_runner.simdisks.measured import Job, spots, turn
 
 #: A disk that takes longer for a random read has an arm.
 SLOWEST_FLASH = 2e-3

@@ -4,24 +4,18 @@ First guesses follow from single figures: the rate of depth 1, and the highest r
 sequential jobs.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import pairwise
 from math import inf
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from matrix_runner.base.quantities import parse_rate
+from matrix_runner.simdisks.clib import Library
+from matrix_runner.simdisks.disk import Physics
 from matrix_runner.simdisks.loop import DIRECTIONS, WHOLE, Direction, Figures, Host, Pattern, simulate
 from matrix_runner.simdisks.measured import Job, Spot, spots
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from matrix_runner.simdisks.clib import Library
-    from matrix_runner.simdisks.disk import Physics
 
 #: Of a job: seconds of a hard disk, and requests of an SSD. Writes take as long as in fio: the cache is empty at first.
 SECONDS, REQUESTS = 60.0, 5000

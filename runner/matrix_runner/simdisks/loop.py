@@ -1,18 +1,13 @@
 """The rates and latencies that a job of fio reaches on a simulated disk, in simulated time (`server/loop.c`)."""
 
-from __future__ import annotations
-
 import ctypes
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from matrix_runner.base.quantities import format_size
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from matrix_runner.simdisks.clib import Library
-    from matrix_runner.simdisks.disk import Physics
+from matrix_runner.simdisks.clib import Library
+from matrix_runner.simdisks.disk import Physics
 
 #: A part of the disk that stands for all of it.
 WHOLE = 0.9

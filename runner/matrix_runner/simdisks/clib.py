@@ -8,7 +8,7 @@ import platform
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from matrix_runner.base.digests import DIGESTS
 from matrix_runner.base.errors import HarnessBroken
@@ -61,26 +61,9 @@ class _Zone(ctypes.Structure):
     _fields_ = (("end", ctypes.c_double), ("rate", ctypes.c_double))
 
 
-class _Done(ctypes.Structure):
-    _fields_ = (
-        *((name, ctypes.c_uint64) for name in ("reads", "writes", "flushes", "read_bytes", "written_bytes")),
-        *((name, ctypes.c_uint64) for name in ("seeks", "hits", "copied_bytes")),
-        ("busy", ctypes.c_double),
-    )
-
-
-class _Report(ctypes.Structure):
-    _fields_ = (
-        ("done", _Done),
-        *((name, ctypes.c_double) for name in ("occupied", "late", "owed")),
-        ("failed", ctypes.c_uint64),
-        *((name, ctypes.c_double) for name in ("idle", "starved")),
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All that a disk has done since its rig started. Times are seconds."""
+    """All that a disk has done since its rig started: the fields of `struct report` in board.h. Times are seconds."""
 
     reads: int
     writes: int
@@ -98,6 +81,13 @@ class Report:
     idle: float  # of the whole board: time in which all disks were idle
     starved: float  # of this disk: time without a request, since an answer of any disk, that delayed answers
     waited: float = 0.0  # of the whole rig: seconds for which threads of its machine waited for a processor of the host
+
+
+_KEPT = tuple(one for one in fields(Report) if one.name != "waited")
+
+
+class _Report(ctypes.Structure):
+    _fields_ = tuple((one.name, ctypes.c_uint64 if one.type is int else ctypes.c_double) for one in _KEPT)
 
 
 #: In the order of the constants in board.h.
@@ -217,7 +207,4 @@ class Board:
     def report(self, disk: int) -> Report:
         raw = _Report()
         self._c.board_report(self._board, disk, ctypes.byref(raw))
-        values: dict[str, Any] = {
-            one.name: getattr(raw, one.name, getattr(raw.done, one.name, 0.0)) for one in fields(Report)
-        }
-        return Report(**values)
+        return Report(*(getattr(raw, one.name) for one in _KEPT))

@@ -12,13 +12,10 @@ from enum import StrEnum
 from functools import cached_property
 from math import exp, inf, log, log1p, sqrt
 
-import numpy as np
-from numpy.typing import NDArray
-
+from matrix_runner.statistics.arrays import Floats, Levels, np
 from matrix_runner.statistics.race import reach
 from matrix_runner.statistics.ratios import Interval, t_factor, two_sided_p
 
-Floats = NDArray[np.float64]
 #: The logarithms of the figures of each round, by version.
 Rounds = Sequence[Mapping[int, float]]
 
@@ -124,18 +121,18 @@ class Standing:
     # --- positions ---
 
     @cached_property
-    def _table(self) -> tuple[NDArray[np.intp], Floats, int]:
+    def _table(self) -> tuple[Levels, Floats, int]:
         """The versions and logarithms of all figures, these without the mean of their round, and the free figures."""
         several = [one for one in self.rounds if len(one) > 1]
         versions = [version for one in several for version in one]
         values = [value for one in several for value in _centred(list(one.values()))]
-        return np.array(versions, dtype=np.intp), np.array(values), len(values) - len(several)
+        return np.array(versions, dtype=np.int64), np.array(values), len(values) - len(several)
 
     @cached_property
     def _within(self) -> Callable[[Floats], Floats]:
         """A function that takes the mean of each round off the columns of a table."""
         sizes = [len(one) for one in self.rounds if len(one) > 1]
-        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.intp)
+        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
 
         def centred(table: Floats) -> Floats:
             means = np.add.reduceat(table, starts) / np.array(sizes)[:, None]

@@ -33,8 +33,6 @@ class RaceForecast(NamedTuple):
 
 def forecast(sizes: Iterable[int], least: int, noise: float, confidence: float) -> RaceForecast:
     """Simulate races of so many stacks each, whose rates are drawn at random and scatter by a share."""
-    import numpy as np
-
     totals, unraced = np.zeros(TIMES), np.zeros(TIMES)
     for heat, size in enumerate(sizes):
         for time in range(TIMES):

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.base.log import LOG, recent_lines
+from matrix_runner.carry.batch_messages import RecordStream
 from matrix_runner.carry.events import Listener, RoundAdded, TrialDone, TrialHostLimited, TrialTooFast
 from matrix_runner.decide.costs import Factors
 from matrix_runner.decide.plan import Batch
@@ -20,16 +21,6 @@ from matrix_runner.records.record import Attempt, CellRow, Outcome, Trial
 from matrix_runner.space.space import Cell, Stack
 
 
-class TrialLog(Protocol):
-    """The part of a journal that batches use."""
-
-    def begin(self, cell: str, round_number: int, attempt: int, boot_id: str, started: str = "") -> None: ...
-    def withdraw(self, cell: str, round_number: int) -> None: ...
-    def record(self, trial: Trial) -> None: ...
-    def record_lost(self, attempt: Attempt) -> None: ...
-    def record_set_up(self, round_number: int, stack: str, seconds: float) -> None: ...
-
-
 class Shelf(Protocol):
     def put(self, cell: str, round_number: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str: ...
     def keep_tear_down(self, stack: str, tear_down: str) -> None: ...
@@ -39,7 +30,7 @@ class Shelf(Protocol):
 @dataclass(frozen=True)
 class BatchContext:
     machine: Machine
-    journal: TrialLog
+    journal: Journal | RecordStream
     shelf: Shelf
     scratch: Path
     listen: Listener

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from matrix_runner.answers.history import HistoryAlarm, Level, find_history_alarms, timelines
+from matrix_runner.answers.history import Alarm, Level, Series, find_history_alarms, timelines
 from matrix_runner.answers.stored_samples import Samples, samples_of
 from matrix_runner.language.references import Baseline, KnownChange
 from matrix_runner.records.record import CellRow
@@ -81,14 +81,14 @@ def month() -> list[Samples]:
     return found
 
 
-def alarms(month: list[Samples], last: int, level: Level | None = None) -> list[HistoryAlarm]:
+def alarms(month: list[Samples], last: int, level: Level | None = None) -> list[Alarm[Series]]:
     until = [one for one in month if one.run.started <= f"2026-03-{last:02}T99"]
     return find_history_alarms(timelines(until, (METRIC,), level))
 
 
-def briefly(found: list[HistoryAlarm]) -> list[tuple[str, int, str, int]]:
+def briefly(found: list[Alarm[Series]]) -> list[tuple[str, int, str, int]]:
     return [
-        (one.name, len(one.series), one.first.name if one.first else "drift", round(100 * (one.speed - 1)))
+        (one.name, len(one.figures), one.first.name if one.first else "drift", round(100 * (one.speed - 1)))
         for one in found
     ]
 
@@ -184,7 +184,7 @@ def test_steps_up_to_two_nights_apart_are_of_one_cause(apart: int, alarms: int) 
         return 0.7 if cell.axes["layout"] == "raid5" and night >= first else 1.0
 
     found = find_history_alarms(timelines(series_of(speed_of), (METRIC,)))
-    assert [len(one.series) for one in found] == [4 // alarms] * alarms
+    assert [len(one.figures) for one in found] == [4 // alarms] * alarms
     assert found[0].first
     assert found[0].first.name == "lab1-12"
 

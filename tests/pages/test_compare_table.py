@@ -39,7 +39,7 @@ def samples(name: str, metric: str, *, host_limited: bool) -> Samples:
 def line(name: str, ratio: float, speed: Speed, metric: str = "read_bw", *, reach: float = 1.1) -> Line:
     found = Ratio(ratio, ratio / reach if reach < inf else 0.0, ratio * reach, 3, 3, 0.95, 0.01)
     pair = Pair(name, [samples(name, metric, host_limited=False)], [samples(name, metric, host_limited=True)])
-    return Line(pair, metric, (1e8, 1e8 * ratio), found, speed)
+    return Line(pair, metric, (1e8, 1e8 * ratio), found, None, speed)
 
 
 def comparison(*lines: Line) -> Comparison:

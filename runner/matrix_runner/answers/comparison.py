@@ -50,7 +50,8 @@ class Line(NamedTuple):
     metric: str
     means: tuple[float | None, float | None]
     ratio: Ratio | None
-    speed: Speed
+    sides: Sides | None  # the values behind the ratio; None if earlier runs show their spread
+    speed: Speed = Speed.UNKNOWN
     #: The accepted changes of B. If A is from before them, its figures are multiplied by them.
     known: Sequence[KnownChange] = ()
     #: Of a figure that was slower and was measured again: what these later trials alone show.
@@ -93,15 +94,6 @@ class Line(NamedTuple):
 
 #: The values of a metric by round, for each of several runs.
 _Runs: TypeAlias = Sequence[Mapping[int, float]]
-
-
-class _Figure(NamedTuple):
-    pair: Pair
-    metric: str
-    means: tuple[float | None, float | None]
-    ratio: Ratio | None
-    sides: Sides | None  # the values behind the ratio; None if earlier runs show their spread
-    known: Sequence[KnownChange] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,10 +180,11 @@ def _measured_again(pair: Pair) -> Pair | None:
     return replace(pair, right=[night.again]) if is_single and night.again else None
 
 
-def _lines_of(figures: Sequence[_Figure], within: float, confidence: float) -> list[Line]:
+def _lines_of(figures: Sequence[Line], within: float, confidence: float) -> list[Line]:
+    """Return the figures with their verdicts, which depend on all of them."""
     ratios = _with_mixtures(figures, [one.ratio for one in figures], 1 - confidence)
     return [
-        Line(one.pair, one.metric, one.means, ratio, _speed(verdict, one.metric), one.known)
+        one._replace(ratio=ratio, speed=_speed(verdict, one.metric))
         for one, ratio, verdict in zip(figures, ratios, verdicts(ratios, within), strict=True)
     ]
 
@@ -213,7 +206,7 @@ def _figures(
     confidence: float,
     earlier: Sequence[Mapping[str, Sequence[Samples]]],
     changes: Sequence[KnownChange],
-) -> Iterator[_Figure]:
+) -> Iterator[Line]:
     for pair in pairs:
         last = pair.right[-1]
         for metric in metrics or _usual_figures((*pair.left, *pair.right)):
@@ -223,7 +216,8 @@ def _figures(
             if any(left) and any(right):
                 means = mean_over_runs(pair.left, metric, left), mean_over_runs(pair.right, metric, right)
                 history = [[one.rounds(metric) for one in group.get(pair.left[0].cell.id, ())] for group in earlier]
-                yield _Figure(pair, metric, means, *_ratio(pair, (left, right), confidence, history), known)
+                ratio, sides = _ratio(pair, (left, right), confidence, history)
+                yield Line(pair, metric, means, ratio, sides, known=known)
 
 
 def _as_accepted(one: Samples, metric: str, last: Samples, changes: Sequence[KnownChange]) -> Mapping[int, float]:
@@ -237,7 +231,7 @@ def _as_accepted(one: Samples, metric: str, last: Samples, changes: Sequence[Kno
     return {at: value * factor for at, value in rounds.items()} if factor != 1 else rounds
 
 
-def _with_mixtures(figures: Sequence[_Figure], ratios: Sequence[Ratio | None], least: float) -> list[Ratio | None]:
+def _with_mixtures(figures: Sequence[Line], ratios: Sequence[Ratio | None], least: float) -> list[Ratio | None]:
     shares = mixture_shares([one.sides for one in figures], [one.p if one else 1.0 for one in ratios], least)
     return [
         one._replace(p=max(one.p, share)) if one and share else one for one, share in zip(ratios, shares, strict=True)

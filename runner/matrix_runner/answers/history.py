@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from math import exp, log
 from statistics import fmean
-from typing import NamedTuple, TypeAlias
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from matrix_runner.answers.axes import Axes, grouped, is_workload_axis, name_key, value_key
 from matrix_runner.answers.comparison import Comparison, Line, Speed, compare_sides
@@ -74,6 +74,10 @@ class Series:
     known: Sequence[KnownChange] = ()  # the accepted changes of the last run
 
     @property
+    def name(self) -> str:
+        return self.cell.name
+
+    @property
     def changes(self) -> Sequence[Change]:
         return self.history.changes
 
@@ -107,18 +111,21 @@ class Series:
         return [one for one in self.known if moved / -log(one.change) > 1 / 2]
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryAlarm:
-    """Series that became slower together, by a step or by a drift."""
+Slower = TypeVar("Slower", Line, Series)
 
-    series: Sequence[Series]  # the strongest first
+
+@dataclass(frozen=True, slots=True)
+class Alarm(Generic[Slower]):
+    """Figures that became slower together: of a comparison, or series with a step or a drift."""
+
+    figures: Sequence[Slower]  # the strongest first
     cause: "Cause"
     speed: float  # how many times as fast as before, on average
-    first: RunRow | None  # the first slower run; None: a drift
+    first: RunRow | None = None  # of series, the first slower run; None: a drift
 
     @property
     def name(self) -> str:
-        return self.cause.name(self.series[0].cell.name)
+        return self.cause.name(self.figures[0].name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +180,7 @@ def _series(points: Sequence[Point], metric: str, changes: Sequence[KnownChange]
     return Series(cell, metric, run.machine, run.host, run.synthetic, points, history, speeds, known)
 
 
-def find_history_alarms(series: Sequence[Series]) -> list[HistoryAlarm]:
+def find_history_alarms(series: Sequence[Series]) -> list[Alarm[Series]]:
     """Return steps to a lower level and drifts, one alarm for each cause, the strongest of each night first."""
     found = []
     compared = [one for one in series if is_compared(one.metric)]
@@ -183,7 +190,7 @@ def find_history_alarms(series: Sequence[Series]) -> list[HistoryAlarm]:
             moves = [steps[id(one)].move for one in nights]
             alarms = _alarms(nights, moves, [one for one in several if not one.changes], is_step=True)
             # A step that alone may be chance joins a certain one.
-            found += [alarm for alarm in alarms if any(steps[id(one)].certain for one in alarm.series)]
+            found += [alarm for alarm in alarms if any(steps[id(one)].certain for one in alarm.figures)]
         drifts = [one for one in several if one.drift]
         others = [one for one in several if not one.drift]
         found += _alarms(drifts, [one.drift or 0.0 for one in drifts], others, is_step=False)
@@ -210,11 +217,11 @@ def _first(one: Series) -> RunRow:
 
 def _alarms(
     moved: Sequence[Series], moves: Sequence[float], others: Sequence[Series], *, is_step: bool
-) -> list[HistoryAlarm]:
+) -> list[Alarm[Series]]:
     places = [(one.cell.axes, move) for one, move in zip(moved, moves, strict=True)]
     there = {one.cell.id for one in moved}  # another figure of such a cell may be as before
     return [
-        HistoryAlarm(
+        Alarm(
             [moved[at] for at in cause.members],
             cause,
             exp(fmean(moves[at] for at in cause.members)),
@@ -228,24 +235,7 @@ def _alarms(
 WITHIN, CONFIDENCE = 0.05, 0.95
 
 
-@dataclass(frozen=True, slots=True)
-class Alarm:
-    """Figures that became slower together."""
-
-    lines: Sequence[Line]  # the strongest first
-    cause: "Cause"
-
-    @property
-    def name(self) -> str:
-        return self.cause.name(self.lines[0].name)
-
-    @property
-    def speed(self) -> float:
-        """Return how many times as fast these figures are as before, on average."""
-        return exp(fmean(line.log_speed for line in self.lines))
-
-
-def find_alarms(lines: Sequence[Line], chosen: CellSelection | None = None) -> list[Alarm]:
+def find_alarms(lines: Sequence[Line], chosen: CellSelection | None = None) -> list[Alarm[Line]]:
     """Group slower figures, or those of some cells, by cause.
 
     A figure that cannot be told is as before if it moved less than half as far as the others.
@@ -264,7 +254,8 @@ def find_alarms(lines: Sequence[Line], chosen: CellSelection | None = None) -> l
     ]
     moved = [(line.pair.right[0].cell.axes, line.log_speed) for line in slower]
     causes = find_causes(moved, [line.pair.right[0].cell.axes for line in unmoved])
-    return [Alarm([slower[at] for at in cause.members], cause) for cause in causes]
+    members = (([slower[at] for at in cause.members], cause) for cause in causes)
+    return [Alarm(several, cause, exp(fmean(line.log_speed for line in several))) for several, cause in members]
 
 
 def read_levels(store: SharedStore, nights: Sequence[RunRow], files: AcceptedFiles) -> list[RunRow]:

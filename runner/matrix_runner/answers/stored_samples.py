@@ -427,25 +427,15 @@ def read_samples(
     histograms: bool = True,
 ) -> list[Samples]:
     """Read trials by run, cells in the declared order. Without `histograms`, only single trials have percentiles."""
-
-    def read(some: Sequence[RunRow]) -> list[Samples]:
-        return _read_samples(store, some, metrics, wanted, histograms=histograms)
-
-    return store.read_undamaged(read, runs)
+    return store.read_undamaged(lambda some: _read_samples(store, some, tuple(metrics), wanted, histograms), runs)
 
 
 def _read_samples(
-    store: SharedStore,
-    runs: Sequence[RunRow],
-    metrics: Sequence[str],
-    wanted: CellSelection | None,
-    *,
-    histograms: bool,
+    store: SharedStore, runs: Sequence[RunRow], asked: tuple[str, ...], wanted: CellSelection | None, histograms: bool
 ) -> list[Samples]:
     by_id = {run.id: run for run in runs}
     ids = None if wanted is None else wanted.ids
     known = {(one.run, one.cell.id): one.cell for one in store.cells(by_id, ids)}
-    asked = tuple(metrics)
     rows = store.trials(_columns(asked), by_id, ids)
     latencies: Mapping[tuple[str, str], Mapping[tuple[str, int], bytes]] = {}
     if histograms and any(map(is_percentile, asked)):

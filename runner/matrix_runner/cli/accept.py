@@ -19,6 +19,7 @@ from matrix_runner.cli.store_options import Source, accepted, open_store, select
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from matrix_runner.answers.comparison import Line
     from matrix_runner.answers.history import Alarm
     from matrix_runner.records.store import RunRow
 
@@ -110,7 +111,7 @@ def command(run: str, why: Why, baseline: bool, only: Words, accepted: Path, sou
     echo(f"added to {path}", err=True)
 
 
-def _alarms(night: RunRow, only: Words, accepted: Path, source: Source) -> list[Alarm]:
+def _alarms(night: RunRow, only: Words, accepted: Path, source: Source) -> list[Alarm[Line]]:
     from matrix_runner.answers.history import find_alarms
     from matrix_runner.answers.selectors import ACCEPTED, run_words, select_cells
     from matrix_runner.cli.compare import ComparisonRequest, compare_runs
@@ -131,14 +132,14 @@ def _of_run(night: RunRow) -> dict[str, object]:
     return {"matrix": night.matrix, **({"host": night.host} if night.host else {})}
 
 
-def _of_alarm(alarm: Alarm) -> Iterator[dict[str, object]]:
+def _of_alarm(alarm: Alarm[Line]) -> Iterator[dict[str, object]]:
     """Yield what is accepted of each figure."""
     from matrix_runner.answers.axes import grouped
     from matrix_runner.answers.stored_samples import metric_of
     from matrix_runner.language.references import format_change
 
     cells = {axis: values[0] if len(values) == 1 else values for axis, values in alarm.cause.shared.items()}
-    for figure, lines in grouped((line.metric, line) for line in alarm.lines).items():
+    for figure, lines in grouped((line.metric, line) for line in alarm.figures).items():
         change = format_change(exp(fmean(line.log_speed for line in lines)))
         yield {**({"cells": cells} if cells else {}), "metric": metric_of(figure), "change": change}
 

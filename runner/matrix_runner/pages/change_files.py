@@ -8,7 +8,7 @@ from typing import NamedTuple
 from junitparser import Failure, Skipped, TestCase, TestSuite
 
 from matrix_runner.answers.comparison import Comparison, Line, Speed
-from matrix_runner.answers.history import Alarm, HistoryAlarm, Series, find_alarms
+from matrix_runner.answers.history import Alarm, Series, find_alarms
 from matrix_runner.base.text import strip_illegal
 from matrix_runner.pages.compare_table import describe_alarm, describe_change, describe_line
 from matrix_runner.pages.junit import document_of_suites
@@ -38,11 +38,11 @@ class Checked(NamedTuple):
 
 
 def checks_of_comparison(done: Comparison) -> list[Checked]:
-    alarms = {id(line): alarm for alarm in find_alarms(done.lines) for line in alarm.lines}
+    alarms = {id(line): alarm for alarm in find_alarms(done.lines) for line in alarm.figures}
     return [_checked_line(line, alarms.get(id(line))) for line in done.lines]
 
 
-def _checked_line(line: Line, alarm: Alarm | None) -> Checked:
+def _checked_line(line: Line, alarm: Alarm[Line] | None) -> Checked:
     run = line.pair.right[-1].run
     text = "\n".join((describe_line(line), *(f"accepted: {describe_change(one)}" for one in line.known)))
     name, about = (alarm.name, describe_alarm(alarm)) if alarm else ("", "")
@@ -51,8 +51,8 @@ def _checked_line(line: Line, alarm: Alarm | None) -> Checked:
     return Checked(run, line.name, line.metric, name, text, unknown, exp(line.log_speed))
 
 
-def checks_of_history(series: Sequence[Series], alarms: Sequence[HistoryAlarm]) -> list[Checked]:
-    by_series = {id(one): alarm for alarm in alarms for one in alarm.series}
+def checks_of_history(series: Sequence[Series], alarms: Sequence[Alarm[Series]]) -> list[Checked]:
+    by_series = {id(one): alarm for alarm in alarms for one in alarm.figures}
     found = []
     for one in series:
         alarm = by_series.get(id(one))

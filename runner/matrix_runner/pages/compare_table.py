@@ -70,7 +70,7 @@ def display_table(done: Comparison, *, most: int | None, hint: str = HINT) -> Gr
 def describe_alarms(done: Comparison) -> list[str]:
     """Describe the slower figures by cause; a list of single cells is the table itself."""
     alarms = find_alarms(done.lines)
-    if all(len(alarm.lines) == 1 for alarm in alarms):
+    if all(len(alarm.figures) == 1 for alarm in alarms):
         return []
     return [f"slower together: {alarm.name}: {describe_alarm(alarm)}" for alarm in alarms]
 
@@ -109,8 +109,8 @@ def confirmed(done: Comparison) -> Iterator[Section]:
         yield Section("Measured again", source, table, {}, [*describe_again(done), *describe_alarms(done)], cases)
 
 
-def describe_alarm(alarm: Alarm) -> str:
-    line, count = alarm.lines[0], len(alarm.lines)
+def describe_alarm(alarm: Alarm[Line]) -> str:
+    line, count = alarm.figures[0], len(alarm.figures)
     strongest = f"{line.metric} {describe_line(line)}"
     if count == 1:
         return strongest

@@ -71,7 +71,7 @@ class Night:
         return [line for line in self.comparison.lines if line.speed is Speed.SLOWER] if self.comparison else []
 
     @cached_property
-    def alarms(self) -> list[Alarm]:
+    def alarms(self) -> list[Alarm[Line]]:
         return find_alarms(self.comparison.lines) if self.comparison else []
 
     @property

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 
 from matrix_runner.answers.axes import grouped
-from matrix_runner.answers.history import HistoryAlarm, Series
+from matrix_runner.answers.history import Alarm, Series
 from matrix_runner.answers.selectors import describe_synthetic
 from matrix_runner.answers.stored_samples import is_compared, more_is_faster, unit_of
 from matrix_runner.pages import axis_charts
@@ -184,12 +184,12 @@ def _describe_history(history: History) -> list[str]:
     return found
 
 
-def describe_alarms(alarms: Sequence[HistoryAlarm]) -> list[str]:
+def describe_alarms(alarms: Sequence[Alarm[Series]]) -> list[str]:
     return [f"alarm: {describe_history_alarm(one)}" for one in alarms]
 
 
-def describe_history_alarm(alarm: HistoryAlarm) -> str:
-    count, strongest = len(alarm.series), alarm.series[0]
+def describe_history_alarm(alarm: Alarm[Series]) -> str:
+    count, strongest = len(alarm.figures), alarm.figures[0]
     figures = f"{count:,} figures, most {strongest.cell.name}" if count > 1 else strongest.metric
     when = f"from {alarm.first.started[:10]} ({alarm.first.name}) on" if alarm.first else "by a drift, no step"
     return f"{alarm.name}: {times(alarm.speed)} as fast {when}; {figures}"

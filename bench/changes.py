@@ -3,7 +3,8 @@
     python -m bench.changes [--times 1000] [--critical]
 
 Histories of simulated nights with 2 % noise. `certain` and `perhaps`: histories with such a change, of which `perhaps`
-has no certain one. `wanted` is about certain ones where there is no change, and about both where there is one.
+has no certain one; `drift`: those that are called a drift. `wanted` is about certain ones where there is no change,
+and about both where there is one.
 With `--critical`, it prints the table of `statistics/correlated_changes.py` (an hour).
 """
 
@@ -83,17 +84,18 @@ CASES = (
 )
 
 
-def shares_found(case: Case, times: int) -> tuple[float, float]:
-    """Return the shares of histories with a certain change, and with possible ones only."""
+def shares_found(case: Case, times: int) -> tuple[float, float, float]:
+    """Return the shares of histories with a certain change, with possible ones only, and with a drift."""
     chance = np.random.default_rng(1)
-    certain = perhaps = 0
+    certain = perhaps = drifts = 0
     for _ in range(times):
         weekdays, values = case.weekdays_and_values(chance)
-        changes = read_history(values, weekdays).changes
-        is_certain = any(one.certain for one in changes)
+        found = read_history(values, weekdays)
+        is_certain = any(one.certain for one in found.changes)
         certain += is_certain
-        perhaps += bool(changes) and not is_certain
-    return certain / times, perhaps / times
+        perhaps += bool(found.changes) and not is_certain
+        drifts += found.trend is not None
+    return certain / times, perhaps / times, drifts / times
 
 
 def critical_evidence(nights: int, times: int) -> list[float]:
@@ -126,10 +128,10 @@ def main() -> None:
         print(f"{nights:>5}", *(f"{one:5.2f}" for one in critical_evidence(nights, 10 * times)), flush=True)
     if wanted.critical:
         return
-    print(f"{'':<50}{'certain':>8}{'perhaps':>8}   wanted")
+    print(f"{'':<50}{'certain':>8}{'perhaps':>8}{'drift':>8}   wanted")
     for case in CASES:
-        certain, perhaps = shares_found(case, times)
-        print(f"{case.name:<50}{certain:>8.1%}{perhaps:>8.1%}   {case.wanted}", flush=True)
+        certain, perhaps, drifts = shares_found(case, times)
+        print(f"{case.name:<50}{certain:>8.1%}{perhaps:>8.1%}{drifts:>8.1%}   {case.wanted}", flush=True)
 
 
 if __name__ == "__main__":

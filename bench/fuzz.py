@@ -119,10 +119,12 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=time.time_ns() // 1000, help="the same seed gives the same inputs")
     options.add_argument("--only", default="")
     options.add_argument("--crashers", type=Path, default=CRASHERS)
-    asked = options.parse_args()
+    asked, every = options.parse_args(), parsers()
+    if asked.only not in {"", *every}:
+        options.error(f"there is no parser {asked.only}; known are {', '.join(every)}")
     CRASHERS = asked.crashers
     resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
-    known = {name: parser for name, parser in parsers().items() if asked.only in {"", name}}
+    known = {name: parser for name, parser in every.items() if asked.only in {"", name}}
     print(f"seed {asked.seed}", flush=True)
     tallies = attack_all(known, asked.seed, asked.minutes * 60, asked.inputs)
     print(f"{'parser':>10} {'inputs':>9} {'refused':>9} {'tracebacks':>10} {'slowest':>9} {'longest':>8}")

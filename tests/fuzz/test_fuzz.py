@@ -41,6 +41,14 @@ def test_each_parser_is_attacked() -> None:
     assert tuple(parsers()) == NAMES
 
 
+def test_an_unknown_parser_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.argv", ["fuzz", "--only", "WRONG", "--inputs", "1"])
+    with pytest.raises(SystemExit) as ended:
+        fuzz.main()
+    assert ended.value.code == 2
+    assert "there is no parser WRONG; known are matrix, declared" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=times(10), deadline=None)
 @given(seed=st.integers(min_value=0))

@@ -1,7 +1,5 @@
 """`matrix bisect`: the odds are in decide/bisect.py, the run in session/versions.py, the answer in pages/bisect.py."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

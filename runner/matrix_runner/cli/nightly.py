@@ -1,13 +1,11 @@
 """`matrix nightly install`: the timer of systemd that runs a matrix each night, after checks of all that it needs."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -18,14 +16,9 @@ from matrix_runner.carry.executor import specs_of
 from matrix_runner.cli.disks import list_host_disks, load_lab_file
 from matrix_runner.cli.options import PLACE, STUDY, MatrixPath, Parsed, hosts, positive, results
 from matrix_runner.cli.screen import echo, echo_whole
-from matrix_runner.machines import WITH_HOSTS, machine
+from matrix_runner.machines import WITH_HOSTS, Where, machine
 from matrix_runner.machines.base import MachineOptions
 from matrix_runner.session.selected_matrix import Checks, check_machine, load_selected
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from matrix_runner.machines import Where
 
 _EPILOG = """\b
 Examples:

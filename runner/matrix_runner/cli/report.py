@@ -1,7 +1,5 @@
 """`matrix report` (session/finish.py, pages/write.py) and `matrix bug-report` (session/bug_report.py)."""
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from pathlib import Path

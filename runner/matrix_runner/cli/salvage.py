@@ -1,7 +1,5 @@
 """New runs from recorded ones: `matrix salvage` (records/salvage.py) and `matrix merge` (session/merge.py)."""
 
-from __future__ import annotations
-
 import shutil
 import stat
 from collections.abc import Sequence

@@ -1,28 +1,21 @@
 """Disk operations: lock, open, write, on this host or by an agent (agent/agent.py) on another host."""
 
-from __future__ import annotations
-
 import os
 import re
 import stat
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING
 
 from matrix_runner.base import process
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.hosts import SECTOR
 from matrix_runner.hosts.agent import agent
 from matrix_runner.hosts.agent.client import LOCKS, AgentClient, AgentLost
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from matrix_runner.hosts.inventory import Node
-
+from matrix_runner.hosts.inventory import Node
 
 LOCK_FOLDER = Path(LOCKS)
 #: Tries, and seconds between them, while a lock or device is held by a process that is exiting or cannot be seen.

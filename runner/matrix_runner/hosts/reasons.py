@@ -1,18 +1,13 @@
 """The reasons to refuse a disk, with advice, and the content that is one of them. checks.py has the checks."""
 
-from __future__ import annotations
-
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from matrix_runner.hosts.inventory import Node, Signature
-    from matrix_runner.language.hosts import DeclaredDisk
-
+from matrix_runner.hosts.inventory import Node, Signature
+from matrix_runner.language.hosts import DeclaredDisk
 
 _WIPE = "check what it is; if it is not needed, add `wipe: allowed` to the disk in hosts.yaml"
 _IN_USE = "it is in use, and matrix does not end that; choose another disk"

@@ -1,7 +1,5 @@
 """Practice disks: files that are attached as loop devices, with stable names."""
 
-from __future__ import annotations
-
 import errno
 import os
 from contextlib import suppress

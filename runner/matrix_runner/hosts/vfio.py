@@ -1,26 +1,20 @@
 """NVMe controllers that virtual machines get by VFIO, when the host has no such disk and cannot count its writes."""
 
-from __future__ import annotations
-
 import os
 import re
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from matrix_runner.base import process
 from matrix_runner.base.errors import HarnessBroken, MatrixError
+from matrix_runner.hosts.checks import DiskCheck
+from matrix_runner.hosts.exclusive import LeasedDisk
+from matrix_runner.hosts.inventory import Census, Node
 from matrix_runner.hosts.operations import find_character_device_users
 from matrix_runner.hosts.reasons import Reason, Refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from matrix_runner.hosts.checks import DiskCheck
-    from matrix_runner.hosts.exclusive import LeasedDisk
-    from matrix_runner.hosts.inventory import Census, Node
 
 SYS, DEVICES, NAMES = Path("/sys"), Path("/dev/vfio"), Path("/dev/disk/by-id")
 NVME, VFIO = "nvme", "vfio-pci"

@@ -1,7 +1,5 @@
 """Partitions of every device below, in a GPT."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
@@ -11,9 +9,7 @@ from pydantic import Field, create_model
 from matrix_runner.base.model import Extent, Size
 from matrix_runner.base.quantities import format_size, resolve_share
 from matrix_runner.layers.base import BuildContext, Layer, Problem, View, as_uuid, mark
-
-if TYPE_CHECKING:
-    from matrix_runner.layers.geometry import Below, Shape
+from matrix_runner.layers.geometry import Below, Shape
 from matrix_runner.layers.needs import Need
 
 MIB = 2**20
@@ -136,7 +132,7 @@ class Partition(_Ranged):
         devices = zip(context.devices, context.below.devices, strict=True)
         return tuple(self._table(path, shape) for path, shape in devices)
 
-    def _table(self, path: str, device: Shape) -> TableView:
+    def _table(self, path: str, device: Shape) -> "TableView":
         ranges, sector, uuid = self.ranges(device), device.sector, as_uuid(mark(self, (path,)))
         paths = tuple(partition_path(path, number) for number in range(1, len(ranges) + 1))
         sizes = [(begin, end - begin) for begin, end in ranges]

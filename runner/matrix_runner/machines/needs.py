@@ -1,18 +1,12 @@
 """What the layers of a stack need and a rig lacks, by its facts or by those that are known before it starts."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
 
+from matrix_runner.layers.base import Layer
+from matrix_runner.layers.needs import Need
 from matrix_runner.machines.base import Machine, Refusal
 from matrix_runner.machines.requirements import package_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from matrix_runner.layers.base import Layer
-    from matrix_runner.layers.needs import Need
 
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 

@@ -1,7 +1,5 @@
 """Cells to doubt (broken, host-limited, unsettled and others); a sentence for those that change the reading."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from matrix_runner.layers.lvm import LvmView
 from matrix_runner.scripts.cell import cell_scripts, stack_scripts
 from matrix_runner.space.load import BadMatrix
 from tests.support.matrices import space
@@ -56,3 +57,15 @@ def test_impossible_ones_are_refused(layers: str, why: str) -> None:
 def test_without_a_latency_requests_complete_at_once() -> None:
     (cell,) = space(f"{HEAD}[memory: {{count: 1, size: 64MiB}}]").cells()
     assert 'echo 0 >"$at"/irqmode' in stack_scripts(cell.stack, ["/dev/sda", "/dev/sdb"], zeroed=True).set_up
+
+
+@pytest.mark.parametrize(
+    ("lowest", "types"), [("memory: {count: 2, size: 256MiB}", 'types=["nullb",16] '), ("disks", "")]
+)
+def test_only_stacks_with_memory_tell_lvm_the_type_of_its_disks(lowest: str, types: str) -> None:
+    (cell,) = space(f"{HEAD}[{lowest}, lvm: {{}}]").cells()
+    scripts = stack_scripts(cell.stack, ["/dev/sda", "/dev/sdb"], zeroed=True)
+    volume = scripts.stack.layers[-1]
+    assert isinstance(volume, LvmView)
+    for config in (volume.config, volume.sees_all):
+        assert f"external_device_info_source=none {types}global_filter" in config

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from matrix_runner.carry.executor import rig_spec
-from matrix_runner.layers.lvm import CONFIG
+from matrix_runner.layers.lvm import config_seeing
 from matrix_runner.machines.base import MachineOptions, Rig, Step
 from matrix_runner.machines.qemu import Qemu
 from matrix_runner.scripts.cell import stack_scripts
@@ -34,7 +34,7 @@ lvm vgscan --config '{config}' >/dev/null
 lvm vgchange --config '{config}' --yes --activate y >/dev/null
 """
 #: LVM as it looked at devices in 2007: at volumes, too. And as it does by itself since 2.03: not.
-THEN = CONFIG.format(filter='"a|.*|"')
+THEN = config_seeing('"a|.*|"')
 NOW = THEN.replace("scan_lvs=1", "scan_lvs=0")
 
 

@@ -50,6 +50,7 @@ class Layer(Model):
     #: Its devices are mappings. The kernel does not look for partitions on them, so partitions of them are mappings,
     #: too.
     maps: ClassVar[bool] = False
+    lvm_type: ClassVar[str] = ""  # the type of its devices, if LVM has to be told it
     selects: ClassVar[bool] = False  # it only selects some of the devices below
     for_each: ClassVar[bool] = False  # it is built once for each device below; others once for each of their groups
 
@@ -292,6 +293,7 @@ class BuildContext:
     bay: str  # a name of all disks together. Folders on the host carry it.
     prefix: str  # the prefix of all names that the layer gives
     slow: int = 1  # how many times slower than real time its disks work
+    lvm_types: tuple[str, ...] = ()  # of devices in the stack, those that LVM has to be told
 
     def parts(self, groups: int) -> list[BuildContext]:
         each = len(self.devices) // groups

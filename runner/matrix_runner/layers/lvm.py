@@ -377,8 +377,8 @@ class Lvm(Array):
             name=name,
             tag=tag,
             volumes=volumes,
-            config=config(group.members),
-            sees_all=CONFIG.format(filter='"a|.*|"'),
+            config=config(group.members, context.lvm_types),
+            sees_all=config_seeing('"a|.*|"', context.lvm_types),
             commands=(group.create_group(tag), *group.create_volumes()),
             cache=f"{prefix}fast_cvol" if self.type == "cache" else "",
             redundant=self.redundant,
@@ -389,21 +389,26 @@ class Lvm(Array):
 
 
 #: Do not wait for udev, leave no work to daemons, do not write below /etc/lvm, and skip the checks of metadata without
-#: value. Other settings of the system's lvm.conf stay in force. LVM has to be told of disks in memory (null_blk).
-CONFIG = (
+#: value. Other settings of the system's lvm.conf stay in force.
+_CONFIG = (
     "devices{{use_devicesfile=0 scan_lvs=1 obtain_device_list_from_udev=0 external_device_info_source=none "
-    'types=["nullb",16] global_filter=[{filter}] filter=[{filter}]}} '
+    "{types}global_filter=[{filter}] filter=[{filter}]}} "
     "activation{{udev_sync=0 udev_rules=0 verify_udev_operations=0 monitoring=0}} backup{{backup=0 archive=0}} "
     'global{{use_lvmpolld=0 thin_check_executable="" cache_check_executable=""}}'
 )
 
 
-def config(devices: tuple[str, ...]) -> str:
+def config(devices: tuple[str, ...], types: tuple[str, ...] = ()) -> str:
     """Return an LVM configuration that shows these devices only, on any host."""
     # Special characters of a regular expression become `.`.
     patterns = (re.sub(r"[^A-Za-z0-9/_:-]", ".", device) for device in devices)
     seen = ", ".join(f'"a|^{pattern}$|"' for pattern in patterns)
-    return CONFIG.format(filter=f'{seen}, "r|.*|"')
+    return config_seeing(f'{seen}, "r|.*|"', types)
+
+
+def config_seeing(seen: str, types: tuple[str, ...] = ()) -> str:
+    known = ",".join(f'"{name}",16' for name in types)  # each has up to 16 partitions
+    return _CONFIG.format(filter=seen, types=f"types=[{known}] " if types else "")
 
 
 @dataclass(frozen=True, slots=True)

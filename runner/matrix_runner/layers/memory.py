@@ -26,6 +26,7 @@ class Memory(Layer):
 
     kind: ClassVar[str] = "memory"
     noun: ClassVar[str] = "disks in memory"
+    lvm_type: ClassVar[str] = "nullb"
     needs: ClassVar[tuple[Need, ...]] = (Need(modules=("configfs", "null_blk"), own_kernel=True),)
     count: int = Field(ge=1, le=64, description="number of disks")
     size: Size = Field(ge=MIB, description="size of each disk, in whole MiB")

@@ -69,13 +69,14 @@ def view_stack(stack: Layers, disks: Sequence[str], below: Below, *, zeroed: boo
     axes = axis_names(layer.kind for layer in stack)
     bay = bay_of(disks)
     prefix = "matrix" if all(map(_PRIVATE.search, disks)) else f"matrix-{bay}"
-    parts = groups_of(disks, below)
+    parts, types = groups_of(disks, below), tuple(layer.lvm_type for layer in stack if layer.lvm_type)
     for depth, (layer, ground) in enumerate(levels(stack, below)):
         if isinstance(layer, On):
             parts[layer.keep] = devices
         given = (*devices, *chain.from_iterable(parts[name] for name in layer.parts))
         zeros = zeroed and not ground.scrambled_by
-        made = _with_names(layer.views(BuildContext(given, ground, depth, zeros, bay, prefix, slow)), axes[depth])
+        context = BuildContext(given, ground, depth, zeros, bay, prefix, slow, types)
+        made = _with_names(layer.views(context), axes[depth])
         for view in made:
             # A layer that passes devices on keeps their names.
             names = dict(zip(view.tops, view.names, strict=False)) | names

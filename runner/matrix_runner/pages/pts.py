@@ -1,11 +1,9 @@
 """The tables of tests of SNIA: results, steady state, and the course of the rounds."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from statistics import fmean
-from typing import Self
 
 from matrix_runner.pages.axis_charts import Plot, Series, point
 from matrix_runner.pages.charts import ticks
@@ -15,10 +13,9 @@ from matrix_runner.pages.terminal_text import figure
 from matrix_runner.records.record import UNSETTLED, CellRow, Trial
 from matrix_runner.statistics.stopping import MOST_RANGE, MOST_SLOPE, last_window
 from matrix_runner.work.fio.output import csv_text
-from matrix_runner.work.pts.output import COLUMNS, MEASURES, TESTS, PtsTest, RoundRow, parse_rounds
+from matrix_runner.work.pts.output import COLUMNS, KIB, MEASURES, TESTS, Point, PtsTest, RoundRow, parse_rounds
 
 PRESET = "workload.preset"
-_POINT = re.compile(r"r(\d+)w(\d+)-(\d+)(k?)")
 _MOST_LINES = 6  # lines of a chart: the page has as many styles
 _MOST_REPORTS = 10  # on the terminal
 _MOST_ROUNDS = 50  # rows of a table of rounds; the CSV file has all
@@ -43,23 +40,6 @@ class PtsReport:
     @property
     def tables(self) -> tuple[tuple[str, Grid], ...]:
         return (*self.results, *self.course)
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    mix: str
-    size: int
-
-    @classmethod
-    def of(cls, job: str) -> Self:
-        found = _POINT.fullmatch(job)
-        if found is None:
-            return cls(job, 0)
-        return cls(f"{found[1]}/{found[2]}", int(found[3]) * (1024 if found[4] else 1))
-
-    @property
-    def request(self) -> str:
-        return f"{self.size / 1024:g}"
 
 
 def pts_reports(recorded: RunData) -> Iterator[PtsReport]:
@@ -87,7 +67,7 @@ def _report(name: str, test: PtsTest, tables: Sequence[Sequence[RoundRow]], tria
     tracked = _tracked(test, tables[-1])
     several = f", means of {len(tables)} trials" if len(tables) > 1 else ""
     results = [
-        (f"{title} by request size and R/W mix, last five rounds{several}", _result_table(tables, measure, unit))
+        (f"{title} by request size and R/W mix, last five rounds{several}", _result_table(test, tables, measure, unit))
         for title, measure, unit in _SHOWN[test.figure]
     ]
     last = tables[-1]
@@ -115,30 +95,29 @@ def _facts(test: PtsTest, trials: Sequence[Trial]) -> Iterator[str]:
 def _tracked(test: PtsTest, rows: Sequence[RoundRow]) -> list[str]:
     """Return the jobs that must be steady, in the order of the test."""
     jobs = dict.fromkeys(row.job for row in rows)
-    places = {job: _Place.of(job) for job in jobs}
+    points = {job: test.points[job] for job in jobs}
     return [
         job
         for read, size in test.tracked
-        for job, place in places.items()
-        if place.mix == f"{read}/{100 - read}" and size in {0, place.size}
+        for job, point in points.items()
+        if point.read == read and size in {0, point.size}
     ]
 
 
-def _result_table(tables: Sequence[Sequence[RoundRow]], measure: str, unit: str) -> Grid:
-    found: dict[_Place, list[float]] = {}
+def _result_table(test: PtsTest, tables: Sequence[Sequence[RoundRow]], measure: str, unit: str) -> Grid:
+    found: dict[Point, list[float]] = {}
     combine: Callable[[Sequence[float]], float] = max if measure == "lat_max" else fmean
     for rows in tables:
         for row in rows:
             if row.in_window and (value := row.measures[measure]) is not None:
-                found.setdefault(_Place.of(row.job), []).append(value)
-    mixes = tuple(dict.fromkeys(place.mix for place in found))
-    sizes = dict.fromkeys(place.size for place in found)
+                found.setdefault(test.points[row.job], []).append(value)
+    reads, sizes = (dict.fromkeys(getattr(point, name) for point in found) for name in ("read", "size"))
     rows_of_grid: list[tuple[Value, ...]] = []
     for size in sizes:
-        values = [found.get(_Place(mix, size)) for mix in mixes]
+        values = [found.get(Point(read, size)) for read in reads]
         texts = (figure(combine(one), unit) if one else "" for one in values)
-        rows_of_grid.append((_Place("", size).request, *texts))
-    headings = [f"R/W {mix}" for mix in mixes]
+        rows_of_grid.append((f"{size / KIB:g}", *texts))
+    headings = [f"R/W {read}/{100 - read}" for read in reads]
     return Grid(("request in KiB", *headings), rows_of_grid, (), frozenset(headings))
 
 
@@ -182,7 +161,7 @@ def _text(row: RoundRow | None, measure: str, unit: str) -> str:
 
 def _chart(name: str, test: PtsTest, rows: Sequence[RoundRow], tracked: Sequence[str]) -> Plot:
     measure, unit = _UNITS[test.figure]
-    writes = dict.fromkeys(row.job for row in rows if _Place.of(row.job).mix == "0/100")
+    writes = dict.fromkeys(row.job for row in rows if not test.points[row.job].read)
     known = [*dict.fromkeys((*(job for job in tracked if job in writes), *writes))]
     jobs = known[:_MOST_LINES]
     count = max((row.round for row in rows), default=1)

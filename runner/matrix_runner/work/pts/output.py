@@ -4,6 +4,7 @@ import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import StringIO
+from itertools import product, starmap
 from typing import Any, Literal
 
 import orjson
@@ -48,6 +49,11 @@ class PtsTest:
     capacities: int = 0  # it ends when the capacity is written as often; 0: no such end
     fixed: frozenset[str] = frozenset()  # keys that the specification sets
     each_size: bool = False  # each size is a test of its own, with its own purge
+
+    @property
+    def points(self) -> Mapping[str, Point]:
+        """Return the points by name, which is that of their jobs."""
+        return {one.name: one for one in starmap(Point, product(self.mixes, self.sizes))}
 
     @property
     def is_curve(self) -> bool:

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from matrix_runner.pages.html import page
 from matrix_runner.pages.sections import job_grid, job_sheet
-from matrix_runner.pages.table import Fitted, Sheet
+from matrix_runner.pages.table import Sheet, fit
 from tests.pages import samples
 from tests.pages.samples import RUN, direction, measured
 from tests.support.begun_runs import manifest
@@ -20,7 +20,9 @@ from tests.support.report_files import tree
 def text_of(sheet: Sheet | None, width: int = 200) -> str:
     assert sheet
     file = io.StringIO()
-    Console(file=file, width=width, color_system=None).print(Fitted(sheet))
+    console = Console(file=file, width=width, color_system=None)
+    for part in fit(sheet, width):
+        console.print(part)
     return file.getvalue()
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from matrix_runner.pages.table import Fitted, Sheet, boxed_width, divide_width, fold
+from matrix_runner.pages.table import Sheet, boxed_width, divide_width, fit, fold
 from matrix_runner.pages.terminal_text import wrap
 
 NAMES = ("raid5/chunk=64KiB/random/rw=randread", "raid5/chunk=64KiB/random/rw=randwrite", "raid6/chunk=64KiB/oltp")
@@ -32,7 +32,9 @@ CELLS = Sheet(
 
 def lines(sheet: Sheet, width: int) -> list[str]:
     file = io.StringIO()
-    Console(file=file, width=width, color_system=None).print(Fitted(sheet))
+    console = Console(file=file, width=width, color_system=None)
+    for part in fit(sheet, width):
+        console.print(part)
     return file.getvalue().splitlines()
 
 

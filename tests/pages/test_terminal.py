@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from matrix_runner.pages.run_data import RunData
-from matrix_runner.pages.table import Fitted
+from matrix_runner.pages.table import fit
 from matrix_runner.pages.terminal import caption, correlation_note, table
 from matrix_runner.pages.terminal_text import doubt_of_share, figure, percent, rate
 from matrix_runner.records.record import UNSETTLED, CellRow
@@ -21,7 +21,9 @@ from tests.support.facts import noted
 
 def shown(recorded: RunData, width: int = 200, rows: int = 50) -> str:
     file = io.StringIO()
-    Console(file=file, width=width, color_system=None).print(Fitted(table(recorded, rows=rows)))
+    console = Console(file=file, width=width, color_system=None)
+    for part in fit(table(recorded, rows=rows), width):
+        console.print(part)
     return file.getvalue() + caption(recorded, rows=rows)
 
 

@@ -183,13 +183,14 @@ def sheet_text(sheet: Sheet, stream: TextIO, columns: int) -> str:
     """Return a table as wide as the terminal; without a terminal (0 columns), as wide as its content."""
     from rich.console import Console
 
-    from matrix_runner.pages.table import Fitted, boxed_width
+    from matrix_runner.pages.table import boxed_width, fit
 
     # Without a height, rich assumes 80 columns on a dumb terminal.
     console = Console(file=stream, width=columns or max(_WIDE, boxed_width(sheet)), height=25, highlight=False)
     # Captured, because rich exits with 1 on a closed pipe.
     with console.capture() as captured:
-        console.print(Fitted(sheet))
+        for part in fit(sheet, console.width):
+            console.print(part)
     return captured.get()
 
 

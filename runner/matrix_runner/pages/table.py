@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from rich.cells import cell_len, chop_cells
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.measure import Measurement
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -160,18 +159,6 @@ class Sheet:
 def as_sheet(grid: Grid, faint: Collection[int] = ()) -> Sheet:
     rows = [tuple("" if value is None else str(value) for value in row) for row in grid.rows]
     return Sheet(grid.columns, rows, right=grid.right, faint=faint)
-
-
-class Fitted:
-    def __init__(self, sheet: Sheet) -> None:
-        self.sheet = sheet
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield from fit(self.sheet, options.max_width)
-
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        most = boxed_width(self.sheet)
-        return Measurement(min(most, options.max_width), min(most, options.max_width))
 
 
 def fit(sheet: Sheet, width: int) -> Iterator[RenderableType]:

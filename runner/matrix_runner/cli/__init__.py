@@ -20,7 +20,7 @@ import click
 
 from matrix_runner.base import add_sbin
 from matrix_runner.base.errors import BadInput, Exit, HarnessBroken, MatrixError, UnfitFile, file_errors
-from matrix_runner.cli.screen import Context, Ending, echo, echo_whole, slow_start, with_fitting_help
+from matrix_runner.cli.screen import Context, Ending, abandon, echo, echo_whole, slow_start, with_fitting_help
 
 _COMMANDS = {
     "init": "Write a small matrix as a start.",
@@ -104,8 +104,6 @@ def _exit_without_reader() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        from matrix_runner.cli.screen import abandon
-
         abandon(sys.stdout, sys.stderr)
         sys.exit(141)
 
@@ -219,8 +217,6 @@ def _run_command(ending: Ending) -> int:
                 raise
         if error.errno not in {errno.ENOSPC, errno.EDQUOT, errno.EIO}:
             raise
-        from matrix_runner.cli.screen import abandon
-
         abandon(sys.stdout)
         raise HarnessBroken(f"standard output cannot be written: {error.strerror}") from error
     return status

@@ -14,6 +14,7 @@ import orjson
 
 from matrix_runner.base.errors import BadInput
 from matrix_runner.cli.options import Parsed, Words, combined, only
+from matrix_runner.cli.screen import echo, echo_whole
 from matrix_runner.cli.store_options import Source, accepted, open_store, select_runs, source
 
 if TYPE_CHECKING:
@@ -81,7 +82,6 @@ _why = combined(
 def command(run: str, why: Why, baseline: bool, only: Words, accepted: Path, source: Source) -> None:
     """Accept that RUN is slower: later runs are compared with its level. Or make RUN the baseline of later ones."""
     from matrix_runner.answers.selectors import baseline_of
-    from matrix_runner.cli.screen import echo, echo_whole
     from matrix_runner.space.declared_files import append_entries, load_accepted
 
     if not why.reason.strip():

@@ -14,19 +14,18 @@ from matrix_runner.cli import calibrate, scratch
 from matrix_runner.cli.options import FILE
 from matrix_runner.cli.screen import WIDTH, echo, echo_whole, json_text, print_sheet
 from matrix_runner.hosts import HOSTS_FILE
-from matrix_runner.hosts.checks import ListedDisk
+from matrix_runner.hosts.checks import ListedDisk, list_disks, query_health, take_census
+from matrix_runner.hosts.disk_ledger import own_marks, state_dir
 from matrix_runner.language.hosts import Lab, LabHost
 from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.pages.table import Sheet
 from matrix_runner.pages.terminal_text import figures_from, spaced, volume
 from matrix_runner.records.record import format_loss
-from matrix_runner.simdisks.check import ProbeResult
+from matrix_runner.simdisks.check import SHALLOW, ProbeResult, refuse_small, run_probes
 from matrix_runner.simdisks.disk import Disk
 
 
 def list_host_disks(hosts: Path | None, host: str | None) -> Sequence[ListedDisk]:
-    from matrix_runner.hosts.checks import list_disks, query_health, take_census
-    from matrix_runner.hosts.disk_ledger import own_marks, state_dir
     from matrix_runner.scripts.jinja import census_script, smart_script
     from matrix_runner.session.disk_lease import open_connection
 
@@ -141,8 +140,6 @@ def models() -> None:
 )
 def check(model: str, size: str, seconds: float) -> None:
     """Measure a simulated disk of MODEL (a name or a file) with fio. Compare it with the prediction of its physics."""
-    from matrix_runner.simdisks.check import refuse_small
-    from matrix_runner.simdisks.disk import Disk
     from matrix_runner.space.load import disk_model
 
     try:
@@ -161,7 +158,6 @@ def check(model: str, size: str, seconds: float) -> None:
 
 
 async def _show_probes(disk: Disk, seconds: float) -> list[ProbeResult]:
-    from matrix_runner.simdisks.check import SHALLOW, run_probes
     from matrix_runner.simdisks.fit import time_text
 
     found: list[ProbeResult] = []

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import click
 
-from matrix_runner.answers.selectors import runs_named
+from matrix_runner.answers.selectors import runs_named, runs_of_baseline
 from matrix_runner.base.errors import BadInput, Damaged, MatrixError
 from matrix_runner.base.findings import few
 from matrix_runner.base.quantities import parse_size
-from matrix_runner.cli.options import Parsed, combined, results, rows, store
+from matrix_runner.cli.options import Parsed, combined, rows
 from matrix_runner.cli.screen import confirm_removal, echo, echo_whole, json_text, print_sheet
-from matrix_runner.cli.store_options import accepted, report_damage
+from matrix_runner.cli.store_options import Source, accepted, plain_source, report_damage
 from matrix_runner.hosts.disk_ledger import lease_records, state_dir
 from matrix_runner.pages.runs import ListedRun, list_table, run_document, select_by_name
 from matrix_runner.pages.stored import read_verdicts
@@ -89,22 +89,21 @@ def command() -> None:
 @click.argument("names", nargs=-1, metavar="[MATRIX]...")
 @rows(20, "runs")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
-@results
-@store
-def list_runs(names: tuple[str, ...], rows: int, as_json: bool, results: Path, store: str | None) -> None:
+@plain_source
+def list_runs(names: tuple[str, ...], rows: int, as_json: bool, source: Source) -> None:
     """List runs, the latest first: state, start time, cells and verdicts."""
-    folders, unreadable = readable_runs(results)
+    folders, unreadable = readable_runs(source.results)
     notes = []
     if unreadable:
         reasons = "; ".join(f"{name}: {why}" for name, why in list(unreadable.items())[:3])
         more = f"; and {len(unreadable) - 3} more" if len(unreadable) > 3 else ""
         notes.append(f"not listed, as it cannot be read: {reasons}{more}")
-    with _open_store(store, results, notes) as shared:
+    with _open_store(source, notes) as shared:
         every = _every_run(folders, shared)
         selection = select_by_name([one.run for one in every], names)
         folder_of = {id(one.run): one.folder for one in every}
         damage = shared.damage if shared else {}
-        lost = State.FINISHED if is_named(store) else State.GONE
+        lost = State.FINISHED if is_named(source.store) else State.GONE
         listed = [_list_run(run, folder_of[id(run)], shared, notes, damage, lost) for run in selection[:rows]]
         report_damage(damage)
     left_out = len(selection) - len(listed)
@@ -115,7 +114,7 @@ def list_runs(names: tuple[str, ...], rows: int, as_json: bool, results: Path, s
     for note in notes:
         echo(f"note: {note}", err=True)
     if not listed:
-        echo(f"there is no run below {results}/; `matrix run MATRIX` starts one")
+        echo(f"there is no run below {source.results}/; `matrix run MATRIX` starts one")
         return
     print_sheet(replace(as_sheet(list_table(listed)), spare=_SPARE), sys.stdout)
     if left_out:
@@ -131,15 +130,15 @@ def _every_run(folders: Sequence[RunFolder], shared: SharedStore | None) -> list
 
 
 @contextmanager
-def _open_store(store: str | None, results: Path, notes: list[str]) -> Iterator[SharedStore | None]:
-    address = address_of(store, results)
+def _open_store(source: Source, notes: list[str]) -> Iterator[SharedStore | None]:
+    address = address_of(source.store, source.results)
     opened = None
     try:
-        if is_named(store) or not address.file or address.file.exists():
+        if is_named(source.store) or not address.file or address.file.exists():
             opened = SharedStore.existing(address)
             notes += [opened.note] if opened.note else []
     except MatrixError as problem:
-        if is_named(store):
+        if is_named(source.store):
             raise
         notes.append(f"{problem.brief}: runs without a folder are not listed")
     with opened or nullcontext():
@@ -189,11 +188,10 @@ _TAG = re.compile(r"[^\s,]{1,50}")
 @command.command("rm", epilog="Example:  matrix runs rm 'chunk-sweep-qemu-202601*'")
 @_RUNS
 @_YES
-@results
-@store
-def remove(names: tuple[str, ...], yes: bool, results: Path, store: str | None) -> None:
+@plain_source
+def remove(names: tuple[str, ...], yes: bool, source: Source) -> None:
     """Remove runs: their folders, and their rows of the store. RUN as in `matrix results`."""
-    with _chosen(names, results, store) as (shared, chosen):
+    with _chosen(names, source) as (shared, chosen):
         _remove(chosen, shared, yes=yes)
 
 
@@ -231,21 +229,19 @@ Examples:
 @click.option("--dry-run", is_flag=True, help="Only list the runs.")
 @_YES
 @accepted
-@results
-@store
-def prune(keep: Keep, dry_run: bool, yes: bool, accepted: Path, results: Path, store: str | None) -> None:
+@plain_source
+def prune(keep: Keep, dry_run: bool, yes: bool, accepted: Path, source: Source) -> None:
     """List old runs, then remove them.
 
     Runs that are not finished stay, those that baselines.yaml names, and the last good run of each matrix, machine and
     host. Without a baseline, the first good runs that stay are the accepted level of later ones.
     """
-    from matrix_runner.answers.selectors import runs_of_baseline
     from matrix_runner.space.declared_files import load_accepted
 
     if keep.since is None and not keep.last and keep.size is None:
         raise click.UsageError("say what stays: --keep AGE, --keep-last N or --down-to SIZE")
     baselines = load_accepted(accepted).baselines.entries
-    with _open_all(results, store) as (shared, every):
+    with _open_all(source) as (shared, every):
         sized = [replace(one, size=folder_size(one.folder.path)) for one in every if one.folder]
         named = {run.id for one in baselines for run in runs_of_baseline(one, [kept.run for kept in sized])}
         rules = replace(keep, named=frozenset(named))
@@ -272,9 +268,8 @@ def prune(keep: Keep, dry_run: bool, yes: bool, accepted: Path, results: Path, s
 @click.argument("run")
 @click.argument("tags", nargs=-1, required=True, metavar="TAG...")
 @click.option("--remove", "take", is_flag=True, help="Remove these tags.")
-@results
-@store
-def tag(run: str, tags: tuple[str, ...], take: bool, results: Path, store: str | None) -> None:
+@plain_source
+def tag(run: str, tags: tuple[str, ...], take: bool, source: Source) -> None:
     """Add tags to a run. `prune` keeps such runs."""
     if wrong := [one for one in tags if not _TAG.fullmatch(one)]:
         raise BadInput(f"{wrong[0]!r} is no tag", resolution="use 1 to 50 characters without spaces and commas")
@@ -283,72 +278,65 @@ def tag(run: str, tags: tuple[str, ...], take: bool, results: Path, store: str |
         old = folder.manifest.tags
         return {"tags": tuple(one for one in old if one not in tags) if take else (*dict.fromkeys((*old, *tags)),)}
 
-    _change([run], results, store, change)
+    _change([run], source, change)
 
 
 @command.command("note", epilog="Example:  matrix runs note latest 'with the new cable'")
 @click.argument("run")
 @click.argument("text")
-@results
-@store
-def note(run: str, text: str, results: Path, store: str | None) -> None:
+@plain_source
+def note(run: str, text: str, source: Source) -> None:
     """Write a note on a run; an empty TEXT removes it."""
-    _change([run], results, store, lambda _: {"note": text})
+    _change([run], source, lambda _: {"note": text})
 
 
 @command.command("exclude", epilog="Example:  matrix runs exclude latest --reason 'a rebuild was under way'")
 @_RUNS
 @click.option("--reason", required=True, help="Why; `matrix runs` shows it.")
-@results
-@store
-def exclude(names: tuple[str, ...], reason: str, results: Path, store: str | None) -> None:
+@plain_source
+def exclude(names: tuple[str, ...], reason: str, source: Source) -> None:
     """Leave runs out of `history` and of baselines. `include` undoes it."""
     if not reason.strip():
         raise click.UsageError("--reason is empty")
-    _change(names, results, store, lambda _: {"excluded": reason})
+    _change(names, source, lambda _: {"excluded": reason})
 
 
 @command.command("include", epilog="Example:  matrix runs include latest")
 @_RUNS
-@results
-@store
-def include(names: tuple[str, ...], results: Path, store: str | None) -> None:
+@plain_source
+def include(names: tuple[str, ...], source: Source) -> None:
     """Undo `exclude`."""
-    _change(names, results, store, lambda _: {"excluded": ""})
+    _change(names, source, lambda _: {"excluded": ""})
 
 
 @contextmanager
-def _open_all(results: Path, store: str | None) -> Iterator[tuple[SharedStore | None, list[KeptRun]]]:
-    folders, _ = readable_runs(results)
+def _open_all(source: Source) -> Iterator[tuple[SharedStore | None, list[KeptRun]]]:
+    folders, _ = readable_runs(source.results)
     notes: list[str] = []
-    with _open_store(store, results, notes) as shared:
+    with _open_store(source, notes) as shared:
         for text in notes:
             echo(f"note: {text}", err=True)
         yield shared, _every_run(folders, shared)
 
 
 @contextmanager
-def _chosen(
-    names: Sequence[str], results: Path, store: str | None
-) -> Iterator[tuple[SharedStore | None, list[KeptRun]]]:
-    if elsewhere := [name for name in names if "/" in name and Path(name).parent.resolve() != results.resolve()]:
+def _chosen(names: Sequence[str], source: Source) -> Iterator[tuple[SharedStore | None, list[KeptRun]]]:
+    if elsewhere := [name for name in names if "/" in name and Path(name).parent.resolve() != source.results.resolve()]:
         raise BadInput(
-            f"{elsewhere[0]} is not in {results}/", resolution="name the folder that it is in with `--results`"
+            f"{elsewhere[0]} is not in {source.results}/", resolution="name the folder that it is in with `--results`"
         )
-    with _open_all(results, store) as (shared, every):
+    with _open_all(source) as (shared, every):
         # `latest` is a run with results.
         runs = [replace(one.run, measured=has_results(one.folder)) if one.folder else one.run for one in every]
         meant = {(run.id, run.name) for name in names for run in runs_named(name, runs)}  # a copy has the id, too
         yield shared, [one for one in every if (one.run.id, one.run.name) in meant]
 
 
-def _change(
-    names: Sequence[str], results: Path, store: str | None, change: Callable[[RunFolder], dict[str, object]]
-) -> None:
-    with _chosen(names, results, store) as (shared, chosen):
+def _change(names: Sequence[str], source: Source, change: Callable[[RunFolder], dict[str, object]]) -> None:
+    with _chosen(names, source) as (shared, chosen):
         if lacking := [one.run.name for one in chosen if one.folder is None]:
             raise BadInput(
-                f"{few(lacking, 3)}: the folder is not below {results}/",
+                f"{few(lacking, 3)}: the folder is not below {source.results}/",
                 resolution="name the results folder of that host with `--results`",
             )
         for folder in (one.folder for one in chosen if one.folder):

@@ -1,5 +1,6 @@
 """`matrix site` and `matrix chart`: pages/site.py and pages/charts.py draw."""
 
+import shutil
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import click
 
 from matrix_runner.base.errors import BadInput, HarnessBroken
+from matrix_runner.base.text import Pseudonyms
 from matrix_runner.cli.options import FILE, TO_FOLDER, Words, only, open_page, opens
 from matrix_runner.cli.screen import echo, slow_start
 from matrix_runner.cli.store_options import Source, open_store, select_or_default, select_runs, source
@@ -39,7 +41,6 @@ def command(runs: Words, to: Path, with_hosts: bool, opens: bool | None, source:
 
     Without RUNS, all runs, but not excluded ones, nor synthetic ones beside measured ones. The site needs no server.
     """
-    from matrix_runner.base.text import Pseudonyms
     from matrix_runner.pages.site import Site, write_site
     from matrix_runner.records.observe import readable_runs
     from matrix_runner.session.bug_report import known_names
@@ -116,8 +117,6 @@ def chart_command(run: str, only: Words, metric: str, title: str | None, to: Pat
 
 
 def _as_png(picture: bytes) -> bytes:
-    import shutil
-
     from matrix_runner.base.process import run
 
     program = next(filter(None, map(shutil.which, _BROWSERS)), None)

@@ -82,7 +82,7 @@ _to = click.option(
     help="Write the table to this file (.csv, .json, .md, .parquet, .txt).",
 )
 output = combined("output", Output, form=form, to=_to)
-_source = combined("source", Source, results=results, store=store)
+plain_source = combined("source", Source, results=results, store=store)
 
 
 def source(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -93,7 +93,7 @@ def source(command: Callable[..., Any]) -> Callable[..., Any]:
         meant, where = with_folders_elsewhere(values, source)
         return command(*args, source=where, **meant)
 
-    return _source(call)
+    return plain_source(call)
 
 
 accepted = click.option(

@@ -20,6 +20,7 @@ from matrix_runner.answers.stored_samples import Samples, read_samples, samples_
 from matrix_runner.answers.verdicts import SHARE, UNWATCHED, Judgement, judge_guidelines
 from matrix_runner.base.errors import BadInput
 from matrix_runner.language.guidelines import Guideline
+from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import round_of
 from matrix_runner.records.run_folder import Manifest, load
 from matrix_runner.records.store import RunRow, SharedStore
@@ -166,7 +167,6 @@ def knees_of(run: RunRow, folder: Path) -> Sequence[Knee]:
     if not (folder / "manifest.json").is_file() or not (loaded := load(folder)).manifest.finds:
         return ()
     from matrix_runner.pages.write import load_run_data  # slow to import, and most results are not of searches
-    from matrix_runner.records.journal import Journal
 
     with Journal.existing(loaded.journal) as journal:
         return load_run_data(loaded, journal, over=run.finished).knees

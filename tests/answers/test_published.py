@@ -207,3 +207,38 @@ def test_less_waiting_is_better() -> None:
     truth = {"single": 0.4, "raid0": 0.2}
     best = guideline(best={"metric": "cpu.iowait", "along": "layout", "is": "raid0"})
     assert verdict(best, run(PAIR, lambda axes: truth[axes["layout"]], column="iowait")).verdict is Verdict.HOLDS
+
+
+TRIED = cells(layout=["single", "raid0"], workload=["read", "old"])
+
+
+def tried(caused: float, **more: Any) -> ComparedFigure:
+    """Return a ratio of 4, published, of which 2 is measured, and `caused` with the cause switched on."""
+    whys = [{"where": {"layout": "raid0"}, "why": "an old processor", "experiment": {"workload": "old"}, **more}]
+    rows = {"where": {"layout": "single"}, "value": 80}, {"where": {"layout": "raid0"}, "value": 320}
+    factors = {("raid0", "read"): 2.0, ("raid0", "old"): caused}
+    measured = run(TRIED, lambda axes: 75e6 * factors.get((axes["layout"], axes["workload"]), 1.0))
+    return second(compare_published(published(*rows, where={"workload": "read"}, whys=whys), measured))
+
+
+@pytest.mark.parametrize(("caused", "share"), [(4.0, 1.0), (2 * 2**0.5, 0.5), (2.0, 0.0), (8.0, 0.0), (1.0, -1.0)])
+def test_an_experiment_explains_a_share_of_the_distance(caused: float, share: float) -> None:
+    one = tried(caused)
+    assert one.verdict is Verdict.FAILS
+    assert one.result is not None
+    assert one.result.value == pytest.approx(2, rel=0.02), "the cells of the experiment do not change the ratio itself"
+    assert one.explained == pytest.approx(share, abs=0.04)
+
+
+def test_the_base_of_an_experiment_may_have_other_coordinates() -> None:
+    one = tried(3.0, base={"workload": "read"})
+    assert one.experiment is not None
+    assert one.experiment.value == pytest.approx(3, rel=0.02)
+
+
+def test_a_ratio_that_is_met_needs_no_experiment() -> None:
+    rows = {"where": {"layout": "single"}, "value": 80}, {"where": {"layout": "raid0"}, "value": 160}
+    for experiment in ({"layout": "raid0"}, {"layout": "single"}):
+        whys = [{"where": {"layout": "raid0"}, "why": "", "experiment": experiment}]
+        one = second(compare_published(published(*rows, whys=whys), run(PAIR, times(2.0))))
+        assert (one.verdict, one.experiment, one.explained) == (Verdict.HOLDS, None, None), "both sides are the same"

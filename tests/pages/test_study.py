@@ -24,7 +24,7 @@ from matrix_runner.pages.study import (
     summary_line,
 )
 from matrix_runner.pages.table import as_csv
-from tests.answers.world import run
+from tests.answers.world import cells, run
 from tests.support.studies import INVENTED, MISSED, PAIR, STUDY, published, times
 from tests.support.verdicts import FAILS, HOLDS
 
@@ -167,3 +167,15 @@ def test_a_ratio_that_the_source_cannot_tell_is_counted_apart_and_has_its_reason
     assert "- layout=raid0: it is no measurement: the limit of the bus" in page("x", held, [], ABOUT)
     _, row = csv.DictReader(io.StringIO(as_csv(data_table("x", held)).decode()))
     assert (row["verdict"], row["undecidable"]) == ("met", "no measurement")
+
+
+def test_experiments_are_a_table_and_counted() -> None:
+    whys = [{"where": {"layout": "raid0"}, "why": "old", "experiment": {"workload": "old"}}]
+    rows = {"where": {"layout": "single"}, "value": 80}, {"where": {"layout": "raid0"}, "value": 320}
+    tried = cells(layout=["single", "raid0"], workload=["read", "old"])
+    factors = {("raid0", "read"): 2.0, ("raid0", "old"): 4.0}
+    measured = run(tried, lambda axes: 75e6 * factors.get((axes["layout"], axes["workload"]), 1.0), noise=0.0001)
+    held = compare_published(published(*rows, where={"workload": "read"}, whys=whys), measured)
+    assert "and 1 more is explained at least by half by an experiment" in summary_line(held)
+    shown = "| layout=raid0 | workload=old | 4.00× | 2.00× | 4.00× | 4.00× to 4.00× | 100 % |"
+    assert shown in page("somebody", held, (), ABOUT)

@@ -7,11 +7,13 @@ does not distinguish count as their geometric mean, as in an `effect`.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import log
 
 from matrix_runner.answers.cell_figures import Measured, Verdict
 from matrix_runner.answers.claims import Case, ClaimScope, NotTested, Term
 from matrix_runner.answers.evaluate import CaseResult, Level, check_case
 from matrix_runner.answers.verdicts import Judgement, by_run, judge_guidelines
+from matrix_runner.base.model import Condition
 from matrix_runner.language.guidelines import Guideline
 from matrix_runner.language.references import MARGIN, Published, Row, Table, Undecidable, within
 
@@ -33,11 +35,22 @@ class ComparedFigure:
     synthetic: bool = False
     #: Why the source cannot tell its own ratio. The verdict is that of the measurement all the same.
     undecidable: Undecidable | None = None
+    #: The ratio with its suspected cause switched on.
+    experiment: CaseResult | None = None
 
     @property
     def near(self) -> bool:
         value = self.result.value if self.result else None
         return bool(self.ratio and value and within(value, self.ratio))
+
+    @property
+    def explained(self) -> float | None:
+        """Return the share of the distance from the published ratio that goes when the cause is switched on."""
+        without = self.result.value if self.result else None
+        caused = self.experiment.value if self.experiment else None
+        if self.verdict is Verdict.HOLDS or self.near or not (self.ratio and without and caused):
+            return None
+        return 1 - abs(log(caused / self.ratio)) / abs(log(without / self.ratio))
 
 
 def columns_of(published: Published) -> list[str]:
@@ -53,28 +66,41 @@ def compare_published(
 ) -> list[ComparedFigure]:
     measured = list(found)
     rows = [(table, row) for table in published.tables for row in table.rows]
-    claims = [_claim(table, row, f"r{at}") for at, (table, row) in enumerate(rows)]
-    judgements = judge_guidelines(filter(None, claims), measured, synthetic=synthetic, share=share)
-    by_claim = {one.guideline.id: one for one in judgements}
     runs = by_run(measured)
-    found_rows = (
-        _held(table, row, by_claim.get(f"r{at}"), _level(table, row, list(runs.values())), synthetic=synthetic)
-        for at, (table, row) in enumerate(rows)
-    )
-    return [replace(one, undecidable=published.undecidable(one.table, one.row)) for one in found_rows]
+
+    def judged(name: str, causes: Iterable[tuple[Condition, Condition]]) -> list[Judgement | None]:
+        claims = [_claim(*one, f"{name}{at}", *cause) for at, (one, cause) in enumerate(zip(rows, causes, strict=True))]
+        judgements = judge_guidelines(filter(None, claims), measured, synthetic=synthetic, share=share)
+        by_claim = {one.guideline.id: one for one in judgements}
+        return [by_claim.get(claim.id) if claim else None for claim in claims]
+
+    as_published = judged("r", [({}, {})] * len(rows))
+    causes = [table.experiment(row) for table, row in rows]
+    experiments = judged("e", causes) if any(of for of, _ in causes) else [None] * len(rows)
+    return [
+        replace(
+            _held(table, row, judgement, _level(table, row, list(runs.values())), synthetic=synthetic),
+            undecidable=published.undecidable(table, row),
+            experiment=next(iter(experiment.results), None) if experiment and cause[0] else None,
+        )
+        for (table, row), judgement, experiment, cause in zip(rows, as_published, experiments, causes, strict=True)
+    ]
 
 
-def _claim(table: Table, row: Row, name: str) -> Guideline | None:
+def _claim(table: Table, row: Row, name: str, cause: Condition, of_base: Condition) -> Guideline | None:
     """Return the claim of the published ratio. An unpublished one is measured too, with bounds that always hold."""
     base = table.base_of(row)
     if base is None or row.unmeasured or base.unmeasured:
         return None
+    of, to = {**row.where, **cause}, {**base.where, **of_base}
+    if of == to:
+        return None
     ratio = table.ratio(row, base)
     claim = {
         "metric": table.metric,
-        "where": table.where,
-        "of": row.where,
-        "to": base.where,
+        "where": {key: value for key, value in table.where.items() if key not in cause},
+        "of": of,
+        "to": to,
         "mean": True,
         "at_least": _ANY if ratio is None else f"{ratio / (1 + MARGIN):.12f}",
         **({} if ratio is None else {"at_most": f"{ratio * (1 + MARGIN):.12f}"}),

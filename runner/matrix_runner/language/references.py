@@ -60,6 +60,11 @@ class Reason(Model):
 
     where: SomeCells
     why: str
+    experiment: Where = Field(
+        default_factory=dict,
+        description="coordinates that switch this cause on, for these rows and their base; the page compares both",
+    )
+    base: Where = Field(default_factory=dict, description="coordinates that switch it on for the base, if they differ")
 
 
 class Table(Model):
@@ -109,7 +114,15 @@ class Table(Model):
         return None if base is None else self.ratio(row, base)
 
     def why(self, row: Row) -> str:
-        return row.why or next((one.why for one in self.whys if _within(one.where, row.where)), "")
+        return row.why or (reason.why if (reason := self._reason(row)) else "")
+
+    def experiment(self, row: Row) -> tuple[Condition, Condition]:
+        """Return the coordinates that switch the suspected cause of a difference on, for the row and for its base."""
+        reason = None if row.why else self._reason(row)
+        return (reason.experiment, reason.base or reason.experiment) if reason else ({}, {})
+
+    def _reason(self, row: Row) -> Reason | None:
+        return next((one for one in self.whys if _within(one.where, row.where)), None)
 
 
 def within(value: float, ratio: float) -> bool:

@@ -40,6 +40,12 @@ _RULES = {
     "no measurement": "it is no measurement",
     "input": "the disk model is made from it",
 }
+_TRIED = ("where", "cause", "published", "without it", "with it", "interval", "explained")
+_EXPERIMENTS = (
+    "Experiments: the ratio without the suspected cause and with it, and the share of the distance that it explains:"
+)
+#: An experiment explains a ratio from this share of its distance on.
+_HALF = 0.5
 _REASONS = "Probable reasons. That of an undecided ratio counts only if the ratio is not met:"
 
 
@@ -65,6 +71,10 @@ def summary_line(held: Sequence[ComparedFigure]) -> str:
     synthetic = "; the figures are synthetic, so this is no result" if any(one.synthetic for one in held) else ""
     told = f"{decided[Verdict.HOLDS]} of the {decided.total()} that the source can tell"
     told = told if decided else "the source can tell none of them"
+    if explained := sum((one.explained or 0) >= _HALF for one in held if not one.undecidable):
+        told += (
+            f", and {explained} more {'is' if explained == 1 else 'are'} explained at least by half by an experiment"
+        )
     return f"{counts[Verdict.HOLDS]} of {ratios} published ratios met within 15 %{rest}; {told}{synthetic}"
 
 
@@ -151,7 +161,24 @@ def _of_table(table: Table, held: Sequence[ComparedFigure]) -> list[str]:
         parts += ["The source cannot tell these ratios, which do not count as met or not met:", "\n".join(doubts)]
     if reasons := [f"- {'; '.join(names)}: {why}" for (_, why), names in _rows_by_reason(held).items()]:
         parts += [_REASONS, "\n".join(reasons)]
+    if tried := [one for one in held if one.experiment and one.experiment.value and one.verdict is not Verdict.HOLDS]:
+        parts += [
+            _EXPERIMENTS,
+            _markdown(Grid(_TRIED, [_tried_row(one) for one in tried], right=frozenset(_TRIED[2:]))),
+        ]
     return parts
+
+
+def _tried_row(held: ComparedFigure) -> tuple[Value, ...]:
+    assert held.result  # noqa: S101 - only such rows are shown
+    assert held.experiment  # noqa: S101
+    ratios = held.ratio, held.result.value, held.experiment.value
+    return (
+        *(cells_text(held.row.where), cells_text(held.table.experiment(held.row)[0])),
+        *(times(one) if one else "" for one in ratios),
+        times_between(held.experiment.low, held.experiment.high),
+        "" if held.explained is None else f"{max(held.explained, 0) * 100:.0f} %",
+    )
 
 
 def _markdown(grid: Grid) -> str:

@@ -211,6 +211,8 @@ class _Checks:
         for at, row in enumerate(table.rows):
             yield from self._of_row(table, row, (*place, "rows", at), common=not common)
         for at, reason in enumerate(table.whys):
+            yield from self._misnamed(reason.experiment, (*place, "whys", at, "experiment"))
+            yield from self._misnamed(reason.base, (*place, "whys", at, "base"))
             if not any(reason.where.items() <= row.where.items() for row in table.rows):
                 yield Flaw((*place, "whys", at, "where"), "no row of this table has all of these values")
 

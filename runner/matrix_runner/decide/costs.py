@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf, isinf
 from types import MappingProxyType
 
@@ -29,17 +29,18 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    rig: float  # seconds to start and stop a rig without disks
-    disk: float  # seconds more for each disk of a rig
-    set_up: float  # seconds to start the set-up
-    layers: Mapping[str, Step]
-    trial: float  # seconds of a trial besides the run time of fio
-    first: float  # seconds more for the first trial on a rig
-    files: float  # seconds more for a trial on files
-    lay_out: float  # seconds to lay files out
     bandwidth: float  # limit of the machine, bytes per second
     requests: float  # limit of the machine, requests per second
-    computed: Mapping[str, float]  # limits of devices that compute parity, encryption or checksums, bytes per second
+    trial: float  # seconds of a trial besides the run time of fio
+    rig: float = 0.0  # seconds to start and stop a rig without disks
+    disk: float = 0.0  # seconds more for each disk of a rig
+    set_up: float = 0.0  # seconds to start the set-up
+    layers: Mapping[str, Step] = field(default_factory=dict)
+    first: float = 0.0  # seconds more for the first trial on a rig
+    files: float = 0.0  # seconds more for a trial on files
+    lay_out: float = 0.0  # seconds to lay files out
+    #: Limits of devices that compute parity, encryption or checksums, bytes per second.
+    computed: Mapping[str, float] = field(default_factory=dict)
     program: float = 3.0  # seconds to start the program and to write the reports
     waits: bool = True  # trials take real time
     measured: bool = False  # on such a host, not derived from another kind
@@ -109,21 +110,7 @@ VIRTUAL = Costs(
 #: As a virtual machine without its start.
 NATIVE = replace(VIRTUAL, rig=0.0, disk=0.0, requests=300_000)
 #: The dry machine invents figures without waiting.
-SYNTHETIC = Costs(
-    rig=0.01,
-    disk=0.0,
-    set_up=0.0,
-    layers=MappingProxyType({}),
-    trial=0.02,
-    first=0.0,
-    files=0.0,
-    lay_out=0.0,
-    bandwidth=200 * MB,
-    requests=10_000,
-    computed=MappingProxyType({}),
-    program=1.0,
-    waits=False,
-)
+SYNTHETIC = Costs(bandwidth=200 * MB, requests=10_000, trial=0.02, rig=0.01, program=1.0, waits=False)
 COSTS: Mapping[Processor, Costs] = MappingProxyType(
     {"emulated": EMULATED, "virtual": VIRTUAL, "native": NATIVE, "none": SYNTHETIC}
 )

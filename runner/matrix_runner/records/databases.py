@@ -349,13 +349,9 @@ def postgresql_engine(url: sa.URL) -> sa.Engine:
         ) from missing
 
 
-def upsert(engine: sa.Engine, table: sa.Table, columns: Collection[str]) -> Any:
-    """Return an insert that replaces only the named columns of an existing row. Without columns, it keeps the row."""
-    return upsert_of(engine.dialect.name, table, tuple(columns))
-
-
 @lru_cache  # to build one takes longer than to run it
-def upsert_of(dialect: str, table: sa.Table, columns: tuple[str, ...]) -> Any:
+def upsert(dialect: str, table: sa.Table, *columns: str) -> Any:
+    """Return an insert that replaces only the named columns of an existing row. Without columns, it keeps the row."""
     if dialect == "sqlite":
         from sqlalchemy.dialects.sqlite import insert
     else:  # slow to import, and rarely needed

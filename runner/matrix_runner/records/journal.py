@@ -23,7 +23,6 @@ from matrix_runner.records.databases import (
     sqlite_engine,
     sqlite_reader,
     upsert,
-    upsert_of,
 )
 from matrix_runner.records.journal_reader import JournalReader
 from matrix_runner.records.record import Attempt, CellRow, Outcome, Trial
@@ -43,7 +42,7 @@ def _insert(table: sa.Table) -> str:
     names = (*data_columns(table), *((CRC,) if CRC in table.c else ()))
     keys = {column.name for column in table.primary_key}
     others = tuple(name for name in names if name not in keys)
-    return driver_sql(upsert_of("sqlite", table, others) if keys < {*names} else sa.insert(table), names)
+    return driver_sql(upsert("sqlite", table, *others) if keys < {*names} else sa.insert(table), names)
 
 
 class AlreadyRecorded(HarnessBroken):
@@ -101,7 +100,7 @@ class Journal(JournalReader):
                     {"id": cell.id, "name": cell.name, "axes": dict(cell.axes), "position": known.get(cell.id, place)}
                     for place, cell in enumerate(batch, start=(last or 0) + 1)
                 ]
-                statement = upsert(self._engine, table, ["name", "axes", CRC])
+                statement = upsert("sqlite", table, "name", "axes", CRC)
                 connection.execute(statement, [sealed(table, row) for row in rows])
 
     def begin(self, cell: str, round_number: int, attempt: int, boot_id: str, started: str = "") -> None:
@@ -195,7 +194,7 @@ class Journal(JournalReader):
             JOURNAL.prepare(connection, self._name)
             if synthetic is not None:
                 row = {"key": tables.SYNTHETIC, "value": str(synthetic).lower()}
-                connection.execute(upsert(self._engine, IN_JOURNAL.meta, ["value"]), row)
+                connection.execute(upsert("sqlite", IN_JOURNAL.meta, "value"), row)
 
     def _writing(self) -> AbstractContextManager[None]:
         """Open a transaction for the statements of the block, unless one is open for several records."""

@@ -109,8 +109,11 @@ class SharedStore(Database):
         self.damage: dict[str, MatrixError] = {}  # by the name of a run: why it is left out
         self.note = ""  # what the user has to know of it
         self.turns = 0  # number of transactions, as a sign of progress
-        self._readings = upsert(engine, IN_STORE.readings, ())
-        self._upserts = {table: _upsert(engine, table) for table in (*_OF_RUNS, tables.runs)}
+        self._readings = upsert(engine.dialect.name, IN_STORE.readings)
+        self._upserts = {
+            table: upsert(engine.dialect.name, table, *(one.name for one in table.columns if not one.primary_key))
+            for table in (*_OF_RUNS, tables.runs)
+        }
 
     @classmethod
     def open(cls, address: Address) -> Self:
@@ -443,10 +446,6 @@ def _any_text(connection: sa.Connection) -> Iterator[None]:
         yield
     finally:
         driver.text_factory = str
-
-
-def _upsert(engine: sa.Engine, table: sa.Table) -> Any:
-    return upsert(engine, table, [column.name for column in table.columns if not column.primary_key])
 
 
 def _engine(address: Address) -> sa.Engine:

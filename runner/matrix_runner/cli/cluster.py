@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
     from typing import Any
 
-    from matrix_runner.session.cluster import ClusterOptions
+    from matrix_runner.session.run_request import ClusterOptions
 
 
 @click.group("cluster")

@@ -23,7 +23,7 @@ from matrix_runner.machines import MACHINES, WITH_HOSTS, Where
 if TYPE_CHECKING:
     from matrix_runner.carry.cluster.connection import Address
     from matrix_runner.decide.concurrency import Jobs
-    from matrix_runner.session.cluster import ClusterOptions
+    from matrix_runner.session.run_request import ClusterOptions
 
 
 Words = tuple[str, ...]  # the values of an option or an argument that may be repeated
@@ -183,7 +183,7 @@ PLACE = _Place()
 
 
 def _cluster_options(address: Address | None, certificates: Path | None, insecure: bool) -> ClusterOptions | None:
-    from matrix_runner.session.cluster import ClusterOptions
+    from matrix_runner.session.run_request import ClusterOptions
 
     return ClusterOptions(address, certificates, insecure) if address else None
 

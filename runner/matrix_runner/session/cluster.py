@@ -7,12 +7,9 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
-from pathlib import Path
 
 from matrix_runner.base.version import matrix_version
 from matrix_runner.carry.batch_messages import Cluster, Order
-from matrix_runner.carry.cluster.connection import Address, Certificates
 from matrix_runner.carry.events import PoolUsed
 from matrix_runner.carry.members import Members
 from matrix_runner.decide.concurrency import why_one_at_a_time
@@ -22,18 +19,7 @@ from matrix_runner.records.environment import keep_first_health
 from matrix_runner.records.run_folder import RunFolder
 from matrix_runner.scripts.jinja import user_templates
 from matrix_runner.session.disk_lease import RunDisks
-from matrix_runner.session.run_request import RunRequest
-
-
-@dataclass(frozen=True)
-class ClusterOptions:
-    address: Address
-    certificates: Path | None = None
-    insecure: bool = False
-
-    def security(self) -> Certificates | None:
-        """Return the certificates to use. Raise BadInput for a connection that others can use."""
-        return self.address.checked(self.certificates, insecure=self.insecure)
+from matrix_runner.session.run_request import ClusterOptions, RunRequest
 
 
 def connect(wanted: ClusterOptions) -> Cluster:

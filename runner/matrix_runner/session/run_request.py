@@ -1,28 +1,32 @@
 """The options and the request of a run: its selected matrix and machine; its manifest. To continue one: prepare.py."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from math import inf, isfinite
+from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from matrix_runner.answers.selectors import select_cells
 from matrix_runner.answers.verdicts import Steering
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.model import digest
 from matrix_runner.base.text import without_passwords
+from matrix_runner.carry.cluster.connection import Address, Certificates
 from matrix_runner.carry.executor import simulated_disk_facts, specs_of
 from matrix_runner.decide.budget import ENDLESS, Cost
+from matrix_runner.decide.concurrency import Jobs
 from matrix_runner.decide.steering import Bisection, BisectSteering, Race
 from matrix_runner.hosts.disk_ledger import state_dir
+from matrix_runner.language.hosts import LabDisk
 from matrix_runner.layers.base import sync_target
-from matrix_runner.machines import PASSTHROUGH, machine
+from matrix_runner.layers.geometry import Below
+from matrix_runner.machines import PASSTHROUGH, Where, machine
 from matrix_runner.machines.base import MachineOptions, RigSpec
 from matrix_runner.machines.qemu.recipe import kernel_key, recipe_for
 from matrix_runner.records.cell_files import MOST_IN_FOLDERS
@@ -31,30 +35,29 @@ from matrix_runner.records.record import CellRow
 from matrix_runner.records.run_folder import Manifest, StackFacts
 from matrix_runner.scripts.jinja import effective_templates
 from matrix_runner.session.host_facts import query_facts, revision
-from matrix_runner.session.versions import NO_VERSIONS, Versions
+from matrix_runner.session.selected_matrix import SelectedMatrix
+from matrix_runner.session.versions import NO_VERSIONS, BisectOptions, Versions
 from matrix_runner.simdisks.disk import slow_of
 from matrix_runner.space.basis import basis_of
 from matrix_runner.space.ceiling import stack_memory
-from matrix_runner.space.select import design_refusal
+from matrix_runner.space.declared_files import Match, Study
+from matrix_runner.space.select import Design, Shard, design_refusal
+from matrix_runner.space.space import Stack
 from matrix_runner.space.variants import disks_of, levels
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from matrix_runner.decide.concurrency import Jobs
-    from matrix_runner.language.hosts import LabDisk
-    from matrix_runner.layers.geometry import Below
-    from matrix_runner.machines import Where
-    from matrix_runner.session.cluster import ClusterOptions
-    from matrix_runner.session.selected_matrix import SelectedMatrix
-    from matrix_runner.session.versions import BisectOptions
-    from matrix_runner.space.declared_files import Match, Study
-    from matrix_runner.space.select import Design, Shard
-    from matrix_runner.space.space import Stack
 
 #: Why history and baselines leave such a run out.
 _CHOSEN = "a search, a race or a design chose its cells"
+
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    address: Address
+    certificates: Path | None = None
+    insecure: bool = False
+
+    def security(self) -> Certificates | None:
+        """Return the certificates to use. Raise BadInput for a connection that others can use."""
+        return self.address.checked(self.certificates, insecure=self.insecure)
 
 
 @dataclass(frozen=True)

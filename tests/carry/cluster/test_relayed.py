@@ -52,7 +52,8 @@ from matrix_runner.carry.cluster.connection import (
 from matrix_runner.carry.cluster.members import Membership, scheduler, stay_member, worker
 from matrix_runner.carry.cluster.relayed import RelayedCluster, Status, query
 from matrix_runner.carry.cluster.seats import Seats
-from matrix_runner.session.cluster import ClusterOptions, slots_of_hosts
+from matrix_runner.session.cluster import slots_of_hosts
+from matrix_runner.session.run_request import ClusterOptions
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from matrix_runner.answers.cell_figures import Measured, measured_cells
+from matrix_runner.answers.cell_figures import Measured, measured_cell
 from matrix_runner.answers.ranking import COLUMNS, rank_stacks
 from tests.answers.rankings import run
 
@@ -16,7 +16,7 @@ STACKS = {
 
 def test_figures_are_read_one_workload_at_a_time() -> None:
     recorded = run(STACKS, noise=0.003)
-    whole = list(measured_cells("", recorded.cells, recorded.by_cell, recorded.rule, COLUMNS))
+    whole = [measured_cell("", one, recorded.by_cell[one.id], recorded.rule, COLUMNS) for one in recorded.cells]
     known = {one.cell.id: one for one in whole}
     asked: list[str] = []
 

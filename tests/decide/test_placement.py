@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.answers.cell_figures import Verdict, measured_cells
+from matrix_runner.answers.cell_figures import Verdict, measured_cell
 from matrix_runner.answers.verdicts import judge_guidelines
 from matrix_runner.carry.batch_messages import SchedulerLost
 from matrix_runner.carry.coordinator import Coordinator
@@ -195,7 +195,7 @@ def rate(cell: Cell, round_number: int) -> float:
 def verdicts_of(plan: Plan, trials: list[Trial]) -> tuple[list[Verdict], object]:
     cells = [CellRow(cell.id, cell.name, cell.axes) for cell in plan.selection.cells()]
     data = RunData("unequal", "qemu", False, cells, trials, over=True, least=plan.repeat.min, most=plan.repeat.max)
-    found = measured_cells("", cells, data.by_cell, data.rule, ["write_bw"])
+    found = [measured_cell("", one, data.by_cell[one.id], data.rule, ["write_bw"]) for one in cells]
     standings = {(one.cell.name, one.standing) for ranking in data.rankings for one in ranking.stacks}
     return [one.verdict for one in judge_guidelines(CLAIMS, found)], standings
 

@@ -1,7 +1,7 @@
 """The figures of a cell, summarised over its trials, and as guidelines use them; the possible verdicts."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, lru_cache
@@ -225,13 +225,6 @@ class Measured:
         return {round_number: larger for round_number, value in found.items() if (larger := max(value, floor)) > 0}
 
 
-def measured_cells(
-    run: str, cells: Iterable[CellRow], trials: Mapping[str, Sequence[Trial]], rule: Rule, columns: Collection[str]
-) -> Iterator[Measured]:
-    for cell in cells:
-        yield measured_cell(run, cell, trials.get(cell.id, ()), rule, columns)
-
-
 def measured_cell(run: str, cell: CellRow, trials: Sequence[Trial], rule: Rule, columns: Collection[str]) -> Measured:
     found = counted_trials(trials)
     values: dict[str, dict[int, float]] = {}
@@ -306,7 +299,7 @@ def match_sides(sides: Sequence[Sequence[CellRow]], named: Collection[str]) -> M
     An axis with different values on every side, and of the same kind (stack, tunables or workload), changes along with
     them and counts as compared: the level with the name of a layout.
     """
-    values = [axis_values(side) for side in sides]
+    values = [values_by_axis(cell.axes for cell in side) for side in sides]
     _, tied = _shared_axes(values, named)
     ignored = {*named, *tied}
     rows = [Context((), {})]
@@ -317,7 +310,7 @@ def match_sides(sides: Sequence[Sequence[CellRow]], named: Collection[str]) -> M
 
 def match_along(groups: Mapping[str, Sequence[CellRow]], along: str) -> list[dict[str, CellRow]]:
     """Match cells along an axis, by its values. A position that excludes one value still has the others."""
-    values = [axis_values(side) for side in groups.values()]
+    values = [values_by_axis(cell.axes for cell in side) for side in groups.values()]
     shared, tied = _shared_axes(values, {along})
     tied |= _parts_of(along, values)
     kept = sorted(shared - tied)
@@ -359,10 +352,6 @@ def _by_places(cells: Iterable[CellRow], names: Sequence[str]) -> dict[tuple[str
 
 def _key(axes: Mapping[str, str], names: Iterable[str]) -> tuple[str, ...]:
     return tuple(axes.get(name, "") for name in names)
-
-
-def axis_values(cells: Iterable[CellRow]) -> dict[str, set[str]]:
-    return values_by_axis(cell.axes for cell in cells)
 
 
 def _shared_axes(sides: Sequence[Mapping[str, set[str]]], named: Collection[str]) -> tuple[set[str], set[str]]:

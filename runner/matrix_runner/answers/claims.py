@@ -7,11 +7,10 @@ from math import inf
 from statistics import geometric_mean
 from typing import Self
 
-from matrix_runner.answers.axes import grouped, number_of
+from matrix_runner.answers.axes import grouped, number_key, number_of, values_by_axis
 from matrix_runner.answers.cell_figures import (
     Context,
     Matches,
-    axis_values,
     match_along,
     match_compared,
     matching_cells,
@@ -76,7 +75,7 @@ class ClaimScope:
 
     @classmethod
     def of(cls, cells: Sequence[CellRow]) -> Self:
-        return cls(cells, axis_values(cells))
+        return cls(cells, values_by_axis(cell.axes for cell in cells))
 
     def rule(self, *conditions: Condition) -> Rule:
         found: Rule | None = {}
@@ -229,9 +228,8 @@ def _ratio(above: CellRow, below: CellRow) -> tuple[Term, ...]:
 def _rows(claim: Claim, along: str, scope: ClaimScope) -> list[dict[str, CellRow]]:
     """Return the cells of a claim along an axis, one row for each position on the other axes, in numeric order."""
     groups = grouped((cell.axes[along], cell) for cell in scope.chosen(claim.where) if along in cell.axes)
-    numbers = {value: number_of(value) for value in groups}
-    order = sorted(groups, key=lambda value: (numbers[value] is None, numbers[value] or 0.0))
-    return [row for row in match_along({value: groups[value] for value in order}, along) if len(row) > 1]
+    ordered = {value: groups[value] for value in sorted(groups, key=number_key)}
+    return [row for row in match_along(ordered, along) if len(row) > 1]
 
 
 def _some(cases: Iterable[Case], lacking: str, notes: tuple[str, ...] = ()) -> ClaimCases:

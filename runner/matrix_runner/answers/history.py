@@ -12,7 +12,6 @@ from matrix_runner.answers.comparison import Comparison, Line, Speed, compare_si
 from matrix_runner.answers.pairs import Side, earlier_groups
 from matrix_runner.answers.selectors import (
     ACCEPTED,
-    CellSelection,
     accepted_factor,
     accepted_level,
     baseline_of,
@@ -23,6 +22,7 @@ from matrix_runner.answers.selectors import (
 from matrix_runner.answers.stored_samples import (
     LATENCIES,
     USUAL_RATES,
+    CellSelection,
     Samples,
     is_compared,
     more_is_faster,

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import date
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -11,7 +10,7 @@ from math import prod
 from pathlib import Path
 
 from matrix_runner.answers.axes import Axes, names_of, values_by_axis, with_aliases
-from matrix_runner.answers.stored_samples import Samples, figure_name
+from matrix_runner.answers.stored_samples import CellSelection, Samples, figure_name
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.findings import few
 from matrix_runner.base.model import Condition
@@ -139,18 +138,6 @@ def _counted(text: str, runs: Sequence[RunRow]) -> list[RunRow]:
             resolution="`~1` goes back among the runs of one matrix on one machine; name another run by its folder",
         )
     return alike[back : back + 1]
-
-
-@dataclass(frozen=True, slots=True)
-class CellSelection:
-    ids: set[str]
-    rules: Sequence[Mapping[str, frozenset[str]]] = ()
-
-    def takes(self, cell: CellRow) -> bool:
-        if cell.id not in self.ids or not self.rules:
-            return cell.id in self.ids
-        axes = with_aliases(cell.axes)
-        return any(all(axes.get(axis) in allowed for axis, allowed in rule.items()) for rule in self.rules)
 
 
 def select_cells(

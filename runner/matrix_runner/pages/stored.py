@@ -15,8 +15,8 @@ from matrix_runner.answers.axes import is_workload_axis
 from matrix_runner.answers.best import EXPLORING
 from matrix_runner.answers.cell_figures import Measured
 from matrix_runner.answers.knee import Found, Knee
-from matrix_runner.answers.selectors import CellSelection, select_cells
-from matrix_runner.answers.stored_samples import Samples, read_samples, samples_of
+from matrix_runner.answers.selectors import select_cells
+from matrix_runner.answers.stored_samples import CellSelection, Samples, read_samples, samples_of
 from matrix_runner.answers.verdicts import SHARE, UNWATCHED, Judgement, judge_guidelines
 from matrix_runner.base.errors import BadInput
 from matrix_runner.language.guidelines import Guideline

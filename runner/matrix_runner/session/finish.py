@@ -6,11 +6,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from matrix_runner.answers.cell_figures import Measured, measured_cells
+from matrix_runner.answers.cell_figures import Measured, measured_cell
 from matrix_runner.answers.history import compare_with_level
 from matrix_runner.answers.published import ComparedFigure, columns_of, compare_published
-from matrix_runner.answers.selectors import CellSelection
-from matrix_runner.answers.stored_samples import USUAL_RATES, read_samples
+from matrix_runner.answers.stored_samples import USUAL_RATES, CellSelection, read_samples
 from matrix_runner.answers.verdicts import SHARE, UNWATCHED, judge_guidelines
 from matrix_runner.base.errors import Exit, MatrixError
 from matrix_runner.base.files import write_atomically
@@ -146,7 +145,7 @@ def _report(
         run = folder.manifest.identity
         known = [(content.cells, content.by_cell)]
         for cells, trials in read_trials(journal, content.every) if content.part else known:
-            yield from measured_cells(run, cells, trials, rule, columns)
+            yield from (measured_cell(run, cell, trials.get(cell.id, ()), rule, columns) for cell in cells)
         yield from (knee.measured(run, rule) for knee in content.knees)
 
     if guidelines:

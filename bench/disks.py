@@ -98,10 +98,10 @@ async def measured(model: str, scratch: Path) -> AsyncIterator[tuple[Probe, floa
     for probe in PROBES:
         async with machine.rig(rig_spec(space.matrix, space.stacks[0], None), scratch) as rig:
             array = await StackOnRig.build(space.matrix, space.stacks[0], rig, machine, None)
-            trial = await array.measure(cells[probe.name], 1)
-            figures = trial.finding.result.figures
+            trial = (await array.measure(cells[probe.name], 1)).trial
+            figures = trial.figures
             if figures is None:
-                raise SystemExit(trial.finding.reason)
+                raise SystemExit(trial.reason)
             iops = sum(side.iops for side in (figures.read, figures.write) if side)
             yield probe, iops, trial.notes.get("host_limited", "")
 

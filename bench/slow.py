@@ -60,7 +60,7 @@ async def measure_all(space: Space, only: list[str], factors: Sequence[int], rep
                     built = await build(space, stack, rig, machine, slow)
                     for number in range(1, repeats + 1):
                         found[(model and model.name) or "", cell.name, slow].append(await built.measure(cell, number))
-    require_difference("pace", *{key: found[key][0].facts.slow for key in list(found)[: len(factors)]}.values())
+    require_difference("pace", *{key: found[key][0].trial.facts.slow for key in list(found)[: len(factors)]}.values())
     return found
 
 
@@ -86,8 +86,8 @@ def main() -> None:
             found = asyncio.run(measure_all(space, asked.only, factors, asked.repeats, Path(scratch)))
         rates = {key: rate_of(trials) for key, trials in found.items()}
         for (model, work, slow), trials in found.items():
-            limited = sum(one.facts.is_host_limited for one in trials)
-            lost = fmean(one.facts.host_limited_share or 0.0 for one in trials)
+            limited = sum(one.trial.facts.is_host_limited for one in trials)
+            lost = fmean(one.trial.facts.host_limited_share or 0.0 for one in trials)
             share = rates[model, work, slow] / rates[model, work, factors[-1]]
             worst = max(worst, 0.0 if limited else abs(share - 1))
             rate = f"{rates[model, work, slow] / 1e6:9.2f} {share:23.3f}"
@@ -97,7 +97,7 @@ def main() -> None:
 
 
 def rate_of(trials: list[Measured]) -> float:
-    return fmean(one.finding.result.figures.total_bw for one in trials if one.finding.result.figures)
+    return fmean(one.trial.figures.total_bw for one in trials if one.trial.figures)
 
 
 if __name__ == "__main__":

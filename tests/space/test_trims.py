@@ -12,7 +12,7 @@ import pytest
 from matrix_runner.base.errors import BadInput
 from matrix_runner.carry.executor import rig_spec
 from matrix_runner.carry.trial import StackOnRig
-from matrix_runner.carry.trial_result import Finding, finding
+from matrix_runner.carry.trial_result import finding
 from matrix_runner.machines.base import Step
 from matrix_runner.machines.dry import Dry, plausible
 from matrix_runner.pages.csv_files import trials_csv
@@ -20,7 +20,7 @@ from matrix_runner.pages.junit import junit
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.pages.terminal import table
 from matrix_runner.records.journal import Journal
-from matrix_runner.records.record import Outcome
+from matrix_runner.records.record import Outcome, Trial
 from matrix_runner.scripts.cell import cell_scripts, job, stack_scripts
 from matrix_runner.simdisks.clib import Report
 from matrix_runner.space.load import parse
@@ -123,11 +123,11 @@ def test_trims_of_a_matrix_for_physical_disks_are_no_figures_on_simulated_ones(t
     found, machine = trims("disk"), Dry()
     (cell,) = found.cells()
 
-    async def measure(*reports: Report) -> Finding:
+    async def measure(*reports: Report) -> Trial:
         async with machine.rig(rig_spec(found.matrix, cell.stack, None), tmp_path) as rig:
             rig.disk_reports = lambda: reports  # type: ignore[method-assign]
             built = await StackOnRig.build(found.matrix, cell.stack, rig, machine, None)
-            return (await built.measure(cell, 1)).finding
+            return (await built.measure(cell, 1)).trial
 
     idle = Report(*(0 for _ in fields(Report)))
     assert asyncio.run(measure()).outcome is Outcome.MEASURED

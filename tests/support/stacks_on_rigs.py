@@ -109,7 +109,7 @@ def _cell(found: Space, array: Stack) -> Cell:
 
 
 async def _measured(built: StackOnRig, cell: Cell) -> None:
-    finding = (await built.measure(cell, 1)).finding
+    finding = (await built.measure(cell, 1)).trial
     assert finding.outcome is Outcome.MEASURED, (cell.name, finding.reason)
 
 

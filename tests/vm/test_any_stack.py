@@ -125,7 +125,7 @@ async def _tried(found: Space, array: Stack, rig: Rig, machine: Qemu) -> str:
     try:
         built = await StackOnRig.build(found.matrix, array, rig, machine, None)
         cell = next(cell for cell in found.cells() if cell.stack is array)
-        reason = (await built.measure(cell, 1)).finding.reason
+        reason = (await built.measure(cell, 1)).trial.reason
         shapes = top_of(array.layers.value, found.matrix)
         sizes = await _capacities(rig, built)
         await built.tear_down()

@@ -33,7 +33,7 @@ def test_parameters_are_booted_and_read_back(shared_rig: SharedRig) -> None:
             async with rig_of(spec, shared_rig, machine) as rig:
                 for cell in cells:
                     built = await StackOnRig.build(found.matrix, cell.stack, rig, machine, None)
-                    seen.append((await built.measure(cell, 1)).finding.reason)
+                    seen.append((await built.measure(cell, 1)).trial.reason)
                     await built.tear_down()
         return seen
 

@@ -109,8 +109,8 @@ def test_preconditioning_writes_the_whole_disk_with_a_note(tmp_path: Path) -> No
         for array in found.stacks:
             built = await StackOnRig.build(found.matrix, array, rig, machine, None)
             measured = await built.measure(_cell(found, array), 1)
-            assert measured.finding.outcome is Outcome.MEASURED, measured.finding.reason
-            notes[array.label] = f"{measured.notes['precondition']} | {measured.notes.get('resync', '')}"
+            assert measured.trial.outcome is Outcome.MEASURED, measured.trial.reason
+            notes[array.label] = f"{measured.trial.notes['precondition']} | {measured.trial.notes.get('resync', '')}"
             if array.label.startswith("disks"):
                 for disk in rig.disks:  # no block of 64 KiB that is all zeros
                     blocks = "for n in 0 1 100 510 511; do cmp -s -n 65536 -i $((n * 65536)):0 DISK /dev/zero && exit 1; done"
@@ -242,10 +242,10 @@ def test_a_changed_mapping_is_noticed(shared_rig: SharedRig) -> None:
             await _measured(built, _cell(found, array))
             for name, (text, wanted) in SABOTAGES[array.label].items():
                 await _say(rig, text.replace("DISK", rig.disks[0]))
-                finding = (await built.measure(_cell(found, array), 1)).finding
+                finding = (await built.measure(_cell(found, array), 1)).trial
                 assert finding.outcome is Outcome.BROKEN, (name, finding)
                 assert wanted in finding.reason
-                assert finding.result.figures is None
+                assert finding.figures is None
             await built.tear_down()
 
     _with_rig(found, shared_rig, batch)

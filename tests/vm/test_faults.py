@@ -58,8 +58,8 @@ async def _measured(scratch: Path) -> dict[str, Measured]:
 
 def test_the_kernel_meets_real_errors_and_what_became_of_the_array_is_recorded(tmp_path: Path) -> None:
     found = asyncio.run(_measured(tmp_path))
-    assert {name: one.finding.outcome for name, one in found.items()} == dict.fromkeys(found, Outcome.MEASURED)
-    after = {name: one.notes["md.after"] for name, one in found.items()}
+    assert {name: one.trial.outcome for name, one in found.items()} == dict.fromkeys(found, Outcome.MEASURED)
+    after = {name: one.trial.notes["md.after"] for name, one in found.items()}
     # How long ago it was written to is a matter of chance.
     written, failed = after["raid5/dies"].split(", ", 1)
     assert written in {"clean", "active", "active-idle"}
@@ -70,9 +70,9 @@ def test_the_kernel_meets_real_errors_and_what_became_of_the_array_is_recorded(t
     unwell = found["raid5/unwell"]
     assert "degraded 0" in after["raid5/unwell"]
     assert "read error corrected" in unwell.outputs["aftermath.log"]
-    assert "disk 2 stalls at 0.2 s for 0.7 s" in unwell.notes["faults"]
-    assert "disk 3 " in unwell.notes["faults"]
-    stalled = unwell.finding.result.figures
+    assert "disk 2 stalls at 0.2 s for 0.7 s" in unwell.trial.notes["faults"]
+    assert "disk 3 " in unwell.trial.notes["faults"]
+    stalled = unwell.trial.figures
     assert stalled is not None
     assert max(side.lat_max or 0.0 for side in (stalled.read, stalled.write) if side) > 0.5e9
 

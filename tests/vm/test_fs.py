@@ -81,7 +81,7 @@ async def _one_layout(found: Space, array: Stack, rig: Rig, flaws: list[str]) ->
     built = await StackOnRig.build(found.matrix, array, rig, Qemu(), None)
     readings: list[Reading] = []
     for cell in _cells(found, array):
-        finding = (await built.measure(cell, 1)).finding
+        finding = (await built.measure(cell, 1)).trial
         if finding.reason:
             flaws.append(f"{cell.name}: {finding.reason}")
         readings = list(finding.readings)
@@ -191,16 +191,16 @@ async def _meet(found: Space, array: Stack, place: SharedRig) -> Met:
     reasons = {}
     async with rig_of(spec_of(found), place) as rig:
         built = await StackOnRig.build(found.matrix, array, rig, Qemu(), None)
-        assert (await built.measure(cell, 1)).finding.reason == ""
+        assert (await built.measure(cell, 1)).trial.reason == ""
         await _said(rig, REBOOT)
         activate = render("activate.sh", None, title=array.label, stack=built._scripts.stack)
         for _ in range(2):
             await _said(rig, activate)
         files = (await _said(rig, "cd /run/matrix/mnt-*-? && echo [0-9t]*")).strip()
-        assert (await built.measure(cell, 2)).finding.reason == ""
+        assert (await built.measure(cell, 2)).trial.reason == ""
         for what, text in MEDDLING[array.label].items():
             built._rig = Meddled(rig, text)
-            finding = (await built.measure(cell, 3)).finding
+            finding = (await built.measure(cell, 3)).trial
             assert finding.outcome is Outcome.BROKEN
             reasons[what] = finding.reason
         built._rig = rig
@@ -258,7 +258,7 @@ async def _first_blocks(found: Space, place: SharedRig) -> dict[str, list[int]]:
             cell = next(cell for cell in found.cells() if cell.stack is array)
             for round_number in (1, 2):
                 built = await StackOnRig.build(found.matrix, array, rig, Qemu(), None)
-                assert (await built.measure(cell, round_number)).finding.reason == ""
+                assert (await built.measure(cell, round_number)).trial.reason == ""
                 said = await _said(rig, "filefrag -b512 -v /run/matrix/mnt-*-?/trial.0.0")
                 where.setdefault(array.label, []).append(
                     int(re.findall(r"^ +0: .*?: +(\d+)\.\.", said, re.MULTILINE)[0])
@@ -291,7 +291,7 @@ async def _in_turn(found: Space, place: SharedRig, *order: str) -> list[tuple[st
     async with rig_of(spec_of(found), place) as rig:
         built = await StackOnRig.build(found.matrix, found.stacks[0], rig, Qemu(), None)
         for round_number, cell in enumerate((by_work[rw] for rw in order), start=1):
-            assert (await built.measure(cell, round_number)).finding.reason == ""
+            assert (await built.measure(cell, round_number)).trial.reason == ""
             inode = (await _said(rig, "cd /run/matrix/mnt-*-? && stat -c %i trial.0.0")).strip()
             noted = (await _said(rig, "cd /run/matrix/mnt-*-? && compgen -G '*.whole' || echo none")).strip()
             seen.append((cell.axes["workload.rw"], inode, noted != "none"))

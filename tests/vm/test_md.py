@@ -110,7 +110,7 @@ async def whole_way(bench: Bench) -> None:
             await bench.build(array)
             built = await bench.build(array)
             cell = next(cell for cell in bench.found.cells() if cell.stack is array)
-            found = (await built.measure(cell, 1)).finding
+            found = (await built.measure(cell, 1)).trial
             wrong[array.label] = found.reason or amiss(bench, array, found.readings)
             await built.tear_down()
             await built.tear_down()
@@ -148,7 +148,7 @@ async def stopped(bench: Bench) -> None:
     await bench.shell(scripts["activate.sh"])  # which is up already
     await bench.shell("mdadm --stop --quiet /dev/md/matrix-0")
     await bench.shell(scripts["activate.sh"])
-    found = (await built.measure(bench.cell("mirrored"), 1)).finding
+    found = (await built.measure(bench.cell("mirrored"), 1)).trial
     assert found.reason == ""
 
 
@@ -200,7 +200,7 @@ def test_a_sync_lasts_for_the_whole_trial(tmp_path: Path) -> None:
                 "for at in /sys/block/md*/md; do echo 500 >$at/sync_speed_min; echo 500 >$at/sync_speed_max; done"
             )
             for round_number in (1, 2):
-                found = (await built.measure(cell, round_number)).finding
+                found = (await built.measure(cell, round_number)).trial
                 wrong[f"{array.label} {round_number}"] = found.reason
             await bench.shell("for at in /sys/block/md*/md; do echo 2000000 >$at/sync_speed_max; done")
             await built.tear_down()
@@ -213,9 +213,9 @@ def test_a_sync_that_ends_early_is_no_measurement(shared_rig: SharedRig) -> None
     async def go(bench: Bench) -> None:
         built = await bench.build("small")
         work = replace(bench.cell("small"))
-        finding = (await built.measure(work, 1)).finding
+        finding = (await built.measure(work, 1)).trial
         assert finding.outcome is Outcome.BROKEN
-        assert finding.result.figures is None
+        assert finding.figures is None
         assert "wanted resync" in finding.reason or "was over at once" in finding.reason
         await built.tear_down()
 
@@ -234,7 +234,7 @@ def test_a_reboot_away_all_is_found_again(shared_rig: SharedRig) -> None:
             )
             assert await bench.shell("grep ^md /proc/mdstat || true") == ""
             await bench.shell(render("activate.sh", None, title=label, stack=built._scripts.stack))
-            assert (await built.measure(bench.cell(label), 1)).finding.reason == ""
+            assert (await built.measure(bench.cell(label), 1)).trial.reason == ""
             await built.tear_down()
 
     text = "  stack: [md: {level: 1, groups: 3, write_mostly: 1}, md: {level: 5, journal: 1, devices: 2}, partition: {count: 2}]\n"
@@ -268,9 +268,9 @@ def test_changed_settings_are_noticed(shared_rig: SharedRig) -> None:
         }
         for label, (text, reason) in changes.items():
             built = await bench.build(label)
-            assert (await built.measure(bench.cell(label), 1)).finding.reason == ""
+            assert (await built.measure(bench.cell(label), 1)).trial.reason == ""
             await bench.shell(text % members[label])
-            finding = (await built.measure(bench.cell(label), 2)).finding
+            finding = (await built.measure(bench.cell(label), 2)).trial
             assert finding.outcome is Outcome.BROKEN
             assert finding.reason.startswith("not as declared: ")
             assert reason in finding.reason or label == "logged", finding.reason
@@ -296,8 +296,8 @@ def test_an_array_changed_during_a_trial_gives_no_figure(shared_rig: SharedRig) 
         for label, (text, said) in meanwhile.items():
             built, cell = await bench.build(label), bench.cell(label)
             built._rig = MeddledMeanwhile(bench.rig, text.replace("%s", bench.rig.disks[1]))
-            finding = (await built.measure(cell, 1)).finding
-            assert (finding.outcome, finding.result.figures) == (Outcome.BROKEN, None)
+            finding = (await built.measure(cell, 1)).trial
+            assert (finding.outcome, finding.figures) == (Outcome.BROKEN, None)
             assert finding.reason.startswith(f"not as declared: {said} (")
             built._rig = bench.rig
             await built.tear_down()
@@ -347,7 +347,7 @@ def test_own_arrays_are_known_in_each_state(shared_rig: SharedRig) -> None:
                 await bench.shell(meddle)
             built = await bench.build("five")
             assert "md.degraded\t0\t0" in await bench.shell(f"({verify}\n)"), name
-        assert (await built.measure(bench.cell("five"), 1)).finding.reason == ""
+        assert (await built.measure(bench.cell("five"), 1)).trial.reason == ""
         await built.tear_down()
 
     bench(SABOTAGE, shared_rig, go)

@@ -120,7 +120,7 @@ async def _measured(found: Space, scratch: Path) -> list[tuple[str, dict[str, st
         for cell in found.cells():
             built = await StackOnRig.build(found.matrix, cell.stack, rig, machine, None)
             measured = await built.measure(cell, 1)
-            seen.append((measured.finding.reason, {one.setting: one.got for one in measured.finding.readings}))
+            seen.append((measured.trial.reason, {one.setting: one.got for one in measured.trial.readings}))
             await built.tear_down()
     return seen
 

@@ -69,10 +69,10 @@ async def _every_layout(found: Space, place: SharedRig, machine: Qemu) -> dict[s
         for array in found.stacks:
             built = await StackOnRig.build(found.matrix, array, rig, machine, None)
             cells = [cell for cell in found.cells() if cell.stack is array]
-            reasons[array.label] = {(await built.measure(cells[-1], 1)).finding.reason}
+            reasons[array.label] = {(await built.measure(cells[-1], 1)).trial.reason}
             if array.label in TWICE:
                 built = await StackOnRig.build(found.matrix, array, rig, machine, None)
-                reasons[array.label].add((await built.measure(cells[0], 2)).finding.reason)
+                reasons[array.label].add((await built.measure(cells[0], 2)).trial.reason)
                 await built.tear_down()
             await built.tear_down()
     return reasons
@@ -115,7 +115,7 @@ async def _watched(place: SharedRig) -> Measured:
 
 def test_activity_beside_a_trial_is_recorded(shared_rig: SharedRig) -> None:
     measured = shared_rig.run(_watched(shared_rig))
-    figures = measured.finding.result.figures
+    figures = measured.trial.figures
     assert figures
     assert figures.read
     assert figures.write
@@ -126,8 +126,8 @@ def test_activity_beside_a_trial_is_recorded(shared_rig: SharedRig) -> None:
     assert int(devices["md"]["written_bytes"]) == figures.write.bytes
     on_disks = sum(int(devices[f"disk{number}"]["written_bytes"]) for number in range(3))
     assert on_disks >= 1.5 * figures.write.bytes  # with almost every block its own parity
-    assert float(measured.notes["evenness"]) > 0.5
-    assert measured.notes["bottleneck"]
+    assert float(measured.trial.notes["evenness"]) > 0.5
+    assert measured.trial.notes["bottleneck"]
     (host,) = json.loads(measured.outputs["samples.json"])["sysstat"]["hosts"]
     (*_, last) = host["statistics"]
     assert {disk["disk-device"] for disk in last["disk"]} >= {row["node"] for row in devices.values()}
@@ -161,16 +161,16 @@ async def _courses(place: SharedRig) -> dict[str, tuple[Measured, list[dict[str,
 def test_the_course_of_a_rate_is_kept(shared_rig: SharedRig) -> None:
     found = shared_rig.run(_courses(shared_rig))
     everything, rows = found["all"]
-    assert everything.finding.result.figures
-    assert everything.finding.result.figures.read
-    assert sum(int(row["bytes"]) for row in rows) == everything.finding.result.figures.read.bytes
+    assert everything.trial.figures
+    assert everything.trial.figures.read
+    assert sum(int(row["bytes"]) for row in rows) == everything.trial.figures.read.bytes
     offsets = [int(row["offset"]) for row in rows]
-    assert offsets == list(range(0, everything.finding.result.figures.read.bytes, offsets[1]))
+    assert offsets == list(range(0, everything.trial.figures.read.bytes, offsets[1]))
     assert 50 <= len(rows) <= 100
     some, rows = found["some"]
-    assert some.finding.result.figures
-    assert some.finding.result.figures.write
-    assert some.finding.result.figures.write.bytes == 128 * 1024 * len(rows)
+    assert some.trial.figures
+    assert some.trial.figures.write
+    assert some.trial.figures.write.bytes == 128 * 1024 * len(rows)
     assert {int(row["bytes"]) for row in rows} == {64 * 1024}  # after the first request at each place
     _, rows = found["time"]
     assert all(float(row["read_bw"]) > 0 or float(row["write_bw"]) > 0 for row in rows)
@@ -199,11 +199,11 @@ async def _steady(scratch: Path) -> dict[str, Measured]:
 @pytest.mark.exhaustive
 def test_work_ends_when_steady_and_is_marked_otherwise(tmp_path: Path) -> None:
     found = asyncio.run(_steady(tmp_path))
-    figures = {name: one.finding.result.figures for name, one in found.items()}
+    figures = {name: one.trial.figures for name, one in found.items()}
     assert json.loads(found["any"].outputs["fio.json"])["jobs"][0]["steadystate"]["attained"] == 1
-    assert "unsettled" not in found["any"].notes
-    assert found["none"].notes["unsettled"].startswith("iops:0.000001% over 2 s not reached: ")
-    assert found["own"].notes["unsettled"].startswith("bw:0.000001% over 2 s not reached: ")
+    assert "unsettled" not in found["any"].trial.notes
+    assert found["none"].trial.notes["unsettled"].startswith("iops:0.000001% over 2 s not reached: ")
+    assert found["own"].trial.notes["unsettled"].startswith("bw:0.000001% over 2 s not reached: ")
     for one in figures.values():
         assert one
         assert one.read
@@ -230,12 +230,12 @@ async def _sabotaged(place: SharedRig, found: Space, sabotage: dict[str, str]) -
         built = await StackOnRig.build(found.matrix, cell.stack, rig, machine, None)
         for name, text in sabotage.items():
             built._rig = Meddled(rig, text)
-            finding = (await built.measure(cell, 1)).finding
-            assert finding.result.figures is None
+            finding = (await built.measure(cell, 1)).trial
+            assert finding.figures is None
             assert finding.outcome is Outcome.BROKEN
             reasons[name] = finding.reason
         built._rig = rig
-        assert (await built.measure(cell, 1)).finding.outcome is Outcome.BROKEN  # one disk is still gone
+        assert (await built.measure(cell, 1)).trial.outcome is Outcome.BROKEN  # one disk is still gone
         await built.tear_down()
     return reasons
 
@@ -298,7 +298,7 @@ def test_default_restores_the_first_value(shared_rig: SharedRig) -> None:
         async with rig_of(spec_of(found), shared_rig, machine) as rig:
             built = await StackOnRig.build(found.matrix, default.stack, rig, machine, None)
             for cell in (default, tuned, less, default):
-                finding = (await built.measure(cell, 1)).finding
+                finding = (await built.measure(cell, 1)).trial
                 assert finding.outcome is Outcome.MEASURED, finding.reason
                 read += [one.got for one in finding.readings if one.setting == "stripe_cache_size"]
             await built.tear_down()

@@ -47,7 +47,7 @@ async def _measured(found: Space, scratch: Path) -> dict[str, Measured]:
 
 def test_every_program_moves_what_it_should(tmp_path: Path) -> None:
     measured = asyncio.run(_measured(space(EACH), tmp_path))
-    assert {name: one.finding.reason for name, one in measured.items()} == dict.fromkeys(measured, "")
+    assert {name: one.trial.reason for name, one in measured.items()} == dict.fromkeys(measured, "")
     moved = {name: _on_disk(one) for name, one in measured.items()}
     near = {name: (round(read / (16 * MIB)), round(written / (16 * MIB))) for name, (read, written) in moved.items()}
     near.pop("fs/seeks")
@@ -65,11 +65,11 @@ def test_every_program_moves_what_it_should(tmp_path: Path) -> None:
         "fs/bonnie/phase=read": (2, 0),
     }, moved
     # What was read again was found in memory.
-    again = measured["fs/iozone/phase=reread"].finding.result.figures
+    again = measured["fs/iozone/phase=reread"].trial.figures
     assert again
     assert again.read
     assert again.read.bytes == 32 * MIB
-    seeks = measured["fs/seeks"].finding.result.figures
+    seeks = measured["fs/seeks"].trial.figures
     assert seeks
     assert seeks.read
     assert seeks.write

@@ -47,7 +47,7 @@ async def _values(scratch: Path) -> list[str]:
     async with rig_of(spec_of(found), scratch, machine) as rig:
         built = await StackOnRig.build(found.matrix, cell.stack, rig, machine, None)
         for _ in range(2):  # the second trial finds the values of the first
-            assert not (await built.measure(cell, 1)).finding.reason
+            assert not (await built.measure(cell, 1)).trial.reason
         files = (
             *("/proc/sys/vm/dirty_expire_centisecs", "/proc/sys/vm/dirty_writeback_centisecs"),
             *(f"/sys/block/sda/queue/iosched/{name}" for name in ("read_expire", "write_expire", "prio_aging_expire")),
@@ -91,7 +91,7 @@ async def _crowded(scratch: Path) -> str:
     async with rig_of(spec_of(found), scratch, machine) as rig:
         built = await StackOnRig.build(found.matrix, cell.stack, rig, machine, None)
         with _crowd():
-            return (await built.measure(cell, 1)).notes.get(HOST_LIMITED, "")
+            return (await built.measure(cell, 1)).trial.notes.get(HOST_LIMITED, "")
 
 
 def test_a_crowded_host_marks_its_trials(tmp_path: Path) -> None:

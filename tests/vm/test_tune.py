@@ -11,10 +11,9 @@ import pytest
 from ruamel.yaml import YAML
 
 from matrix_runner.carry.trial import StackOnRig
-from matrix_runner.carry.trial_result import Finding
 from matrix_runner.machines.base import Rig, Step
 from matrix_runner.machines.qemu import Qemu
-from matrix_runner.records.record import Outcome
+from matrix_runner.records.record import Outcome, Trial
 from matrix_runner.space.space import Cell, Space
 from tests.support.matrices import space
 from tests.support.meddling import Meddled, MeddledMeanwhile
@@ -120,8 +119,8 @@ class Bench:
         chosen = (re.sub(r" .*\[(.*)\].*", r" \1", line) for line in lines)
         return dict(line.split(" ", 1) for line in chosen if line)
 
-    async def finding(self, tune: dict[str, Any]) -> Finding:
-        return (await self.built.measure(declared(self.bus, tune)[1], 1)).finding
+    async def finding(self, tune: dict[str, Any]) -> Trial:
+        return (await self.built.measure(declared(self.bus, tune)[1], 1)).trial
 
 
 @asynccontextmanager
@@ -232,7 +231,7 @@ async def _sabotaged(place: SharedRig) -> dict[str, str]:
             tune = YAML(typ="safe").load(f"{{{text}}}")
             on.built._rig = Meddled(on.rig, sabotage)
             found = await on.finding(tune)
-            assert found.result.figures is None
+            assert found.figures is None
             reasons[text] = found.reason
         on.built._rig = on.rig
         again = await on.finding(AGAIN)
@@ -279,7 +278,7 @@ async def _on_partitions(scratch: Path) -> list[tuple[str, str]]:
     async with rig_of(spec_of(found), scratch, machine) as rig:
         built = await StackOnRig.build(found.matrix, found.stacks[0], rig, machine, None)
         for cell in (*cells, cells[0]):
-            finding = (await built.measure(cell, 1)).finding
+            finding = (await built.measure(cell, 1)).trial
             assert finding.outcome is Outcome.MEASURED, finding.reason
             got = {one.setting: one.got for one in finding.readings}
             assert got["disk0.readahead"] == got["disk1.readahead"]

@@ -41,7 +41,7 @@ async def _all(scratch: Path) -> dict[str, tuple[str, str]]:
         for array in found.stacks:
             built = await StackOnRig.build(found.matrix, array, rig, machine, None)
             cell = next(cell for cell in found.cells() if cell.stack is array)
-            reason = (await built.measure(cell, 1)).finding.reason
+            reason = (await built.measure(cell, 1)).trial.reason
             await built.tear_down()
             (left,) = await rig.run(
                 [Step("left", "find /dev -name '[sv]d[a-z][0-9]*' -type b")], expected=0, deadline=60

@@ -50,15 +50,15 @@ async def _measured(text: str, scratch: Path) -> dict[str, Measured]:
 
 
 def test_wrong_data_of_a_disk_is_corrupt_if_no_layer_mends_it(tmp_path: Path) -> None:
-    found = {name: one.finding for name, one in asyncio.run(_measured(WRONG, tmp_path)).items()}
+    found = {name: one.trial for name, one in asyncio.run(_measured(WRONG, tmp_path)).items()}
     assert {name: one.outcome for name, one in found.items()} == {
         "stripe": Outcome.CORRUPT,
         "parity": Outcome.CORRUPT,
         "checked": Outcome.MEASURED,
     }
     assert "verify failed at file" in found["stripe"].reason or "bad magic header" in found["stripe"].reason
-    assert found["stripe"].result.figures is None
-    checked = found["checked"].result.figures
+    assert found["stripe"].figures is None
+    checked = found["checked"].figures
     assert checked
     assert list(checked.sides) == ["write"]
 
@@ -66,8 +66,8 @@ def test_wrong_data_of_a_disk_is_corrupt_if_no_layer_mends_it(tmp_path: Path) ->
 @pytest.mark.parametrize("bus", ["virtio", "scsi", "nvme"])
 def test_trims_are_measured(tmp_path: Path, bus: str) -> None:
     (one,) = asyncio.run(_measured(TRIMS.replace("BUS", bus), tmp_path)).values()
-    assert one.finding.outcome is Outcome.MEASURED, one.finding.reason
-    assert one.finding.result.figures
-    assert list(one.finding.result.figures.sides) == ["trim"]
-    assert one.finding.result.figures.trim
-    assert one.finding.result.figures.trim.bytes > 2**26
+    assert one.trial.outcome is Outcome.MEASURED, one.trial.reason
+    assert one.trial.figures
+    assert list(one.trial.figures.sides) == ["trim"]
+    assert one.trial.figures.trim
+    assert one.trial.figures.trim.bytes > 2**26

@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from functools import partial
 
 from matrix_runner.base.errors import HarnessBroken
@@ -19,7 +20,6 @@ from matrix_runner.carry.events import BatchDone, BatchStarted, RigUp, RigWasLos
 from matrix_runner.carry.recorder import BatchContext, Recorder, RunContext, RunRecorder, Shelf, now
 from matrix_runner.carry.trial import (
     LostInSetUp,
-    Measured,
     NotOnThisRig,
     SetUpFailed,
     StackOnRig,
@@ -196,12 +196,13 @@ class Executor:
                 if self._recorder.conclude([cell], round_number):
                     self._next(cells, round_number)
                 raise _TrialLost from lost
-            if not self._counts(cell, round_number, measured, turn):
+            if not self._counts(cell, measured.trial, turn):
                 return
             folder = self._context.shelf.put(cell.name, round_number, measured.scripts, measured.outputs)
             notes = {"beside": str(turn.beside)} if turn.beside else {}
             notes |= self._recorder.end_repeat(cell, round_number)
-            self._recorder.record(cell, _trial_of(cell, round_number, attempt, measured, notes, folder))
+            trial = measured.trial
+            self._recorder.record(cell, replace(trial, attempts=attempt, notes={**trial.notes, **notes}, folder=folder))
             self._next(cells, round_number)
 
     def _next(self, cells: deque[Cell], round_number: int) -> None:
@@ -211,22 +212,22 @@ class Executor:
             LOG.info("after %s, the search tries %s", done.name, ", ".join(cell.name for cell in following))
         cells.extend(following)
 
-    def _counts(self, cell: Cell, round_number: int, measured: Measured, turn: Turn) -> bool:
-        if measured.facts.is_host_limited:
+    def _counts(self, cell: Cell, trial: Trial, turn: Turn) -> bool:
+        facts, factors = trial.facts, self._context.factors
+        if facts.is_host_limited:
             self._turns.host_limited(turn)
-        elif measured.finding.result.figures is not None:
+        elif trial.figures is not None:
             self._turns.kept_up(turn)
-        facts, factors = measured.facts, self._context.factors
-        if not measured.finding.outcome.counts:  # such as wrong data, which a repeat may not show again
+        if not trial.outcome.counts:  # such as wrong data, which a repeat may not show again
             return True
         if facts.is_host_limited and turn.beside:
-            self._recorder.repeat_alone(cell, round_number, measured.notes[HOST_LIMITED], turn.beside)
+            self._recorder.repeat_alone(cell, trial.round, trial.notes[HOST_LIMITED], turn.beside)
         elif factors and factors.learn(cell, facts) and self.scheduler.affords(cell):
-            slow, lost = factors.of(cell), measured.notes[HOST_LIMITED]
-            self._recorder.repeat_slower(cell, round_number, lost, facts.slow, slow)
+            slow, lost = factors.of(cell), trial.notes[HOST_LIMITED]
+            self._recorder.repeat_slower(cell, trial.round, lost, facts.slow, slow)
         else:
             return True
-        self._context.journal.withdraw(cell.id, round_number)
+        self._context.journal.withdraw(cell.id, trial.round)
         return False
 
 
@@ -246,26 +247,6 @@ def _after_loss(*, left: bool, brings_disks: bool) -> str:
         return "trying again on a fresh one"
     consequence = "its disks are gone too" if brings_disks else "the next rig takes the stack apart"
     return f"its cells are measured; {consequence}"
-
-
-def _trial_of(
-    cell: Cell, round_number: int, attempt: int, measured: Measured, notes: Mapping[str, str], folder: str
-) -> Trial:
-    found = measured.finding
-    return Trial(
-        cell=cell.id,
-        round=round_number,
-        outcome=found.outcome,
-        reason=found.reason,
-        started=measured.started,
-        seconds=measured.seconds,
-        attempts=attempt,
-        figures=found.result.figures,
-        readings=found.readings,
-        notes={**measured.notes, **notes},
-        folder=folder,
-        facts=measured.facts,
-    )
 
 
 def rig_spec(matrix: Matrix, stack: Stack, kernel: str | None) -> RigSpec:

@@ -36,6 +36,7 @@ from matrix_runner.records.record import (
     SLOW,
     UNSETTLED,
     Outcome,
+    Trial,
     TrialFacts,
     format_loss,
     losses_of,
@@ -74,11 +75,7 @@ class NotOnThisRig(HarnessBroken):
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    finding: Finding
-    started: str
-    seconds: float
-    notes: Mapping[str, str]
-    facts: TrialFacts
+    trial: Trial
     scripts: Mapping[str, str]
     outputs: Mapping[str, str]
 
@@ -182,10 +179,15 @@ class StackOnRig:
         cost = cost_of_a_request(beside, result.figures, work, slow) if beside and result.figures else {}
         facts = self._facts(result, {**losses, **shares, **cost})
         lost = loss_notes(facts, result.replay, work.runtime or 0.0)
-        return Measured(
-            finding=found,
+        trial = Trial(
+            cell.id,
+            round_number,
+            found.outcome,
+            found.reason,
             started=started.isoformat(timespec="milliseconds"),
             seconds=time.monotonic() - clock,
+            figures=result.figures,
+            readings=found.readings,
             notes={
                 **self._notes(),
                 **self._faults(output.steps),
@@ -199,15 +201,15 @@ class StackOnRig:
                 **self._bottleneck(beside, result.figures, work, done, overload_words(facts, lost)),
             },
             facts=facts,
-            scripts=files_of(self._scripts, scripts),
-            outputs={
-                **_outputs(output.steps, fio_job, self.set_up_log, aftermath),
-                **output.files,
-                **{name: mark_synthetic(text) if self._invented else text for name, text in result.files.items()},
-                **service.files(),
-                **(beside.files() if beside else {}),
-            },
         )
+        outputs = {
+            **_outputs(output.steps, fio_job, self.set_up_log, aftermath),
+            **output.files,
+            **{name: mark_synthetic(text) if self._invented else text for name, text in result.files.items()},
+            **service.files(),
+            **(beside.files() if beside else {}),
+        }
+        return Measured(trial, files_of(self._scripts, scripts), outputs)
 
     async def _run_steps(self, cell: Cell, steps: Sequence[Step]) -> tuple[TrialOutput, Service]:
         work, slow, faults = cell.work, self.view.slow, self._stack.faults

@@ -90,6 +90,7 @@ async def compare(space: Space, rounds: int, folder: Path) -> list[tuple[float, 
 
 def manifest() -> Manifest:
     return Manifest(
+        id="bench",
         matrix="cells", fingerprint="", machine="qemu", synthetic=False, seed=1, command=(), text=CELLS,
         host=Host(kernel="", cpu="", cores=1, memory=1), started="2026-01-01T00:00:00+00:00", planned=24,
     )  # fmt: skip

@@ -97,7 +97,7 @@ def fill(store: SharedStore, results: Path, runs: int) -> None:
         found = list(trials(known, chance, night))
         with store._transaction(immediate=True) as connection:
             connection.execute(store._upserts[runs_table], sealed(runs_table, run_row(folder, state_of(folder.path))))
-            store._put(connection, folder.manifest.identity, known, [trial for _, trial in found])
+            store._put(connection, folder.manifest.id, known, [trial for _, trial in found])
 
 
 def manifest(night: int) -> Manifest:

@@ -99,6 +99,7 @@ async def compare(space: Space, rounds: int, scratch: Path) -> list[tuple[Taken,
 
 def manifest() -> Manifest:
     return Manifest(
+        id="bench",
         matrix="parallel", fingerprint="", machine="qemu", synthetic=False, seed=1, command=(), text="",
         host=Host(kernel="", cpu="", cores=1, memory=1), started="2026-01-01T00:00:00+00:00", planned=8,
     )  # fmt: skip

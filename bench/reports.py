@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 PER_CELL = 3
 ROUNDS = 5
 MANIFEST = Manifest(
+        id="bench",
     matrix="bench", fingerprint="", machine="qemu", synthetic=False, seed=1, command=(), text="",
     host=Host(kernel="", cpu="", cores=1, memory=1), started="2026-01-01T00:00:00+00:00", planned=10_000,
 )  # fmt: skip

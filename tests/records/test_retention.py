@@ -63,7 +63,7 @@ def test_a_removed_run_is_gone_from_folder_and_store_and_does_not_come_back(tmp_
         remove_run(KeptRun(describe_run(one), one), store)
         assert bring_up_to_date(store, results) == []
         assert [run.name for run in store.runs()] == ["run-2"]
-        assert {row[0] for row in store.trials(("run",))} == {other.manifest.identity}
+        assert {row[0] for row in store.trials(("run",))} == {other.manifest.id}
         assert run_folders(results) == [other.path]
 
 

@@ -275,7 +275,7 @@ def _feed(url: str, results: str, number: int, trials: int) -> None:
         for round_number in range(trials):
             trial = past.measured("c1", round_number, 1e8 + round_number)
             journal.record(trial)
-            store.add(folder.manifest.identity, [past.READ], [trial])
+            store.add(folder.manifest.id, [past.READ], [trial])
 
 
 def test_several_processes_at_once_on_one_store(address: Address, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from zlib import crc32
+
 from matrix_runner.records.environment import Host
 from matrix_runner.records.run_folder import Manifest
 
@@ -20,4 +22,6 @@ def manifest(**changes: object) -> Manifest:
         "started": "2026-03-04T05:06:07+00:00",
         "planned": 72,
     }
-    return Manifest.model_validate(values | changes)
+    values |= changes
+    own = [values[name] for name in ("matrix", "machine", "fingerprint", "started", "command")]
+    return Manifest.model_validate({"id": f"{crc32(repr(own).encode()):08x}"} | values)

@@ -123,7 +123,7 @@ def list_runs(names: tuple[str, ...], rows: int, as_json: bool, source: Source) 
 
 def _every_run(folders: Sequence[RunFolder], shared: SharedStore | None) -> list[KeptRun]:
     """Return all runs with a folder or in the store, the latest first."""
-    by_id = {folder.manifest.identity for folder in folders}
+    by_id = {folder.manifest.id for folder in folders}
     elsewhere = [KeptRun(run) for run in shared.runs() if run.id not in by_id] if shared else []
     every = [*(KeptRun(describe_run(folder), folder) for folder in folders), *elsewhere]
     return sorted(every, key=lambda one: (one.run.started, one.run.name), reverse=True)

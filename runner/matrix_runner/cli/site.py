@@ -50,7 +50,7 @@ def command(runs: Words, to: Path, with_hosts: bool, opens: bool | None, source:
         if not among:
             raise BadInput("there is no run yet", resolution="`matrix run MATRIX` starts one")
         ids = {run.id for run in among}
-        folders = [one for one in readable_runs(source.results)[0] if one.manifest.identity in ids]
+        folders = [one for one in readable_runs(source.results)[0] if one.manifest.id in ids]
         hosts = {run.host for run in among} | {str(host) for (host,) in shared.trials(("host",), ids) if host}
         pseudonyms = Pseudonyms(known_names(folders, hosts))
         replace = str if with_hosts else cache(pseudonyms.replace)

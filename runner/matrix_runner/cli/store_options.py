@@ -296,7 +296,7 @@ class _View:
 
         if found := _elsewhere(part, self._results):
             return found
-        own = {folder.manifest.identity: folder for folder in readable_runs(self._results)[0]}
+        own = {folder.manifest.id: folder for folder in readable_runs(self._results)[0]}
         return [own[run.id].path for run in runs_named(part, [describe_run(one) for one in own.values()])]
 
     def _link(self, folder: Path) -> str:

@@ -174,7 +174,7 @@ def _counted(counts: Mapping[Outcome, int] | Mapping[str, int]) -> str:
 
 def _environment_of(manifest: Manifest) -> Iterator[tuple[str, str]]:
     yield "command", shlex.join(manifest.command)
-    yield "run", manifest.identity
+    yield "run", manifest.id
     yield "fingerprint", manifest.fingerprint
     if one := manifest.revision:
         dirty = ", with files or changes that are not committed" if one.dirty else ""

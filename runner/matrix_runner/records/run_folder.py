@@ -98,7 +98,7 @@ class StackFacts(BaseModel, frozen=True, extra="forbid"):
 
 class Manifest(BaseModel, frozen=True, extra="forbid"):
     format: Literal[3] = 3
-    id: str = Field(default="", description="unique id of this run; see `identity`")
+    id: str = Field(description="unique id of this run, also in a store")
     matrix: str = Field(description="name of the matrix")
     fingerprint: str = Field(description="equal fingerprints: one run may continue the other")
     machine: str
@@ -155,12 +155,6 @@ class Manifest(BaseModel, frozen=True, extra="forbid"):
     def _check_rule(self) -> Manifest:
         check_rule(self.confidence, self.until, self.least, self.most)
         return self
-
-    @property
-    def identity(self) -> str:
-        """Return its id in a store. A manifest without an id has one of its content."""
-        named = (self.matrix, self.machine, self.fingerprint, self.started, self.host.hostname, *self.command)
-        return self.id or blake2b("\0".join(map(str, named)).encode(), digest_size=8).hexdigest()
 
     @property
     def part(self) -> str:

@@ -164,7 +164,7 @@ class SharedStore(Database):
 
     def catch_up(self, folder: RunFolder, journal: Journal) -> int:
         """Make the store equal to the journal of a run, under its `feeding` lock. Return the number of added trials."""
-        run = folder.manifest.identity
+        run = folder.manifest.id
         state = state_of(folder.path)
         self._put_run(folder, "")
         stored = self.states(run)
@@ -425,7 +425,6 @@ def run_row(folder: RunFolder, settled: str) -> dict[str, Any]:
     revision = manifest.revision
     return {
         **{name: _clean(getattr(manifest, name, None)) for name in data_columns(tables.runs)},
-        "id": manifest.identity,
         "name": _clean(folder.path.name),
         "host": _clean(manifest.host.hostname or ""),
         "revision": f"{revision.commit}{'+' if revision.dirty else ''}" if revision else "",

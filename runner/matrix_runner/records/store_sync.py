@@ -134,7 +134,7 @@ class Feed:
         while found := self._journal.trials_after(self._last, _AT_ONCE):
             trials = list(found.values())
             cells = self._journal.cells_of({trial.cell for trial in trials})
-            self._store.add(self._folder.manifest.identity, cells, trials)
+            self._store.add(self._folder.manifest.id, cells, trials)
             self._last = max(found)
 
     def _catch_up(self, folder: RunFolder | None = None) -> None:

@@ -142,7 +142,7 @@ def _report(
 
     def measured(columns: Collection[str]) -> Iterator[Measured]:
         rule = UNWATCHED if steered else content.rule
-        run = folder.manifest.identity
+        run = folder.manifest.id
         known = [(content.cells, content.by_cell)]
         for cells, trials in read_trials(journal, content.every) if content.part else known:
             yield from (measured_cell(run, cell, trials.get(cell.id, ()), rule, columns) for cell in cells)

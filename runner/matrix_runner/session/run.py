@@ -233,7 +233,7 @@ def _disk_use(this: _Run, found: Match) -> disk_lease.DiskUse:
         matrix=selected.space.matrix,
         stacks=tuple(selected.stacks()),
         machine=this.order.machine,
-        run=manifest.identity,
+        run=manifest.id,
         folder=this.folder.path,
         destroy=this.options.destroy,
         health=manifest.health,

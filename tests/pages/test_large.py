@@ -46,7 +46,7 @@ def check(folder: Path, journal: Journal, recorded: RunData) -> Survey:
     assert written(folder / "summary.csv") == "".join(summary_csv(recorded))
     jobs = folder / "jobs.csv"
     assert (written(jobs) if jobs.exists() else "") == jobs_csv(recorded)
-    assert found.concerns == recorded.concerns
+    assert found.concerns.concerns() == recorded.concerns
     assert found.trials == recorded.counts
     assert found.has_jobs == recorded.has_jobs
     assert list(found.imprecise) == list(recorded.imprecise)

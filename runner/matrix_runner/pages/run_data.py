@@ -1,7 +1,7 @@
 """The recorded data of one run, with the summary of each cell, from which all reports are made."""
 
 import gc
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -78,18 +78,18 @@ class Tally:
             self.started = started
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Survey:
-    """What is known of all cells of a large run, of which the pages show a part."""
+    """What one pass finds out about all cells of a large run, of which the pages show a part."""
 
-    tallies: Mapping[tuple[str, str], Tally]  # by layout and workload
-    last: str  # start of the last trial
-    concerns: Sequence[Concerns]
-    imprecise: Sequence[str]  # cells with wider intervals than wanted
-    reasons: Sequence[str]  # of trials that were not measured, each once
     has_jobs: bool
-    hosts: Mapping[str, int]  # of a cluster, with their numbers of trials
-    paths: tuple[Path, ...]  # the files that the pass wrote
+    paths: tuple[Path, ...]  # the files that the pass writes
+    tallies: dict[tuple[str, str], Tally] = field(default_factory=lambda: defaultdict(Tally))  # by layout and workload
+    last: str = ""  # start of the last trial
+    concerns: ConcernCounter = field(default_factory=ConcernCounter)
+    imprecise: list[str] = field(default_factory=list)  # cells with wider intervals than wanted
+    reasons: dict[str, None] = field(default_factory=dict)  # of trials that were not measured, each once
+    hosts: Counter[str] = field(default_factory=Counter)  # of a cluster, with their numbers of trials
 
     @property
     def trials(self) -> Counter[Outcome]:
@@ -187,7 +187,7 @@ class RunData:
     @cached_property
     def concerns(self) -> Sequence[Concerns]:
         if self.survey:
-            return self.survey.concerns
+            return self.survey.concerns.concerns()
         counter = ConcernCounter()
         for cell in self.cells:
             counter.add(cell.name, self.by_cell[cell.id])
@@ -197,7 +197,7 @@ class RunData:
     def reasons(self) -> Sequence[str]:
         """Return why trials were not measured, each reason once."""
         if self.survey:
-            return self.survey.reasons
+            return [*self.survey.reasons]
         return list(dict.fromkeys(trial.reason for trial in self.trials if trial.reason))
 
     @cached_property

@@ -2,7 +2,6 @@
 
 The CSV files of a large run come from one pass over its journal, with little memory for any run."""
 
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -18,7 +17,6 @@ from matrix_runner.base.errors import MatrixError
 from matrix_runner.base.files import RECORDED, replacing, write_atomically
 from matrix_runner.language.find import Find
 from matrix_runner.pages.answer import full_answer
-from matrix_runner.pages.concerns import ConcernCounter
 from matrix_runner.pages.csv_files import (
     AT,
     COLUMNS,
@@ -36,7 +34,7 @@ from matrix_runner.pages.csv_files import (
 )
 from matrix_runner.pages.junit import junit
 from matrix_runner.pages.pts import PRESET, rounds_csv
-from matrix_runner.pages.run_data import MOST_REASONS, RunData, Survey, Tally, choose_part, without_gc
+from matrix_runner.pages.run_data import MOST_REASONS, RunData, Survey, choose_part, without_gc
 from matrix_runner.pages.table import as_csv
 from matrix_runner.pages.use import choose_trials
 from matrix_runner.pages.verdicts import verdict_rows
@@ -230,34 +228,21 @@ def survey(folder: Path, journal: Journal, part: RunData) -> Survey:
     """Write trials.csv, summary.csv and jobs.csv of all cells. `part` has the facts of the run."""
     has_jobs = journal.has_jobs()
     columns = {"trials.csv": TRIALS, "summary.csv": SUMMARY, **({"jobs.csv": JOBS} if has_jobs else {})}
-    paths = tuple(folder / name for name in columns)
+    found = Survey(has_jobs, tuple(folder / name for name in columns))
     with ExitStack() as opened:
-        files = [opened.enter_context(replacing(path)) for path in paths]
-        run = _Pass(journal, part, files)
+        files = [opened.enter_context(replacing(path)) for path in found.paths]
+        run = _Pass(journal, part, files, found)
         for file, of_file in zip(files, columns.values(), strict=True):
             _write(file, [run.lines.head(of_file)])
         for start in range(0, len(part.every), _AT_ONCE):
             run.read(part.every[start : start + _AT_ONCE])
-    return Survey(
-        tallies=run.tallies,
-        last=run.last,
-        concerns=run.concerns.concerns(),
-        imprecise=run.imprecise,
-        reasons=tuple(run.reasons),
-        has_jobs=has_jobs,
-        hosts=run.hosts,
-        paths=paths,
-    )
+    return found
 
 
 class _Pass:
-    def __init__(self, journal: Journal, part: RunData, files: Sequence[BinaryIO]) -> None:
-        self._journal, self._part, self._files = journal, part, files
+    def __init__(self, journal: Journal, part: RunData, files: Sequence[BinaryIO], found: Survey) -> None:
+        self._journal, self._part, self._files, self._found = journal, part, files, found
         self.lines = Lines(part, part.every)
-        self.tallies: dict[tuple[str, str], Tally] = defaultdict(Tally)
-        self.concerns, self.imprecise, self.last = ConcernCounter(), list[str](), ""
-        self.reasons: dict[str, None] = {}
-        self.hosts = Counter[str]()
 
     def read(self, cells: Sequence[CellRow]) -> None:
         trials_file, summary_file, *jobs_file = self._files
@@ -278,25 +263,25 @@ class _Pass:
                 summary.append(self._of_cell(cell, others.get(cell.id, [])))
         _write(trials_file, trials)
         _write(summary_file, summary)
-        self.hosts.update(host for row in rows if (host := row[AT["host"]]))
-        self.last = max([self.last, *(row[AT["started"]] for row in rows)])
+        self._found.hosts.update(host for row in rows if (host := row[AT["host"]]))
+        self._found.last = max([self._found.last, *(row[AT["started"]] for row in rows)])
         for file in jobs_file:
             _write(file, (line for cell in cells for line in self.lines.of_jobs(cell, others.get(cell.id, []))))
 
     def _count_plain(self, cell: CellRow, row: Row) -> None:
         outcome, seconds, started = (row[AT[name]] for name in ("outcome", "seconds", "started"))
-        self.tallies[cell.layout, cell.workload].add_single(Outcome(outcome), float(seconds), started)
+        self._found.tallies[cell.layout, cell.workload].add_single(Outcome(outcome), float(seconds), started)
         if self.lines.reaches(row) is False:
-            self.imprecise.append(cell.name)
+            self._found.imprecise.append(cell.name)
 
     def _of_cell(self, cell: CellRow, trials: Sequence[Trial]) -> str:
         found: CellFigures = summarize_cell(cell, trials, self._part.rule)
-        self.tallies[cell.layout, cell.workload].add(cell.name, trials)
-        self.concerns.add(cell.name, trials)
+        self._found.tallies[cell.layout, cell.workload].add(cell.name, trials)
+        self._found.concerns.add(cell.name, trials)
         if found.reaches(self._part.until) is False:
-            self.imprecise.append(cell.name)
-        if len(self.reasons) < MOST_REASONS:
-            self.reasons |= dict.fromkeys(found.reasons)
+            self._found.imprecise.append(cell.name)
+        if len(self._found.reasons) < MOST_REASONS:
+            self._found.reasons |= dict.fromkeys(found.reasons)
         return self.lines.of_cell(found)
 
 

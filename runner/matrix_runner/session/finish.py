@@ -65,7 +65,7 @@ class Ending:
         content = self.content
         unread = f"note: {content.unread}" if content.unread else ""
         part = f"the pages show {content.part.text}; summary.csv and trials.csv have all" if content.part else ""
-        doubts = [one.doubt for one in content.survey.concerns] if content.survey else []  # else the table has them
+        doubts = [one.doubt for one in content.concerns] if content.survey else []  # else the table has them
         published = f"published: {summary_line(self.comparisons)} (published.md)" if self.comparisons else ""
         lines = [*knee_lines(content.knees, over=content.over, synthetic=content.synthetic)]
         marks = legend((*map(outcome, shown_cells(content)), *lines, *doubts))

@@ -24,12 +24,12 @@ from matrix_runner.carry.recorder import RunContext
 from matrix_runner.decide.budget import Cost, Spending
 from matrix_runner.decide.placement import OpenRound, RepeatsAlone
 from matrix_runner.decide.scheduler import Scheduler
-from matrix_runner.machines.dry import Dry
 from matrix_runner.records.environment import DiskFacts
 from matrix_runner.records.record import HOST, Outcome
 from matrix_runner.session import batch as session
 from tests.support.batches import ORDER
 from tests.support.cluster import FakeCluster
+from tests.support.dry import Dry
 from tests.support.engine import Bench, Dying
 from tests.support.matrices import SMALL
 
@@ -330,7 +330,7 @@ def test_a_cluster_without_a_worker_with_the_tags_is_refused_with_the_list(bench
 def test_a_host_gets_no_more_rigs_than_it_has_room_for(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Dry, "max_rigs", lambda *_: 1)
+    monkeypatch.setattr("matrix_runner.machines.dry.Dry.max_rigs", lambda *_: 1)
     cluster = FakeCluster(tmp_path, replace(ONE, slots=2))
     coordinate(bench, cluster)
     assert cluster.most == {ONE.address: 1}

@@ -10,8 +10,8 @@ import pytest
 
 from matrix_runner.carry import disk_samples as service
 from matrix_runner.machines.base import Rig, RigSpec
-from matrix_runner.machines.dry import Dry
 from matrix_runner.simdisks.clib import Report
+from tests.support.dry import Dry
 
 IDLE = Report(
     reads=0, writes=0, flushes=0, read_bytes=0, written_bytes=0, seeks=0, hits=0, copied_bytes=0,

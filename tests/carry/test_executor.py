@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from matrix_runner.carry.events import Event, RigWasLost, TrialDone, TrialStarted
 from matrix_runner.decide.scheduler import Records
 from matrix_runner.machines.base import RigLost, RigSpec, Step, StepResult
-from matrix_runner.machines.dry import Dry, DryRig, plausible
+from matrix_runner.machines.dry import plausible
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import UNSETTLED, Outcome
 from matrix_runner.statistics.stopping import Rule, is_precise
 from tests.pages.samples import direction, measured
+from tests.support.dry import Dry, DryRig
 from tests.support.engine import FAULTY, Bench, Dying, Killed, killed_at
 from tests.support.execution import executor
 from tests.support.fio import table

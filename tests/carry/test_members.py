@@ -17,11 +17,11 @@ from matrix_runner.carry.coordinator import MOST_NOTICES, Coordinator
 from matrix_runner.carry.recorder import RunContext
 from matrix_runner.decide.budget import ENDLESS, Cost, Spending
 from matrix_runner.decide.scheduler import Scheduler
-from matrix_runner.machines.dry import Dry
 from matrix_runner.records.record import HOST
 from tests.support.amounts import times
 from tests.support.batches import ORDER
 from tests.support.cluster import FakeCluster
+from tests.support.dry import Dry
 from tests.support.engine import Bench
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from matrix_runner.carry.events import BatchDone, BatchStarted, Event, RigUp, RigWasLost, TrialDone, TrialHostLimited
 from matrix_runner.decide.concurrency import Level
 from matrix_runner.machines.base import RigLost, RigSpec, Step, StepResult
-from matrix_runner.machines.dry import DryRig, plausible
+from matrix_runner.machines.dry import plausible
 from matrix_runner.records.record import Outcome
 from tests.support.bearing import Bearing
 from tests.support.engine import FAULTY, Bench, Dying, Killed, killed_at
@@ -23,6 +23,8 @@ from tests.support.matrices import SMALL, space
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
+
+    from tests.support.dry import DryRig
 
 FOUR = SMALL.replace("[16KiB, 64KiB]", "[16KiB, 32KiB, 64KiB, 128KiB]")
 

@@ -12,7 +12,7 @@ from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.carry.events import RigWasLost
 from matrix_runner.decide.plan import Plan
 from matrix_runner.machines.base import RigLost, RigSpec, Step, StepResult
-from matrix_runner.machines.dry import Dry, DryRig, plausible
+from matrix_runner.machines.dry import plausible
 from matrix_runner.records.cell_files import CellFolders
 from matrix_runner.records.files import STANDING
 from matrix_runner.records.journal import Journal
@@ -20,6 +20,7 @@ from matrix_runner.records.record import Outcome
 from matrix_runner.records.run_folder import create
 from matrix_runner.space.select import select
 from tests.records.past import manifest
+from tests.support.dry import Dry, DryRig
 from tests.support.execution import executor
 from tests.support.matrices import space
 

@@ -10,8 +10,9 @@ import pytest
 from matrix_runner.answers.verdicts import Steering
 from matrix_runner.carry.events import RoundAdded
 from matrix_runner.decide.budget import Cost, Spending
-from matrix_runner.machines.dry import Dry, plausible
+from matrix_runner.machines.dry import plausible
 from matrix_runner.records.record import CellRow
+from tests.support.dry import Dry
 from tests.support.engine import Bench, Clock, by_cell
 from tests.support.execution import executor
 

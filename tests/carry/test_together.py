@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from matrix_runner.decide.concurrency import MOST_PATIENCE, Level, why_one_at_a_time
 from matrix_runner.machines import MACHINES, PASSTHROUGH, machine
 from matrix_runner.machines.base import MachineOptions, RigSpec
-from matrix_runner.machines.dry import Dry
 from matrix_runner.machines.qemu import Qemu
 from matrix_runner.simdisks.disk import Disk, Physics
+from tests.support.dry import Dry
 from tests.support.engine import FAULTY
 from tests.support.matrices import SMALL, space
 

@@ -11,7 +11,8 @@ import pytest
 from matrix_runner.carry.events import RoundAdded
 from matrix_runner.decide.budget import Cost, Spending
 from matrix_runner.decide.confirm import LEAST, Confirmation
-from matrix_runner.machines.dry import Dry, plausible
+from matrix_runner.machines.dry import plausible
+from tests.support.dry import Dry
 from tests.support.engine import Bench, Clock, by_cell
 from tests.support.execution import executor
 from tests.support.matrices import SMALL

@@ -28,11 +28,11 @@ from matrix_runner.decide.estimate import (
 from matrix_runner.decide.plan import Plan
 from matrix_runner.language.matrix import Repeat
 from matrix_runner.machines.base import Preparation, RigSpec
-from matrix_runner.machines.dry import Dry
 from matrix_runner.pages.terminal_text import about
 from matrix_runner.session.selected_matrix import Checks, load_selected
 from matrix_runner.simdisks.disk import Physics
 from matrix_runner.space.select import Selection, select
+from tests.support.dry import Dry
 from tests.support.matrices import space
 
 if TYPE_CHECKING:

@@ -16,10 +16,11 @@ from matrix_runner.answers.verdicts import Steering
 from matrix_runner.carry.events import BatchStarted
 from matrix_runner.decide.budget import Cost, Spending
 from matrix_runner.decide.estimate import Pace, estimate
-from matrix_runner.machines.dry import Dry, plausible
+from matrix_runner.machines.dry import plausible
 from matrix_runner.records.record import CellRow, Outcome
 from matrix_runner.space.select import Shard, select, sharded
 from matrix_runner.statistics.stopping import Rule
+from tests.support.dry import Dry
 from tests.support.engine import Bench, Clock, Dying, Killed, by_cell, killed_at
 from tests.support.execution import executor
 from tests.support.matrices import space

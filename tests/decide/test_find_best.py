@@ -15,9 +15,10 @@ from matrix_runner.answers.best import EXPLORING, LAST
 from matrix_runner.answers.knee import Found, find_knee, searches_of
 from matrix_runner.carry.executor import ONE
 from matrix_runner.decide.concurrency import Level
-from matrix_runner.machines.dry import Dry, plausible
+from matrix_runner.machines.dry import plausible
 from matrix_runner.records.record import Outcome, Trial
 from matrix_runner.statistics.stopping import Rule
+from tests.support.dry import Dry
 from tests.support.engine import Bench, Dying, Killed, by_cell, killed_at
 from tests.support.execution import executor
 

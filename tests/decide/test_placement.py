@@ -20,12 +20,12 @@ from matrix_runner.decide.placement import Forecast, OpenRound
 from matrix_runner.decide.plan import Plan
 from matrix_runner.decide.scheduler import Scheduler
 from matrix_runner.language.guidelines import Guideline
-from matrix_runner.machines.dry import Dry
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import HOST, CellRow
 from matrix_runner.space.select import select
 from tests.support.batches import ORDER
+from tests.support.dry import Dry
 from tests.support.engine import Shelf
 from tests.support.matrices import space
 from tests.support.virtual_time import TimedCluster, run_virtually

@@ -8,7 +8,7 @@ import pytest
 from matrix_runner.carry.executor import ONE, LocalRun
 from matrix_runner.decide.budget import Cost, Spending
 from matrix_runner.decide.concurrency import Level
-from matrix_runner.machines.dry import Dry
+from tests.support.dry import Dry
 from tests.support.engine import Bench, Clock, by_cell
 from tests.support.execution import executor
 

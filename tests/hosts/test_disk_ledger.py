@@ -30,12 +30,12 @@ from matrix_runner.hosts.exclusive import LeasedDisk
 from matrix_runner.hosts.inventory import Node
 from matrix_runner.hosts.operations import LOCAL, Descriptor
 from matrix_runner.language.hosts import DeclaredDisk
-from matrix_runner.machines.dry import Dry
 from matrix_runner.records.cell_files import CellFolders
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.run_folder import create, load
 from matrix_runner.space.select import select
 from tests.records.past import manifest
+from tests.support.dry import Dry
 from tests.support.execution import executor
 from tests.support.matrices import space
 

@@ -10,9 +10,9 @@ import pytest
 
 from matrix_runner.decide.plan import Plan
 from matrix_runner.machines.base import KeepsRig
-from matrix_runner.machines.dry import Dry
 from matrix_runner.records.journal import Journal
 from matrix_runner.space.select import select
+from tests.support.dry import Dry
 from tests.support.engine import Shelf
 from tests.support.execution import executor
 from tests.support.matrices import space
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matrix_runner.machines.base import RigSpec
-    from matrix_runner.machines.dry import DryRig
+    from tests.support.dry import DryRig
 
 SMALL = """\
 name: small

@@ -29,7 +29,6 @@ from matrix_runner.machines.container.engines import (
     start_command,
     with_workarounds,
 )
-from matrix_runner.machines.dry import Dry
 from matrix_runner.records.cell_files import CellFolders
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import Outcome
@@ -40,6 +39,7 @@ from matrix_runner.space.select import select
 from tests.hosts.loops import SIZE, Bay, bay
 from tests.machines.engines import storage, why_not
 from tests.records.past import manifest
+from tests.support.dry import Dry
 from tests.support.execution import executor
 from tests.support.local_place import Place, placed
 from tests.support.matrices import space

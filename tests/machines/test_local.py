@@ -14,7 +14,6 @@ from matrix_runner.decide.plan import Plan
 from matrix_runner.hosts.checks import check_disk
 from matrix_runner.hosts.lease import Lease, lease_disks
 from matrix_runner.machines.base import MachineOptions
-from matrix_runner.machines.dry import Dry
 from matrix_runner.machines.local import Local
 from matrix_runner.records.cell_files import CellFolders
 from matrix_runner.records.journal import Journal
@@ -24,6 +23,7 @@ from matrix_runner.space.select import select
 from tests.hosts.loops import Bay, bay, why_not
 from tests.records.past import manifest
 from tests.support.amounts import kill_moments
+from tests.support.dry import Dry
 from tests.support.execution import executor
 from tests.support.local_place import ROOT, RUN, SMALL, Gate, Place, placed
 from tests.support.matrices import space

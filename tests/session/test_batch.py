@@ -15,11 +15,11 @@ import pytest
 
 from matrix_runner.carry.batch_messages import BatchRequest, Outbox
 from matrix_runner.machines.base import APPLIANCE
-from matrix_runner.machines.dry import Dry
 from matrix_runner.records.record import Outcome
 from matrix_runner.records.rows import decode_trial
 from matrix_runner.session import batch as session
 from tests.support.batches import ORDER, messages_of, request_of
+from tests.support.dry import Dry
 from tests.support.engine import Bench, Dying
 from tests.support.matrices import SMALL
 

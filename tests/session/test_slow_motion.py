@@ -15,13 +15,14 @@ from matrix_runner.carry.past_timings import factors_of
 from matrix_runner.decide.costs import Factors
 from matrix_runner.decide.scheduler import Scheduler
 from matrix_runner.machines import Where
-from matrix_runner.machines.dry import Dry, DryRig, plausible
+from matrix_runner.machines.dry import plausible
 from matrix_runner.records.record import Outcome, TrialFacts
 from matrix_runner.session.prepare import PreparedRun, prepare
 from matrix_runner.session.run import Observer, run
 from matrix_runner.session.run_request import RunOptions
 from matrix_runner.simdisks.clib import Report
 from matrix_runner.space.load import parse
+from tests.support.dry import Dry, DryRig
 from tests.support.stops import ToTheEnd
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from matrix_runner.carry.executor import rig_spec
 from matrix_runner.carry.trial import StackOnRig
 from matrix_runner.carry.trial_result import finding
 from matrix_runner.machines.base import Step
-from matrix_runner.machines.dry import Dry, plausible
+from matrix_runner.machines.dry import plausible
 from matrix_runner.pages.csv_files import trials_csv
 from matrix_runner.pages.junit import junit
 from matrix_runner.pages.run_data import RunData
@@ -26,6 +26,7 @@ from matrix_runner.simdisks.clib import Report
 from matrix_runner.space.load import parse
 from matrix_runner.work.fio.workload import FioWorkload
 from tests.pages.samples import SEQ, direction, measured
+from tests.support.dry import Dry
 
 if TYPE_CHECKING:
     from pathlib import Path

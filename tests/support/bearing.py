@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
-from matrix_runner.machines.dry import Dry, DryRig, plausible
+from matrix_runner.machines.dry import plausible
 from matrix_runner.simdisks.clib import Report
+from tests.support.dry import Dry, DryRig
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence

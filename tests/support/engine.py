@@ -10,10 +10,11 @@ from matrix_runner.carry.executor import ONE, LocalRun
 from matrix_runner.decide.concurrency import Level
 from matrix_runner.decide.plan import Plan
 from matrix_runner.machines.base import RigLost, Step, StepResult
-from matrix_runner.machines.dry import Dry, plausible
+from matrix_runner.machines.dry import plausible
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import Outcome, Trial
 from matrix_runner.space.select import select
+from tests.support.dry import Dry
 from tests.support.execution import executor
 from tests.support.matrices import SMALL, space
 

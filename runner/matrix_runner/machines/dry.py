@@ -1,15 +1,15 @@
-"""The machine `dry`: it records steps and returns plausible synthetic results, or those of a test."""
+"""The machine `dry`: it runs nothing, and returns plausible synthetic results."""
 
 import hashlib
 import random
 import re
 import shlex
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import orjson
 
@@ -17,7 +17,6 @@ from matrix_runner.base.findings import Place
 from matrix_runner.language.matrix import kernel_error
 from matrix_runner.machines.base import (
     Machine,
-    MachineOptions,
     Preparation,
     Processor,
     Refusal,
@@ -187,14 +186,10 @@ def _direction(iops: float, bs: int, milliseconds: int, seconds: float) -> dict[
 
 
 class DryRig:
-    def __init__(
-        self, spec: RigSpec, answer: Callable[[Step], StepResult] | None = None, *, remembers: bool = True
-    ) -> None:
+    def __init__(self, spec: RigSpec) -> None:
         self.disks = tuple(f"/dev/disk/by-id/matrix-{number}" for number in range(len(spec.disks)))
         self.facts: Mapping[str, str] = {"kernel": spec.kernel or "synthetic", "fio": "synthetic"}
-        self.steps: list[Step] = []
-        self._remembers = remembers
-        self._answer = answer or partial(plausible, slow=slow_of(spec.disks))
+        self._slow = slow_of(spec.disks)
 
     def disk_reports(self) -> tuple[Report, ...]:
         return ()
@@ -204,12 +199,8 @@ class DryRig:
     async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:  # noqa: ARG002
         results, files = [], dict[str, str]()
         for step in steps:
-            if self._remembers:
-                self.steps.append(step)
             files |= step.files  # files of earlier steps stay in the working directory
-            results.append(self._answer(replace(step, files=files)))
-            if results[-1].status != 0:
-                break
+            results.append(plausible(replace(step, files=files), self._slow))
         return results
 
 
@@ -220,17 +211,6 @@ class Dry(Machine):
     brings_disks: ClassVar[bool] = True
     synthetic: ClassVar[bool] = True
     takes_folders: ClassVar[bool] = True
-
-    def __init__(self, answer: Callable[[Step], StepResult] | None = None, *, remembers: bool = True) -> None:
-        super().__init__()
-        self._answer, self._remembers = answer, remembers
-        self.rigs: list[DryRig] = []
-
-    @classmethod
-    def from_options(cls, options: MachineOptions) -> Self:
-        made = cls(remembers=False)  # a run may have 100,000 trials
-        made.options = options
-        return made
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
         name = spec.kernel or ""
@@ -252,7 +232,4 @@ class Dry(Machine):
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[DryRig]:  # noqa: ARG002
         if self.options.folder_of and spec.kernel:
             await self.options.folder_of(spec.kernel)
-        rig = DryRig(spec, self._answer, remembers=self._remembers)
-        if self._remembers:
-            self.rigs.append(rig)
-        yield rig
+        yield DryRig(spec)

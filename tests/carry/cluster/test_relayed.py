@@ -24,9 +24,9 @@ from matrix_runner.carry.coordinator import Coordinator
 from matrix_runner.carry.events import BatchDone, BatchStarted, Event, RigWasLost, Waiting
 from matrix_runner.carry.recorder import RunContext
 from matrix_runner.decide.scheduler import Scheduler
-from matrix_runner.machines.dry import Dry
 from matrix_runner.records.run_folder import runs
 from tests.support.batches import ORDER
+from tests.support.dry import Dry
 from tests.support.engine import Bench
 from tests.support.matrices import SMALL
 

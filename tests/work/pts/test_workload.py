@@ -18,7 +18,7 @@ from matrix_runner.decide.budget import Cost, Spending
 from matrix_runner.decide.costs import deadline
 from matrix_runner.decide.estimate import Pace, bytes_of, most_bytes_of, seconds_of
 from matrix_runner.machines.base import Step, StepResult
-from matrix_runner.machines.dry import Dry, plausible
+from matrix_runner.machines.dry import plausible
 from matrix_runner.pages.csv_files import jobs_csv, trials_csv
 from matrix_runner.pages.junit import junit
 from matrix_runner.pages.pts import pts_reports, rounds_csv
@@ -27,6 +27,7 @@ from matrix_runner.records.record import CellRow, Outcome, Trial, TrialFacts
 from matrix_runner.scripts.cell import cell_scripts, find_error, job, stack_scripts
 from matrix_runner.work.pts.output import TESTS, documents, parse_rounds
 from matrix_runner.work.pts.workload import PtsWorkload
+from tests.support.dry import Dry
 from tests.support.engine import Bench
 from tests.support.matrices import space
 from tests.support.shell import complaints

@@ -54,7 +54,7 @@ def find_host(lab: Lab | None, name: str | None) -> LabHost | None:
         return local[0] if local else None
     if lab is None:
         raise BadInput(f"no host {name}: there is no {HOSTS_FILE}", resolution="name the file with --hosts")
-    if found := lab.called(name):
+    if found := lab.hosts.get(name):
         return found
     raise BadInput(f"no host is called {name}", resolution=did_you_mean(name, lab.hosts))
 

@@ -146,7 +146,7 @@ def _show_lacks(name: str, known: Mapping[str, str] | None = None) -> None:
 
 def _ssh_name(host: str) -> str:
     lab = load_lab_file(None)
-    found = lab.called(host) if lab else None
+    found = lab.hosts.get(host) if lab else None
     return found.reach.removeprefix("ssh:") if found and found.reach != "local" else host
 
 

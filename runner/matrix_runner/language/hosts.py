@@ -188,6 +188,3 @@ class Lab(Model):
         if not (self.hosts or self.cluster):
             raise ValueError("`hosts` is missing; `matrix help physical-disks` has an example")
         return self
-
-    def called(self, name: str) -> LabHost | None:
-        return self.hosts.get(name)

@@ -204,13 +204,13 @@ class Precondition(Layer):
     def views(self, context: BuildContext) -> tuple[View, ...]:
         escaped = [path.replace(":", "\\:") for path in context.devices]
         jobs = [(f"--name=device{at}", f"--filename={path}") for at, path in enumerate(escaped)]
-        view = PreconditionView(
+        view = View(
+            kind=self.kind,
             members=context.devices,
             tops=context.devices,
             holds=False,
-            discard=self.discard,
-            passes=self._passes(),
-            jobs=tuple(option for job in jobs for option in job),
+            # One job for each device, all at the same time.
+            values={"discard": self.discard, "passes": self._passes(), "jobs": [one for job in jobs for one in job]},
         )
         return (view,)
 
@@ -241,11 +241,3 @@ class Pass:
     words: str  # a description for the record
     options: tuple[str, ...]
     steady: bool = False  # it ends at a steady state, and fio must report it
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreconditionView(View):
-    kind: str = "precondition"
-    discard: bool
-    passes: tuple[Pass, ...]
-    jobs: tuple[str, ...]  # one job for each device, all at the same time

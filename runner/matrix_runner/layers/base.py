@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import BeforeValidator, Field
@@ -322,6 +322,11 @@ class View:
     holds: bool = True
     remains: tuple[str, ...] = ()  # paths that show an earlier one which left nothing on the disks below
     under_way: str = ""  # the activity that must go on during measurement; empty for idle
+    values: Mapping[str, object] = field(default_factory=dict)  # what only its scripts read, by name
+
+    def __getitem__(self, name: str) -> object:
+        """Return a value as scripts do, as if it were an attribute."""
+        return self.values[name]
 
     @property
     def device(self) -> str:

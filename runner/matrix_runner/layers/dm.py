@@ -324,23 +324,18 @@ class Writecache(Layer):
         options = {name: str(value) for name in OPTIONS if (value := getattr(self, name)) is not None}
         words = ("start_sector", str(MARK_BYTES // SECTOR), *(word for pair in options.items() for word in pair))
         mapping = DeviceMapping(origin, name, f"matrix {digits}", uuid, uuid, 0)
-        view = WritecacheView(
+        view = DmView(
+            kind=self.kind,
             members=context.devices,
             tops=(mapping.path,),
             mappings=(mapping,),
             open_options=(),
-            cache=cache,
-            target=("writecache", "s", *context.devices, str(self.block_size), str(len(words)), *words),
-            block_size=self.block_size,
-            options=options,
+            values={
+                "cache": cache,
+                # Its line in the table of the device mapper, without start and length.
+                "target": ("writecache", "s", *context.devices, str(self.block_size), str(len(words)), *words),
+                "block_size": self.block_size,
+                "options": options,
+            },
         )
         return (view,)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WritecacheView(DmView):
-    kind: str = "writecache"
-    cache: str
-    target: tuple[str, ...]  # its line in the table of the device mapper, without start and length
-    block_size: int
-    options: Mapping[str, str]

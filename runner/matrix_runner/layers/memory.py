@@ -1,7 +1,6 @@
 """Disks in the memory of the rig (null_blk), instead of the declared ones: for the cost of software alone."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field, WithJsonSchema
@@ -49,8 +48,8 @@ class Memory(Layer):
 
     def views(self, context: BuildContext) -> tuple[View, ...]:
         names = tuple(f"{context.prefix}-{context.depth}-{number}" for number in range(self.count))
-        nanoseconds = round(self.latency * 1e9)
-        view = MemoryView(
+        view = View(
+            kind=self.kind,
             members=context.devices,
             tops=tuple(f"/dev/{name}" for name in names),
             holds=False,
@@ -60,25 +59,20 @@ class Memory(Layer):
                 Expectation("rotational", "queue/rotational", str(int(self.rotational))),
                 Expectation("sector_size", "queue/logical_block_size", str(self.sector_size)),
             ),
-            devices=names,
-            rotational=str(int(self.rotational)),
-            files={
-                "memory_backed": "1",
-                "size": str(self.size // MIB),
-                "blocksize": str(self.sector_size),
-                "submit_queues": str(self.queues),
-                "hw_queue_depth": str(self.depth),
-                "discard": "1",
-                "irqmode": "2" if nanoseconds else "0",  # completed by a timer, or at once
-                "completion_nsec": str(nanoseconds),
-            },
+            values={"devices": names, "rotational": str(int(self.rotational)), "files": self._files()},
         )
         return (view,)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryView(View):
-    kind: str = "memory"
-    devices: tuple[str, ...]
-    rotational: str
-    files: dict[str, str]  # attributes in configfs, in the order of writing
+    def _files(self) -> dict[str, str]:
+        """Return the attributes of a disk in configfs, in the order of writing."""
+        nanoseconds = round(self.latency * 1e9)
+        return {
+            "memory_backed": "1",
+            "size": str(self.size // MIB),
+            "blocksize": str(self.sector_size),
+            "submit_queues": str(self.queues),
+            "hw_queue_depth": str(self.depth),
+            "discard": "1",
+            "irqmode": "2" if nanoseconds else "0",  # completed by a timer, or at once
+            "completion_nsec": str(nanoseconds),
+        }

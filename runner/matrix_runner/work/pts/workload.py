@@ -91,10 +91,6 @@ class PtsWorkload(JobWorkload):
         return tuple(Point(read, size or own).name for read, size in self.test.tracked)
 
     @property
-    def job_names(self) -> tuple[str, ...]:
-        return self.reported if len(self.reported) > 1 else ()
-
-    @property
     def trims(self) -> bool:
         return True  # the purge
 

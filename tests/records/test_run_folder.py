@@ -125,6 +125,17 @@ def test_locking_a_folder_removes_leftovers_of_a_kill(tmp_path: Path) -> None:
         assert not (run.path / ".junit.xml.1234.new").exists()
 
 
+def test_a_manifest_of_somebody_else_is_not_said_to_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = create(tmp_path, manifest())
+
+    def denied(path: Path, *_: object) -> bytes:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("matrix_runner.records.run_folder.read_input", denied)
+    with pytest.raises(BadInput, match=f"^no access to {run.path}/manifest.json\n"):
+        load(run.path)
+
+
 def test_errors_inside_the_lock_are_passed_on(tmp_path: Path) -> None:
     run = create(tmp_path, manifest())
     with pytest.raises(PermissionError, match="of the caller"), run.locked():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import shutil
 import sqlite3
 import tarfile
 from contextlib import closing
@@ -97,6 +98,40 @@ def test_figures_can_be_left_out(call: Call, run: Path, tmp_path: Path) -> None:
     assert call("bug-report", "--no-figures", str(measured)).status == 0
     assert figures() == (trials, 0)
     assert not any("MB/s" in text for text in _files(tmp_path / "bug-report.tar.gz").values())
+
+
+@pytest.mark.parametrize("link", ["hard", "symbolic", "folder", "journal"])
+def test_a_link_in_the_folder_puts_no_other_file_into_the_report(
+    link: str, call: Call, run: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "private").mkdir()
+    secret = tmp_path / "private" / "matrix.log"
+    secret.write_text("the key of my door\n")
+    if link in {"hard", "symbolic"}:
+        (run / "matrix.log").unlink()
+    if link == "hard":
+        (run / "matrix.log").hardlink_to(secret)
+    elif link == "symbolic":
+        (run / "matrix.log").symlink_to(secret)
+    elif link == "journal":
+        with closing(sqlite3.connect(tmp_path / "cookies")) as other:
+            other.execute("CREATE TABLE doors AS SELECT 'the key of my door'")
+            other.commit()
+        (run / "journal.sqlite").unlink()
+        (run / "journal.sqlite").hardlink_to(tmp_path / "cookies")
+    else:
+        cells = [path for path in (run / "cells").rglob("trial-*") if path.is_dir()]
+        shutil.copytree(cells[0], tmp_path / "private" / "trial")
+        for name in ("job.fio", "trial.log", "x.tsv"):
+            (tmp_path / "private" / "trial" / name).write_text("the key of my door\n")
+        for cell in cells:
+            shutil.rmtree(cell)
+            cell.symlink_to(tmp_path / "private" / "trial")
+    assert call("bug-report", str(run)).status == 0
+    files = _files(tmp_path / "bug-report.tar.gz")
+    assert not [name for name, text in files.items() if "the key" in text]
+    (about,) = (text for name, text in files.items() if name.endswith("README"))
+    assert "is not whole: it is a link" in about
 
 
 def test_a_damaged_run_has_a_report(call: Call, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

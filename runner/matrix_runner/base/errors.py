@@ -69,6 +69,7 @@ LIMITED = Cause(HarnessBroken, "{path} would exceed the limit of a file's size",
 READ_ONLY = Cause(
     BadInput, "{path} cannot be written", "check the permissions, or choose another place with `--results DIR`"
 )
+DENIED = Cause(BadInput, "no access to {path}", "check the permissions, or choose another place with `--results DIR`")
 UNREACHABLE = Cause(
     BadInput, "{path} cannot be opened", "check that its folder exists and is yours, or use `--results DIR`"
 )
@@ -76,8 +77,8 @@ ERRNO = {
     errno.ENOSPC: FULL,
     errno.EDQUOT: FULL,
     errno.EFBIG: LIMITED,
-    errno.EACCES: READ_ONLY,
-    errno.EPERM: READ_ONLY,
+    errno.EACCES: DENIED,
+    errno.EPERM: DENIED,
     errno.EROFS: READ_ONLY,
     errno.ENOENT: UNREACHABLE,
     **dict.fromkeys((errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EBUSY), UNREACHABLE),

@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from matrix_runner.base.errors import (
+    DENIED,
     FULL,
     READ_ONLY,
     UNREACHABLE,
@@ -45,6 +46,7 @@ OF_STORE = {
     READ_ONLY: Cause(
         BadInput, "the store {path} cannot be written", "check the permissions, or name another with `--store`"
     ),
+    DENIED: Cause(BadInput, "no access to the store {path}", "check the permissions, or name another with `--store`"),
     UNREACHABLE: Cause(
         BadInput, "the store {path} cannot be opened", "check that its folder is yours, or name another with `--store`"
     ),

@@ -9,15 +9,17 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import IO
 
-from matrix_runner.base.errors import MatrixError
+from matrix_runner.base.errors import MatrixError, UnfitFile
 from matrix_runner.base.files import RECORDED, read_input
 from matrix_runner.base.log import LOG_FILE, without_secrets
 from matrix_runner.base.process import run
 from matrix_runner.base.text import Pseudonyms
 from matrix_runner.records.cell_files import open_files
+from matrix_runner.records.files import CELLS
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.journal_reader import sql_lines
 from matrix_runner.records.run_folder import MANIFEST, Manifest, RunFolder
@@ -83,8 +85,8 @@ def _parts(run: RunFolder, *, figures: bool) -> Iterator[tuple[str, Callable[[],
     yield "doctor.txt", lambda: _command("doctor")
     for name in (MANIFEST, "matrix.yaml", f"{LOG_FILE}.2", f"{LOG_FILE}.1", LOG_FILE):
         if (run.path / name).exists():
-            yield name, lambda name=name: _lines(read_input(run.path / name, RECORDED))  # type: ignore[misc]
-    yield "journal.sql", lambda: sql_lines(run.journal, figures=figures)
+            yield name, partial(_own, run, name, partial(read_input, run.path / name, RECORDED))
+    yield "journal.sql", partial(_own, run, run.journal.name, partial(sql_lines, run.journal, figures=figures))
     with suppress(MatrixError), ExitStack() as stack:
         journal = stack.enter_context(Journal.existing(run.journal))
         files = stack.enter_context(open_files(run))
@@ -92,13 +94,19 @@ def _parts(run: RunFolder, *, figures: bool) -> Iterator[tuple[str, Callable[[],
         broken = (one.cell for one in journal.trials() if not one.outcome.counts)
         troubled = dict.fromkeys((*broken, *(one.cell for one in journal.attempts())))
         for cell in (*troubled,)[:_MOST_CELLS]:
-            for path, content in files.of_cell(names[cell]).items():
+            for path in (found := files.of_cell(names[cell])):
+                name = f"{CELLS}/{names[cell]}/{path}"
                 if path.endswith((".log", ".tsv", "job.fio")):
-                    yield f"cells/{names[cell]}/{path}", lambda content=content: _lines(content)  # type: ignore[misc]
+                    yield name, partial(_own, run, name, partial(found.__getitem__, path))
 
 
-def _lines(content: bytes) -> list[str]:
-    return content.decode("utf-8", "replace").splitlines()
+def _own(run: RunFolder, name: str, content: Callable[[], bytes | Iterable[str]]) -> Iterable[str]:
+    """Return the lines of a file of the run: through a link, a report for others could have any file of this host."""
+    path = run.path / name
+    if path.exists() and (path.stat().st_nlink > 1 or not path.resolve().is_relative_to(run.path.resolve())):
+        raise UnfitFile(path, "it is a link, perhaps to a file that is not of the run")
+    found = content()
+    return found.decode("utf-8", "replace").splitlines() if isinstance(found, bytes) else found
 
 
 def _command(*words: str) -> list[str]:

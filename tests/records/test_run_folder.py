@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import resource
 import signal
@@ -60,6 +61,14 @@ def test_an_unreadable_manifest_is_named(tmp_path: Path, content: str) -> None:
         load(tmp_path)
     assert caught.value.details
     assert LAST_COMMIT in (caught.value.resolution or "")
+
+
+@pytest.mark.parametrize("id_", ["\0", "a b", "../x", "ä"])
+def test_a_run_has_an_id_that_each_store_can_hold(tmp_path: Path, id_: str) -> None:
+    run = create(tmp_path, manifest())
+    (run.path / "manifest.json").write_text(json.dumps({**manifest().model_dump(mode="json"), "id": id_}))
+    with pytest.raises(BadInput, match="is not a manifest of this version"):
+        load(run.path)
 
 
 def test_a_foreign_manifest_hides_no_other_run(tmp_path: Path) -> None:

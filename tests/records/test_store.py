@@ -149,6 +149,14 @@ def test_the_work_of_a_trial_is_what_it_did_in_each_direction(address: Address, 
         assert dict(store.trials(("cell", WORK))) == {name: work for name, (_, work) in works.items()} | {"broken": 0}
 
 
+def test_texts_of_a_manifest_are_stored_without_nul(address: Address, tmp_path: Path) -> None:
+    past.recorded(tmp_path / "results", past.TRIALS[:1], 1, tags=("a\0b",), note="\0", matrix="m\0")
+    assert catch_up(address, tmp_path / "results") == []
+    with SharedStore.existing(address) as store:
+        assert [(run.matrix, run.tags) for run in store.runs()] == [("m␀", ("a␀b",))]
+        assert not store.damage
+
+
 def test_it_holds_what_the_journals_hold(address: Address, tmp_path: Path) -> None:
     past.recorded(tmp_path / "results", past.TRIALS, 1)
     past.recorded(tmp_path / "results", past.TRIALS[:1], 2, host=Host(kernel="6.12", cpu="", cores=1, memory=1))

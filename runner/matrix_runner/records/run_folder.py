@@ -98,7 +98,7 @@ class StackFacts(BaseModel, frozen=True, extra="forbid"):
 
 class Manifest(BaseModel, frozen=True, extra="forbid"):
     format: Literal[3] = 3
-    id: str = Field(description="unique id of this run, also in a store")
+    id: str = Field(pattern=r"^[0-9A-Za-z._:-]+$", description="unique id of this run, also in a store")
     matrix: str = Field(description="name of the matrix")
     fingerprint: str = Field(description="equal fingerprints: one run may continue the other")
     machine: str

@@ -423,14 +423,15 @@ def _row(known: Mapping[str, Any]) -> RunRow:
 def run_row(folder: RunFolder, settled: str) -> dict[str, Any]:
     manifest = folder.manifest
     revision = manifest.revision
-    return {
-        **{name: _clean(getattr(manifest, name, None)) for name in data_columns(tables.runs)},
-        "name": _clean(folder.path.name),
-        "host": _clean(manifest.host.hostname or ""),
+    found = {
+        **{name: getattr(manifest, name, None) for name in data_columns(tables.runs)},
+        "name": folder.path.name,
+        "host": manifest.host.hostname or "",
         "revision": f"{revision.commit}{'+' if revision.dirty else ''}" if revision else "",
         "settled": settled,
         "tags": list(manifest.tags),
     }
+    return {name: _clean(value) for name, value in found.items()}
 
 
 @contextmanager

@@ -323,6 +323,7 @@ class View:
     remains: tuple[str, ...] = ()  # paths that show an earlier one which left nothing on the disks below
     under_way: str = ""  # the activity that must go on during measurement; empty for idle
     values: Mapping[str, object] = field(default_factory=dict)  # what only its scripts read, by name
+    recommended: tuple[tuple[str, ...], ...] = ()  # words of commands in the script for administrators
 
     def __getitem__(self, name: str) -> object:
         """Return a value as scripts do, as if it were an attribute."""

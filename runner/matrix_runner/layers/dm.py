@@ -1,7 +1,7 @@
 """Layers of the device mapper on one device: encryption, checksums of each block, and a cache of writes."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, WithJsonSchema
@@ -117,40 +117,48 @@ class Crypt(Layer):
         options = ("--allow-discards", *(f"--perf-{flag}" for flag in FLAGS[1:]))
         # 1000 iterations: the default strength would take an emulated processor minutes.
         derivation = (*(("--pbkdf=pbkdf2",) if self.format == "luks2" else ()), "--pbkdf-force-iterations=1000")
-        view = CryptView(
+        formatting = (f"--type={self.format}", *cipher, *sector, *derivation)
+        opening = (
+            f"--type={self.format}",
+            *((*cipher, *sector) if self.format == "plain" else ()),
+            *(option for option, wanted in zip(options, flags.values(), strict=True) if wanted),
+        )
+        view = DmView(
+            kind=self.kind,
             members=context.devices,
             tops=tuple(mapping.path for mapping in mappings),
             mappings=mappings,
-            key=TEST_KEY[: key_size // 8] if self.format == "plain" else TEST_KEY,
-            format=self.format,
-            format_options=(f"--type={self.format}", *cipher, *sector, *derivation),
-            open_options=(
-                f"--type={self.format}",
-                *((*cipher, *sector) if self.format == "plain" else ()),
-                *(option for option, wanted in zip(options, flags.values(), strict=True) if wanted),
-            ),
-            cipher=self.cipher,
-            key_size=key_size,
-            sector_size=self.sector_size,
-            flags=tuple((flag, "on" if wanted else "off") for flag, wanted in flags.items()),
+            open_options=opening,
+            values={
+                "key": TEST_KEY[: key_size // 8] if self.format == "plain" else TEST_KEY,
+                "format": self.format,
+                "format_options": formatting,
+                "cipher": self.cipher,
+                "key_size": key_size,
+                "sector_size": self.sector_size,
+                "flags": [(flag, "on" if wanted else "off") for flag, wanted in flags.items()],
+            },
+            recommended=self._recommended(formatting, opening, [flag for flag, wanted in flags.items() if wanted]),
         )
         return (view,)
+
+    def _recommended(
+        self, formatting: tuple[str, ...], opening: tuple[str, ...], flags: list[str]
+    ) -> tuple[tuple[str, ...], ...]:
+        """Return the options to format and to open it, and in crypttab; these are empty if it cannot express them."""
+        formatting = tuple(one for one in formatting if not one.startswith("--pbkdf"))
+        asked = ["discard" if flag == "allow_discards" else flag.replace("_", "-") for flag in flags]
+        if self.format != "plain":
+            return formatting, opening, (",".join(("luks", *asked)),)
+        cipher = ("plain", f"cipher={self.cipher}", f"size={self.key_size}", "hash=sha256")
+        at_boot = (",".join((*cipher, f"sector-size={self.sector_size}", *asked)),)
+        # The default hash differs between versions. Without a header a wrong passphrase is never detected.
+        opening = (*opening, "--hash=sha256", "--verify-passphrase")
+        return formatting, opening, () if "," in self.cipher else at_boot
 
 
 #: The test key. It protects no data: it is the same everywhere, and every script shows it.
 TEST_KEY = "matrix test key, not a secret.  " + "the second half of it, for xts. "
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CryptView(DmView):
-    kind: str = "crypt"
-    key: str
-    format: str
-    format_options: tuple[str, ...]
-    cipher: str
-    key_size: int
-    sector_size: int
-    flags: tuple[tuple[str, str], ...]
 
 
 KIB = 1024
@@ -232,40 +240,38 @@ class Integrity(Layer):
     def views(self, context: BuildContext) -> tuple[View, ...]:
         mappings = mappings_of(self, context, "INTEGRITY")
         journal = "" if self.journal_size is None else str(self.journal_size)
-        view = IntegrityView(
+        formatting = (
+            f"--integrity={self.algorithm}",
+            f"--sector-size={self.sector_size}",
+            f"--tag-size={self.tag_bytes}",
+            f"--interleave-sectors={self.interleave // 512}",
+            *((f"--journal-size={journal}",) if journal else ()),
+        )
+        view = DmView(
+            kind=self.kind,
             members=context.devices,
             tops=tuple(mapping.path for mapping in mappings),
             mappings=mappings,
-            mode=self.mode,
-            format_options=(
-                f"--integrity={self.algorithm}",
-                f"--sector-size={self.sector_size}",
-                f"--tag-size={self.tag_bytes}",
-                f"--interleave-sectors={self.interleave // 512}",
-                *((f"--journal-size={journal}",) if journal else ()),
-            ),
             open_options=(f"--integrity={self.algorithm}",),
-            mode_options=MODE_OPTIONS[self.mode],
-            algorithm=self.algorithm,
-            sector_size=self.sector_size,
-            tag_size=self.tag_bytes,
-            interleave=self.interleave,
-            journal_size=journal,
+            values={
+                "mode": self.mode,
+                "format_options": formatting,
+                "mode_options": MODE_OPTIONS[self.mode],
+                "algorithm": self.algorithm,
+                "sector_size": self.sector_size,
+                "tag_size": self.tag_bytes,
+                "interleave": self.interleave,
+                "journal_size": journal,  # the declared one; empty if the kernel decides
+            },
+            recommended=(formatting, self._at_boot),
         )
         return (view,)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IntegrityView(DmView):
-    kind: str = "integrity"
-    mode: str
-    format_options: tuple[str, ...]
-    mode_options: tuple[str, ...]
-    algorithm: str
-    sector_size: int
-    tag_size: int
-    interleave: int
-    journal_size: str  # the declared size; empty if the kernel decides
+    @property
+    def _at_boot(self) -> tuple[str, ...]:
+        """Return the options for opening at boot; empty unless every version of systemd supports them."""
+        known = self.mode == "journal" and self.algorithm in {"crc32", "crc32c", "sha1", "sha256"}
+        return (f"integrity-algorithm={self.algorithm}",) if known else ()
 
 
 SECTOR = 512

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from matrix_runner.layers.base import View
-from matrix_runner.layers.dm import CryptView, IntegrityView
 from matrix_runner.layers.fs import FsView
 from matrix_runner.layers.lvm import LvmView
 from matrix_runner.scripts.jinja import render
@@ -25,8 +24,6 @@ _FOLDER = re.compile(r"/run/matrix/mnt-\w+-\d+")
 _PLAIN = re.compile(r"[\w .:/+-]+")
 #: Files of a disk for which tuned has options.
 _OF_TUNED = {"queue/scheduler": "elevator", "queue/read_ahead_kb": "readahead"}
-#: Checksums that every version of systemd supports.
-_ALGORITHMS_AT_BOOT = {"crc32", "crc32c", "sha1", "sha256"}
 #: Options that only tests need, and the number of their words: marks, force, and quick keys.
 _MARKS = {"-U": 2, "-L": 2, "-l": 2, "-q": 1, "-F": 1, "-f": 1, "--addtag": 2, "--setautoactivation": 2}
 
@@ -73,28 +70,7 @@ def _commands_of(layer: View) -> tuple[tuple[str, ...], ...]:
     if isinstance(layer, FsView):
         options = layer.mount[layer.mount.index("-o") + 1] if "-o" in layer.mount else "defaults"
         return (_without_marks(layer.mkfs), (layer.type, options, "0", "2"), _without_marks(layer.journal_mkfs))
-    if isinstance(layer, CryptView):
-        format_options = tuple(one for one in layer.format_options if not one.startswith(("--pbkdf", "--iter-time")))
-        # The default hash differs between versions. Without a header a wrong passphrase is never detected.
-        plain = ("--hash=sha256", "--verify-passphrase") if layer.format == "plain" else ()
-        return (format_options, (*layer.open_options, *plain), _crypttab_options(layer))
-    if isinstance(layer, IntegrityView):
-        # Options for opening at boot; empty unless every version of systemd supports them.
-        at_boot = layer.mode == "journal" and layer.algorithm in _ALGORITHMS_AT_BOOT
-        return (layer.format_options, (f"integrity-algorithm={layer.algorithm}",) if at_boot else ())
-    return ()
-
-
-def _crypttab_options(layer: CryptView) -> tuple[str, ...]:
-    """Return the options for opening at boot; empty if crypttab cannot express them."""
-    flags = [flag for flag, wanted in layer.flags if wanted == "on"]
-    asked = ["discard" if flag == "allow_discards" else flag.replace("_", "-") for flag in flags]
-    if layer.format != "plain":
-        return (",".join(("luks", *asked)),)
-    if "," in layer.cipher:
-        return ()
-    cipher = ("plain", f"cipher={layer.cipher}", f"size={layer.key_size}", "hash=sha256")
-    return (",".join((*cipher, f"sector-size={layer.sector_size}", *asked)),)
+    return layer.recommended
 
 
 def _without_marks(command: tuple[str, ...]) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,10 +17,11 @@ from matrix_runner.records import store as stores
 from matrix_runner.records.address import Address, address_of
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.observe import read_progress
-from matrix_runner.records.record import Outcome, Trial
+from matrix_runner.records.record import Outcome, Trial, TrialFacts
 from matrix_runner.records.salvage import salvage
 from matrix_runner.records.store import SharedStore
 from matrix_runner.records.store_sync import bring_up_to_date
+from matrix_runner.records.tables import IN_JOURNAL, IN_STORE, data_columns
 from matrix_runner.records.versions import _LAST_COMMIT, Versioned, execute, put_aside
 from tests.records import past
 from tests.support.matrices import SMALL
@@ -30,12 +31,27 @@ if TYPE_CHECKING:
     from tests.support.command import Call
 
 
+_LAST = fields(TrialFacts)[-1].name
+
+
 def age(path: Path, version: int = 3) -> bytes:
     """Make a journal or a store one of an older version."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("UPDATE meta SET value = ? WHERE key = 'version'", (str(version),))
         connection.commit()
     return path.read_bytes()
+
+
+def before_the_last_fact(path: Path, versioned: Versioned) -> None:
+    """Make a journal or a store one of the version before the last fact of a trial was added."""
+    engine = sa.create_engine(f"sqlite:///{path}")
+    with engine.begin() as connection:
+        versioned._drop_views(connection)
+        connection.execute(sa.text(f"ALTER TABLE trials DROP COLUMN {_LAST}"))
+        versioned._make_views(connection)
+        known = {"value": versioned._statements(connection)}
+        connection.execute(sa.update(versioned.meta).filter_by(key="statements").values(known))
+    engine.dispose()
 
 
 def test_a_journal_from_before_the_oldest_version_is_refused_and_stays_as_it_is(tmp_path: Path, call: Call) -> None:
@@ -126,11 +142,14 @@ def test_a_journal_from_the_future_is_refused(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("writable", [True, False])
 def test_an_older_version_is_converted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writable: bool) -> None:
+    assert {data_columns(one.trials)[-1] for one in (IN_JOURNAL, IN_STORE)} == {_LAST}, "so checksums stay right"
     folder = past.recorded(tmp_path, past.TRIALS)
     address = Address(file=tmp_path / "store.db")
     with SharedStore.open(address) as store:
         bring_up_to_date(store, tmp_path)
-    step = execute("ALTER TABLE trials ADD COLUMN later FLOAT")
+    before_the_last_fact(folder.journal, versions.JOURNAL)
+    before_the_last_fact(tmp_path / "store.db", versions.STORE)
+    step = execute(f"ALTER TABLE trials ADD COLUMN {_LAST} FLOAT")
     for of, name in ((journal, "JOURNAL"), (journal_reader, "JOURNAL"), (observe, "JOURNAL"), (stores, "STORE")):
         monkeypatch.setattr(of, name, replace(getattr(versions, name), steps=(step,)))
     assert read_progress(folder, checked=True).trials == len(past.TRIALS)
@@ -146,7 +165,7 @@ def test_an_older_version_is_converted(tmp_path: Path, monkeypatch: pytest.Monke
     for file, content in zip(files, before, strict=True):
         with closing(sqlite3.connect(file)) as connection:
             assert connection.execute("SELECT value FROM meta WHERE key = 'version'").fetchone() == ("45"[writable],)
-            assert "later" in str(connection.execute("SELECT sql FROM sqlite_master").fetchall()) or not writable
+            assert _LAST in str(connection.execute("SELECT sql FROM sqlite_master").fetchall()) or not writable
         assert writable or file.read_bytes() == content
 
 

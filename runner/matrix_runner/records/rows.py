@@ -38,7 +38,7 @@ _PLAIN = ("cell", "round", "reason", "started", "seconds", "attempts", "folder")
 _COUNTED = DIRECTION.index("lat_mean")  # the figures of a direction that are always known
 TRIAL_COLUMNS, JOB_COLUMNS = map(data_columns, (IN_JOURNAL.trials, IN_JOURNAL.jobs))
 READINGS = TRIAL_COLUMNS.index("readings")
-_REBUILD_AT = TRIAL_COLUMNS.index(REBUILD[0])
+_REBUILD_AT, _LATENCIES_END = TRIAL_COLUMNS.index(REBUILD[0]), TRIAL_COLUMNS.index(LATENCIES[-1]) + 1
 _values_of = {side: attrgetter(*(name.removeprefix(f"{side}_") for name in names)) for side, names in OF_SIDES.items()}
 _FACTS = tuple(one.name for one in fields(TrialFacts))
 _FLAGS = ("settled", "saturated", "spread", "steady")
@@ -175,7 +175,7 @@ def checked_trial(row: Sequence[Any], known: Mapping[str, tuple[Reading, ...]]) 
     """Build a trial from a row whose checksum is right. To unpack histograms takes most of the time: not here."""
     cell, round_number, outcome, reason, started, seconds, attempts, folder, *_, digest, notes = row[:_REBUILD_AT]
     facts = _facts(_facts_in(row))
-    seconds_of_sync, bw, *rest = row[_REBUILD_AT:]
+    seconds_of_sync, bw, *rest = row[_REBUILD_AT:_LATENCIES_END]
     figures, sync = _figures(rest), _sync(seconds_of_sync, bw)
     return Trial(
         *(cell, round_number, Outcome(outcome), reason, started, seconds, attempts),

@@ -62,12 +62,12 @@ def _kind_of(name: str) -> Any:
     return sa.BigInteger if name.endswith(("_bytes", "_ios")) else sa.Integer if name == "errors" else sa.Float
 
 
-def _facts() -> list[sa.Column[Any]]:
-    """Return the columns of `TrialFacts`: shares and the like may be unknown."""
+def _facts() -> tuple[list[sa.Column[Any]], list[sa.Column[Any]]]:
+    """Return the columns of `TrialFacts`, those of shares and the like apart: these may be unknown."""
     every = fields(TrialFacts)
     known = {one.name: sa.Text if one.default == "" else sa.Integer for one in every if one.default is not None}
     unknown: dict[str, Any] = {one.name: sa.Float for one in every if one.default is None}
-    return [*required(**known), *optional(**unknown | {"steady": sa.Integer, "written_in_rounds": sa.BigInteger})]
+    return required(**known), optional(**unknown | {"steady": sa.Integer, "written_in_rounds": sa.BigInteger})
 
 
 def _crc() -> sa.Column[Any]:
@@ -93,6 +93,7 @@ def _declare(*, runs: bool) -> Tables:
         sa.Column("cell", sa.ForeignKey("cells.id"), nullable=False),
         *required(round=sa.Integer),
     )
+    known_facts, facts = _facts()
     trials = sa.Table(
         "trials",
         metadata,
@@ -101,11 +102,12 @@ def _declare(*, runs: bool) -> Tables:
             outcome=sa.String, reason=sa.Text, started=sa.String, seconds=sa.Float, attempts=sa.Integer, folder=sa.Text
         ),
         *required(host_limited=sa.Text, unsettled=sa.Text),  # notes that many questions need
-        *_facts(),
+        *known_facts,
         *required(readings=sa.String, notes=sa.JSON),  # the digest of the readings
         # Null runtime: no figures. Null bandwidth: no I/O in that direction.
         *_figures((*REBUILD, *FIGURES)),
         *(() if runs else _figures(LATENCIES)),  # a store has them in a table of their own
+        *facts,  # last, as a new one is the last column of older databases too
         _crc(),
         sa.Index("trials_of_a_cell", "cell", "run") if runs else sa.UniqueConstraint("cell", "round"),
         sqlite_with_rowid=with_rowid,

@@ -132,6 +132,7 @@ PLACES: dict[str, Place] = {
     "Volume": _model({"kind": "volume", "iops": 80}),
     "BcacheAxes": _with(_BCACHED, "layouts", "a", "layers", 1, "bcache"),
     "MemoryAxes": _layer("memory", {"count": 2, "size": "64MiB"}),
+    "NvmeTcpAxes": _layer("nvme-tcp", {"queues": 1}),
     "WritecacheAxes": _with(_CACHED, "layouts", "a", "layers", 1, "writecache"),
     "Zone": _model({"kind": "hdd", "rpm": 7200, "zones": [{"to": "50%", "rate": "100MB/s"}, {"to": "100%", "rate": "60MB/s"}]}, "zones", 0),
     "WorkloadAxes": _work(_READ),

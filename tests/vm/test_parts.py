@@ -38,6 +38,10 @@ BLOCKS = """\
 MEMORY = """\
   memory: {on: ssd, layers: [memory: {count: 4, size: 32MiB, queues: 2, latency: 1ms, rotational: true}, md: {level: 5}]}
 """
+OVER_TCP = """\
+  alone: {on: ssd, layers: [nvme-tcp: {depth: 64}]}
+  tcp: {on: hdd, layers: [nvme-tcp: {queues: 1, depth: 64, header_digest: true}, md: {level: 5}]}
+"""
 FILES = """\
   ext4: {on: hdd, layers: [md: {level: 5}, fs: {type: ext4, journal: ssd}]}
   xfs:
@@ -77,6 +81,24 @@ async def _meddle(layer: View, verify: str, rig: Rig) -> None:
         assert f"{layer.names[0]}.{file.rpartition('/')[2]} wanted" in found.output
 
 
+#: Connects again with other options while nothing watches.
+RECONNECT = """\
+for at in /sys/class/nvme/nvme*; do
+  read -r name <"$at/subsysnqn"
+  if [[ $name == {nqn} ]]; then echo 1 >"$at/delete_controller"; fi
+done
+echo {options} >/dev/nvme-fabrics
+"""
+
+
+async def _reconnect(layer: View, verify: str, rig: Rig) -> None:
+    options = str(layer.values["options"]).replace("queue_size=64", "queue_size=32")
+    await done(rig, RECONNECT.format(nqn=layer.values["nqn"], options=options))
+    found = await run(rig, verify)
+    assert found.status == 4
+    assert f"{layer.names[0]}.sqsize wanted 63, kernel says 31" in found.output
+
+
 async def _one(stack: Stack, cell: Cell, rig: Rig) -> dict[str, tuple[str, ...]]:
     scripts = stack_scripts(stack, rig.disks, zeroed=True)
     view = scripts.stack
@@ -91,6 +113,8 @@ async def _one(stack: Stack, cell: Cell, rig: Rig) -> dict[str, tuple[str, ...]]
         assert (await run(rig, phases.verify)).status == 4
     for layer in view.layers:
         await _meddle(layer, phases.verify, rig)
+        if layer.kind == "nvme-tcp" and not view.layers[1:]:
+            await _reconnect(layer, phases.verify, rig)
     await done(rig, scripts.set_up)
     await done(rig, scripts.tear_down)
     await done(rig, scripts.tear_down)
@@ -138,12 +162,14 @@ def test_a_trial_whose_requests_all_bypass_bcache_is_broken(tmp_path: Path) -> N
 
 
 def test_every_use_of_a_part_is_built_read_back_written_and_taken_apart(tmp_path: Path) -> None:
-    readings = asyncio.run(_every(space(HEAD + BLOCKS + MEMORY + FILES), tmp_path))
+    readings = asyncio.run(_every(space(HEAD + BLOCKS + MEMORY + OVER_TCP + FILES), tmp_path))
     assert readings["cached"]["lvm.fast"] == ("2", "2")
     assert readings["writes"]["writecache.high_watermark"] == ("20", "20")
     assert readings["writes"]["writecache.error"] == ("0", "0")
     assert readings["blocks"]["bcache.bucket_size"] == ("64.0k", "64.0k")
     assert readings["memory"]["memory[4].completion_nsec"] == ("1000000", "1000000")
+    assert readings["tcp"]["nvme-tcp.queue_count"] == ("2", "2")
+    assert readings["tcp"]["nvme-tcp.header_digest"] == ("-", "set, not read back")
     assert readings["ext4"]["fs.journal"] == ("ssd", "ssd")
     assert readings["xfs"]["fs.journal"] == ("log", "log")
 

@@ -76,8 +76,9 @@ EMULATED = Costs(
             "lvm": Step(1.3, 25),
             "partition": Step(1.05, 12),
             "writecache": Step(0.6, 12),
-            "bcache": Step(1.5, 12),  # this and the next: estimated from the number of their steps
+            "bcache": Step(1.5, 12),  # this and the next two: estimated from the number of their steps
             "memory": Step(0.4, 10),
+            "nvme-tcp": Step(0.8, 14),
             "crypt": Step(1.5, 12),
             "integrity": Step(2.0, 20),
             "fs": Step(0.4, 18),

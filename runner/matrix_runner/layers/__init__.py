@@ -8,12 +8,28 @@ from matrix_runner.layers.fs import Fs
 from matrix_runner.layers.lvm import Lvm
 from matrix_runner.layers.md import Md
 from matrix_runner.layers.memory import Memory
+from matrix_runner.layers.nvme_tcp import NvmeTcp
 from matrix_runner.layers.partition import Partition
 
 LAYERS: dict[str, type[Layer]] = {
     layer.kind: layer
     for layer in (
-        *(OneDisk, SomeDisks, Memory, Pick, Partition, Md, Lvm, Writecache, Bcache, Crypt, Integrity, Precondition, Fs),
+        *(
+            OneDisk,
+            SomeDisks,
+            Memory,
+            Pick,
+            Partition,
+            Md,
+            Lvm,
+            Writecache,
+            Bcache,
+            NvmeTcp,
+            Crypt,
+            Integrity,
+            Precondition,
+            Fs,
+        ),
     )
 }
 
@@ -28,6 +44,7 @@ __all__ = [
     "Lvm",
     "Md",
     "Memory",
+    "NvmeTcp",
     "OneDisk",
     "Partition",
     "Pick",

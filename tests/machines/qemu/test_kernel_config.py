@@ -55,6 +55,7 @@ def test_every_module_that_the_machine_or_a_layer_loads_has_an_option() -> None:
         "OVERLAY_FS": "overlay",
         "BLK_DEV_NULL_BLK": "null_blk",
         "CONFIGFS_FS": "configfs",
+        "NVME_TARGET_TCP": "nvmet_tcp",
         "MD_LINEAR": "linear",
         "MD_RAID0": "raid0",
         "MD_RAID1": "raid1",

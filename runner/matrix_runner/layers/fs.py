@@ -24,11 +24,16 @@ COPY_ON_WRITE = frozenset({"btrfs", "f2fs"})
 LEAST = {"ext2": 32 * MIB, "ext3": 32 * MIB, "ext4": 32 * MIB, "xfs": 300 * MIB, "btrfs": 128 * MIB, "f2fs": 64 * MIB}
 XFS_ON_STRIPES = 600 * MIB  # on stripes, mkfs makes eight groups, and one group must hold the log
 #: The fewest devices for each profile of btrfs.
-LEAST_DEVICES = {"single": 1, "dup": 1, "raid0": 1, "raid1": 2, "raid10": 2, "raid5": 2, "raid6": 3}
+LEAST_DEVICES = {
+    **dict.fromkeys(("single", "dup", "raid0"), 1),
+    **dict.fromkeys(("raid1", "raid10", "raid5"), 2),
+    **dict.fromkeys(("raid1c3", "raid6"), 3),
+    "raid1c4": 4,
+}
 #: Seconds after which a journal is written, without the mount option.
 COMMITS = {"ext3": 5, "ext4": 5, "btrfs": 30}
 #: How many devices may fail without loss of data; other profiles: 0.
-TOLERATED = {"raid1": 1, "raid10": 1, "raid5": 1, "raid6": 2}
+TOLERATED = {"raid1": 1, "raid1c3": 2, "raid1c4": 3, "raid10": 1, "raid5": 1, "raid6": 2}
 
 #: Mount options that a layout may not set, and why.
 NOT_OPTIONS = {
@@ -67,7 +72,7 @@ def _align(value: object) -> object:
     return f"{format_size(parse_size(match[1]))} x {match[2]}"
 
 
-Profile = Literal["single", "dup", "raid0", "raid1", "raid10", "raid5", "raid6"]
+Profile = Literal["single", "dup", "raid0", "raid1", "raid1c3", "raid1c4", "raid10", "raid5", "raid6"]
 
 
 class Fs(Layer):
@@ -229,7 +234,8 @@ class Fs(Layer):
         if self.type == "btrfs":  # it allocates chunks for data and metadata, so the exact size is unknown
             each = size - size // 100 - min(640 * MIB, max(96 * MIB, size // 6))
             parity = {"raid5": 1, "raid6": 2}.get(self.data or "", 0)
-            return each * (below.count - parity) // (2 if self.data in {"dup", "raid1", "raid10"} else 1)
+            copies = {"dup": 2, "raid1": 2, "raid1c3": 3, "raid1c4": 4, "raid10": 2}.get(self.data or "", 1)
+            return each * (below.count - parity) // copies
         # Inodes take 1/16 below 512 MiB, else 1/64; the journal takes up to 1 GiB.
         return size - size // (14 if size < 600 * MIB else 48) - min(GIB, max(17 * MIB, size // 24))
 

@@ -155,6 +155,6 @@ still() {
 still {{ one.setting }} {{ one.wanted }} {{ one.file }}
 {% endfor %}
 {% for layer in stack.layers if layer.under_way or (layer.kind == 'md' and layer.redundant and not faults)
-   or layer.kind in ('writecache', 'bcache') %}
+   or layer.kind in ('writecache', 'bcache', 'zfs') %}
 {% include layer.kind ~ '/after.sh' ignore missing %}
 {% endfor %}

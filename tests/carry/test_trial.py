@@ -78,7 +78,7 @@ def test_each_layer_declares_whether_its_kernel_parts_are_held() -> None:
     for cache in ("writecache", "bcache"):
         (cached,) = space(PARTED % f"c: {{on: hdd, layers: [md: {{level: 5}}, {cache}: {{cache: ssd}}]}}").stacks
         told |= {view.kind: view.holds for view in stack_scripts(cached, disks, zeroed=False).stack.layers}
-    held = {"md", "lvm", "crypt", "integrity", "fs", "writecache", "bcache"}
+    held = {"md", "lvm", "crypt", "integrity", "fs", "zfs", "writecache", "bcache"}
     assert {kind for kind, holds in told.items() if holds} == held
     assert {*told, "disks"} == set(LAYERS)
 
@@ -94,6 +94,7 @@ EVERY = (
     "disk, crypt: {}",
     "disk, integrity: {}",
     "disk, fs: {type: ext4}",
+    "zfs: {vdev: mirror}",
 )
 
 

@@ -137,6 +137,7 @@ PLACES: dict[str, Place] = {
     "Zone": _model({"kind": "hdd", "rpm": 7200, "zones": [{"to": "50%", "rate": "100MB/s"}, {"to": "100%", "rate": "60MB/s"}]}, "zones", 0),
     "WorkloadAxes": _work(_READ),
     "AnyWorkload": _work({"rw": "randwrite", "bs": "4KiB", "runtime": "1s"}),
+    "ZfsAxes": _layer("zfs", {"vdev": "mirror"}),
     "WriteCache": _model({**_HDD, "write_cache": {"ranges": 64}}, "write_cache"),
 }  # fmt: skip
 

@@ -82,6 +82,7 @@ EMULATED = Costs(
             "crypt": Step(1.5, 12),
             "integrity": Step(2.0, 20),
             "fs": Step(0.4, 18),
+            "zfs": Step(3.0, 40),
             "precondition": Step(1.8),
         }
     ),

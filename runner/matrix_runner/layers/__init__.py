@@ -10,6 +10,7 @@ from matrix_runner.layers.md import Md
 from matrix_runner.layers.memory import Memory
 from matrix_runner.layers.nvme_tcp import NvmeTcp
 from matrix_runner.layers.partition import Partition
+from matrix_runner.layers.zfs import Zfs
 
 LAYERS: dict[str, type[Layer]] = {
     layer.kind: layer
@@ -29,6 +30,7 @@ LAYERS: dict[str, type[Layer]] = {
             Integrity,
             Precondition,
             Fs,
+            Zfs,
         ),
     )
 }
@@ -52,4 +54,5 @@ __all__ = [
     "Problem",
     "SomeDisks",
     "Writecache",
+    "Zfs",
 ]

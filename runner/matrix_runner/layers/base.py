@@ -322,6 +322,7 @@ class View:
     holds: bool = True
     remains: tuple[str, ...] = ()  # paths that show an earlier one which left nothing on the disks below
     under_way: str = ""  # the activity that must go on during measurement; empty for idle
+    directory: str = ""  # where its files are mounted; empty if it makes devices
     values: Mapping[str, object] = field(default_factory=dict)  # what only its scripts read, by name
     recommended: tuple[tuple[str, ...], ...] = ()  # words of commands in the script for administrators
 

@@ -372,7 +372,6 @@ class Option:
 class FsView(View):
     kind: str = "fs"
     type: str
-    directory: str  # the mount point
     mark: str  # its UUID, or its label if mkfs accepts no UUID
     mkfs: tuple[str, ...]
     journal_mkfs: tuple[str, ...]  # prepares the device of a journal; empty without one

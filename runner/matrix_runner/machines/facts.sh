@@ -2,6 +2,7 @@ echo "kernel $(uname -r)"
 echo "fio $(fio --version)"
 echo "mdadm $(mdadm --version 2>&1)"
 echo "lvm $(lvm version 2>/dev/null | sed -n 's/ *LVM version: *//p')"
+echo "zfs $(modinfo -F version zfs 2>/dev/null)"
 echo "clocksource $(cat /sys/devices/system/clocksource/clocksource0/current_clocksource)"
 echo "raid6 $(dmesg | sed -n 's/.*raid6: using algorithm \([^ ]*\).*/\1/p' | tail -1)"
 told=

@@ -41,6 +41,12 @@ def _lacks(need: Need, who: str, machine: Machine, facts: Mapping[str, str]) -> 
     elif unset := [f"CONFIG_{name}" for name in need.options if name in facts.get("unset", "").split()]:
         yield Refusal(f"{who} needs {' and '.join(unset)}, and this kernel ({kernel}) is built without it", other)
     if without := [name for name in need.modules if name in facts.get("without", "").split()]:
+        if need.package:
+            other = (
+                "use one of Debian's"
+                if machine.takes_folders
+                else f"install {need.package}, or use qemu, which builds it"
+            )
         yield Refusal(f"{who} needs {' and '.join(without)}, and this kernel ({kernel}) has no such module", other)
     for name, _, least in (program.partition(" ") for program in need.programs):
         package = package_of(name)

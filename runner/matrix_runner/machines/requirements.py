@@ -48,6 +48,7 @@ PACKAGES = {
     "lvm": "lvm2",
     "mkfs.f2fs": "f2fs-tools",
     "sfdisk": "fdisk",
+    **dict.fromkeys(("zdb", "zfs", "zpool"), "zfsutils-linux"),
 }
 
 

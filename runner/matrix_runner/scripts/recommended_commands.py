@@ -47,7 +47,7 @@ def recommended_script(cell: Cell, own: Path | None = None) -> str:
         "settings": _settings(tunable for tunable in tunables if tunable.device and tunable.way != "cache"),
         "caches": [(tunable.device, str(tunable.value)) for tunable in tunables if tunable.way == "cache"],
         "host": host,
-        "mounted": any(isinstance(view, FsView) for view in stack.layers),
+        "mounted": stack.directory is not None,
         # The file in `host` that exists once for each processor.
         "governors": _GOVERNORS,
     }

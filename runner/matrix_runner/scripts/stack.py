@@ -40,7 +40,7 @@ class StackView:
 
     @property
     def directory(self) -> str | None:
-        return next((layer.directory for layer in self.layers if isinstance(layer, FsView)), None)
+        return next((layer.directory for layer in self.layers if layer.directory), None)
 
     @property
     def marks(self) -> frozenset[str]:

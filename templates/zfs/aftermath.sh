@@ -1,0 +1,1 @@
+zpool status -P {{ layer.pool }} || true

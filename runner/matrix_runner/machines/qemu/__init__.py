@@ -43,6 +43,7 @@ TOOLS = {argv.QEMU: "qemu-system-x86", "setpriv": "util-linux"}
 #: Measured on two processors of an AMD EPYC host with a fast link to Debian's archive: the build of an appliance, the
 #: probe of KVM, and the boot of a template.
 BUILD_SECONDS, PROBE_SECONDS = 25.0, 4.0
+ZFS_SECONDS = 60.0 * recipe.ZFS_MINUTES
 BOOT_SECONDS = {"kvm": 2.0, "tcg": 10.0}
 
 
@@ -73,7 +74,9 @@ class Qemu(Machine):
 
     def known(self, spec: RigSpec) -> Mapping[str, str]:
         with suppress(BadInput, OSError):  # no such kernel, or a version of a search, which is not there yet
-            made = self._recipe(spec.kernel)
+            made = self._recipe(spec.kernel, spec.modules)
+            if made.zfs and not find_cached(made):  # a build will bring it
+                made, spec = replace(made, zfs=False), _without_zfs(spec)
             if base := find_cached(made):
                 own = recipe.programs_in(made.source) if made.source else ()
                 return facts_of(base, spec, own) | unset_options(base, spec, made.image)
@@ -83,9 +86,9 @@ class Qemu(Machine):
         return "virtual" if host.expected_accelerator() == "kvm" else "emulated"
 
     def preparation(self, specs: Collection[RigSpec]) -> Preparation:
-        made = {spec: recipe.recipe_for(spec.kernel) for spec in specs}
+        made = {spec: recipe.recipe_for(spec.kernel, spec.modules) for spec in specs}
         found = {one: find_cached(one) for one in made.values() if one}
-        once = sum(BUILD_SECONDS for base in found.values() if base is None)
+        once = sum(ZFS_SECONDS if one.zfs else BUILD_SECONDS for one, base in found.items() if base is None)
         with suppress(HarnessBroken):  # without QEMU there is no probe
             once += 0.0 if host.known_accelerator() else PROBE_SECONDS
         boot = BOOT_SECONDS[host.expected_accelerator()]
@@ -125,7 +128,7 @@ class Qemu(Machine):
         options = self.options
         folder = await options.folder_of(spec.kernel) if options.folder_of and spec.kernel else None
         key = options.images.get(spec.kernel or "", "")
-        made = recipe.own_recipe(str(folder), key) if folder else self._recipe(spec.kernel)
+        made = recipe.own_recipe(str(folder), key) if folder else self._recipe(spec.kernel, spec.modules)
         base = await stack.enter_async_context(appliance_in_use(made, options.progress, options.notice))
         if not self._accel and host.known_accelerator() is None:
             self._show_slow_start()
@@ -139,11 +142,11 @@ class Qemu(Machine):
         modules = modules_of(spec)
         return argv.Vm(base, spec.disks, accel, spec.cpus, spec.memory, modules, cmdline=spec.cmdline)
 
-    def _recipe(self, kernel: str | None) -> recipe.Recipe:
+    def _recipe(self, kernel: str | None, modules: Collection[str] = ()) -> recipe.Recipe:
         """Return the recipe of a kernel. The user's image is the one from the run's start, like the fingerprint."""
         if kernel and (key := self.options.images.get(kernel)):
             return recipe.own_recipe(kernel, key)
-        made = recipe.recipe_for(kernel)
+        made = recipe.recipe_for(kernel, modules)
         if made is None:
             raise BadInput(f"no such kernel: {kernel}")
         return made
@@ -203,6 +206,14 @@ def facts_of(base: Appliance, spec: RigSpec, own: Collection[str]) -> dict[str, 
     if base.modules and (without := [name for name in spec.modules if name not in base.modules]):
         found["without"] = " ".join(without)
     return found
+
+
+def _without_zfs(spec: RigSpec) -> RigSpec:
+    """Return a rig without the needs that the build of ZFS brings."""
+    modules = tuple(name for name in spec.modules if name != recipe.ZFS)
+    return replace(
+        spec, modules=modules, programs=tuple(one for one in spec.programs if package_of(one) != recipe.ZFS_TOOLS)
+    )
 
 
 def unset_options(base: Appliance, spec: RigSpec, image: Path | None) -> dict[str, str]:

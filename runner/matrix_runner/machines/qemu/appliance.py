@@ -68,7 +68,7 @@ def home() -> Path:
 
 
 def core_of(wanted: Recipe) -> Path:
-    return home() / (wanted.key or recipe.kernel_key(wanted.suite, wanted.source))
+    return home() / (wanted.key or recipe.kernel_key(wanted.suite, wanted.source, zfs=wanted.zfs))
 
 
 @asynccontextmanager
@@ -103,13 +103,13 @@ async def provide(wanted: Recipe, progress: Progress, notice: Callable[[str], No
     """Return an appliance without damage. It is built if it is missing, and a damaged half is rebuilt."""
     shown = Shares(progress)
     userland, core = home() / recipe.userland_key(wanted.suite), core_of(wanted)
-    if wanted.source and not is_complete(core):  # it takes parts of Debian's
+    if (wanted.source or wanted.zfs) and not is_complete(core):  # it takes parts of Debian's
         check_unchanged(core, wanted)
         await make_half(core_of(Recipe(wanted.suite)), ["kernel", wanted.suite, ""], shown.of(1, 0.2), notice)
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(make_half(userland, ["userland", wanted.suite, ""], shown.of(0, 0.75), notice))
-            words = ["kernel", wanted.suite, str(wanted.source or "")]
+            words = ["zfs" if wanted.zfs and not wanted.source else "kernel", wanted.suite, str(wanted.source or "")]
             check = partial(check_unchanged, core, wanted)
             group.create_task(make_half(core, words, shown.of(1, 0.25), notice, check))
     except BaseExceptionGroup as several:

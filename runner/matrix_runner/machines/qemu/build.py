@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from matrix_runner.base.errors import HarnessBroken, MatrixError
 from matrix_runner.base.files import IMAGE, read_input, scratch_folder
@@ -51,13 +51,13 @@ def configuration(folder: Path, host_dump: str) -> str:
     )
 
 
-def prepare(folder: Path, suites: Iterable[str], mirror: str) -> dict[str, str]:
+def prepare(folder: Path, suites: Iterable[str], mirror: str, parts: str = "main") -> dict[str, str]:
     for part in ("lists/partial", "cache/archives/partial", "empty"):
         (folder / part).mkdir(parents=True)
     (folder / "status").touch()
     signed = f"[signed-by={recipe.KEYRING}] " if Path(recipe.KEYRING).exists() else ""
     # With `file:` apt would leave packages in the archive; with `copy:` it copies them.
-    lines = (f"deb {signed}{re.sub('^file:', 'copy:', mirror)} {suite} main\n" for suite in suites)
+    lines = (f"deb {signed}{re.sub('^file:', 'copy:', mirror)} {suite} {parts}\n" for suite in suites)
     (folder / "sources.list").write_text("".join(lines))
     (folder / "apt.conf").write_text(configuration(folder, run(["apt-config", "dump"]).stdout))
     return {**os.environ, "APT_CONFIG": str(folder / "apt.conf"), "DEBIAN_FRONTEND": "noninteractive"}
@@ -69,9 +69,9 @@ def mirror_in_use() -> str:
     return mirror_from(run(["apt-get", "indextargets", "--format", "$(REPO_URI)|$(ORIGIN)|$(CODENAME)"]).stdout)
 
 
-def fetch(folder: Path, suite: str, packages: Iterable[str], progress: Progress) -> list[Path]:
+def fetch(folder: Path, suite: str, packages: Iterable[str], progress: Progress, parts: str = "main") -> list[Path]:
     mirror = mirror_in_use()
-    env = prepare(folder, [suite], mirror)
+    env = prepare(folder, [suite], mirror, parts)
     progress(f"reading the package lists of {suite}", 0.02)
     apt(["update"], mirror, env)
     progress(f"fetching packages of {suite}", 0.1)
@@ -172,12 +172,18 @@ def tool(*argv: str, stdin: str = "") -> None:
         raise HarnessBroken(f"{argv[0]} failed with status {done.returncode}", details=last)
 
 
-def unpack_all(archives: Iterable[Path], tree: Path, progress: Progress, span: tuple[float, float]) -> None:
+def unpack_all(
+    archives: Iterable[Path],
+    tree: Path,
+    progress: Progress,
+    span: tuple[float, float],
+    keep: Callable[[str], bool] = recipe.is_wanted,
+) -> None:
     """Unpack in parallel: most of the work is in processes of `dpkg-deb`."""
     todo = sorted(archives, key=lambda archive: archive.stat().st_size, reverse=True)
     total, done, shown = sum(archive.stat().st_size for archive in todo), 0, 0.0
     with ThreadPoolExecutor(UNPACKERS) as pool:
-        for archive, _ in zip(todo, pool.map(partial(unpack, tree=tree, keep=recipe.is_wanted), todo), strict=True):
+        for archive, _ in zip(todo, pool.map(partial(unpack, tree=tree, keep=keep), todo), strict=True):
             done += archive.stat().st_size
             now = span[0] + (span[1] - span[0]) * done / total
             if now > shown + 0.01:
@@ -229,7 +235,7 @@ def is_wanted(path: str) -> bool:
     return path.startswith(("boot/vmlinuz-", "boot/config-")) or (path.startswith(parts) and recipe.is_wanted(path))
 
 
-def kernel(suite: str, own: Path | None, work: Path, out: Path, progress: Progress) -> dict[str, object]:
+def kernel(suite: str, own: Path | None, work: Path, out: Path, progress: Progress) -> dict[str, Any]:
     tree = work / "tree"
     image = recipe.image_in(own) if own else None
     debian = out.parent / recipe.kernel_key(suite, None)
@@ -351,6 +357,10 @@ def entry(arguments: list[str]) -> int:
         work.mkdir()
         if half == "userland":
             made = userland(suite, work, target, report)
+        elif half == "zfs":
+            from matrix_runner.machines.qemu.zfs import with_zfs
+
+            made = with_zfs(suite, work, target, report)
         else:
             made = kernel(suite, Path(image) if image else None, work, target, report)
         shutil.rmtree(work)

@@ -65,9 +65,7 @@ class Zfs(Layer):
         None, description="dataset: whether direct I/O bypasses the ARC (OpenZFS 2.3); its default if not given"
     )
     primarycache: Literal["all", "metadata", "none"] = Field("all", description="what the ARC caches")
-    arc: Size = Field(
-        _LEAST_ARC, description="largest size of the ARC (zfs_arc_max), of the whole machine"
-    )
+    arc: Size = Field(_LEAST_ARC, description="largest size of the ARC (zfs_arc_max), of the whole machine")
 
     @classmethod
     def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:

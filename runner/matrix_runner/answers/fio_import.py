@@ -11,8 +11,6 @@ The JSON of other versions of fio, of its clients and of its other reports gets 
 | up to 3.18 | no count `N` of latencies |
 """
 
-from __future__ import annotations
-
 import codecs
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Histograms of latencies, and percentiles over the requests of several trials, with confidence intervals."""
 
-from __future__ import annotations
-
 import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,18 +22,18 @@ class Histogram:
     packed: bytes
 
     @classmethod
-    def of(cls, bins: Mapping[int, int]) -> Histogram:
+    def of(cls, bins: Mapping[int, int]) -> "Histogram":
         values = sorted(bins)
         steps = [*values[:1], *(after - before for before, after in pairwise(values))]
         return cls(zlib.compress(orjson.dumps([steps, [bins[value] for value in values]])))
 
-    def divided(self, factor: int) -> Histogram:
+    def divided(self, factor: int) -> "Histogram":
         whole, bins = self.unpack(), dict[int, int]()
         for value, count in zip(whole.values, whole.counts, strict=True):
             bins[round(value / factor)] = bins.get(round(value / factor), 0) + count
         return Histogram.of(bins)
 
-    def unpack(self) -> Distribution:
+    def unpack(self) -> "Distribution":
         """Raise DamagedHistogram if it is no pair of equally long lists of whole numbers."""
         decompressor = zlib.decompressobj()
         try:

@@ -1,7 +1,5 @@
 """Confidence intervals of means, by Student's t distribution, and ratios of two samples with verdicts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -141,7 +139,7 @@ class Ratio(NamedTuple):  # there may be 100,000, and frozen classes take five t
     foreseen: int = 0
 
     @property
-    def inverse(self) -> Ratio:
+    def inverse(self) -> "Ratio":
         low, high = (1 / bound if bound else inf for bound in (self.high, self.low))
         about = self.confidence, self.p, self.paired, self.foreseen
         return Ratio(1 / self.ratio, low, high, self.n_b, self.n_a, *about)

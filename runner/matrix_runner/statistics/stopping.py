@@ -17,8 +17,6 @@ the coverage for a `min` of 3 or more: 94.5 to 97 % for normal and skewed values
 unseen state: three trials may all have met the same one of two distant states. Only a larger `min` helps there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.machines import qemu
 from matrix_runner.machines.base import RigSpec
 from matrix_runner.machines.qemu import Qemu, build, recipe, zfs
-from matrix_runner.machines.qemu.appliance import Appliance
+from matrix_runner.machines.qemu.appliance import Appliance, is_of_same_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -105,3 +106,19 @@ def test_a_failed_build_shows_its_last_lines_and_what_it_needs(root: Path, monke
     if subprocess.run(["unshare", "--map-root-user", "--mount", "true"], capture_output=True).returncode == 0:
         assert failed.value.details.endswith("configure: error: no headers")
     assert "user namespaces" in failed.value.resolution
+
+
+def test_a_half_for_another_kernel_than_that_of_the_other_stacks_is_built_again(tmp_path: Path) -> None:
+    core, debian = tmp_path / "zfs", tmp_path / "kernel"
+
+    def build_half(folder: Path, release: str) -> None:
+        folder.mkdir(exist_ok=True)
+        (folder / "manifest.json").write_text(json.dumps({"versions": {"kernel": release}}))
+
+    assert is_of_same_kernel(core, debian), "neither is built"
+    build_half(core, "6.1.0-44-amd64")
+    assert not is_of_same_kernel(core, debian), "the other one may get a later kernel"
+    build_half(debian, "6.1.0-50-amd64")
+    assert not is_of_same_kernel(core, debian)
+    build_half(core, "6.1.0-50-amd64")
+    assert is_of_same_kernel(core, debian)

@@ -103,6 +103,8 @@ async def provide(wanted: Recipe, progress: Progress, notice: Callable[[str], No
     """Return an appliance without damage. It is built if it is missing, and a damaged half is rebuilt."""
     shown = Shares(progress)
     userland, core = home() / recipe.userland_key(wanted.suite), core_of(wanted)
+    if wanted.zfs and not is_of_same_kernel(core, core_of(Recipe(wanted.suite))):
+        remove_unused(core)  # the other stacks of a run would have another kernel
     if (wanted.source or wanted.zfs) and not is_complete(core):  # it takes parts of Debian's
         check_unchanged(core, wanted)
         await make_half(core_of(Recipe(wanted.suite)), ["kernel", wanted.suite, ""], shown.of(1, 0.2), notice)
@@ -115,6 +117,14 @@ async def provide(wanted: Recipe, progress: Progress, notice: Callable[[str], No
     except BaseExceptionGroup as several:
         raise several.exceptions[0] from None
     return _read(userland, core)
+
+
+def is_of_same_kernel(core: Path, debian: Path) -> bool:
+    """Return whether two halves have the same release; a half that is not built yet has any."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        found = [json.loads((folder / "manifest.json").read_text())["versions"]["kernel"] for folder in (core, debian)]
+        return bool(found[0] == found[1])
+    return not core.exists() or debian.exists()
 
 
 def find_cached(wanted: Recipe) -> Appliance | None:

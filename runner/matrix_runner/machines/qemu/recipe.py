@@ -32,7 +32,7 @@ PACKAGES = (
 
 #: The module that no kernel of Debian has, and the package of its programs.
 ZFS, ZFS_TOOLS = "zfs", "zfsutils-linux"
-#: Its build, measured on two processors of an AMD EPYC host.
+#: Its build takes 8 minutes of processor time on an AMD EPYC host, half of them in steps of one processor.
 ZFS_MINUTES = 10
 #: The packages of ZFS whose files go into the guest, by the beginning of their names, and those that build its modules
 #: beside the headers of the kernel. The essential ones are no dependencies.

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+from typing import TYPE_CHECKING
 
 import pytest
 
 from matrix_runner.base.errors import BadInput
-from matrix_runner.space.load import parse
+from matrix_runner.space.load import load, parse
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MATRIX = """\
 name: m
@@ -63,3 +67,53 @@ def test_a_value_that_does_not_fit_its_tag_is_named_at_its_place(value: str, kin
         parse("m.yaml", MATRIX.replace("count: 3", f"count: {value}"))
     text = value.split()[1].strip('"')
     assert f"m.yaml:2:16: '{text}' is no value for the tag `!!{kind}`" in str(caught.value.details)
+
+
+ENCODED = {
+    **{name: MATRIX.encode(name) for name in ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-8-sig", "utf-7")},
+    "latin-1": f"# ä\n{MATRIX}".encode("latin-1"),
+    "surrogate": MATRIX.encode() + b'note: "\xed\xa0\x80"\n',
+    "escaped surrogate": MATRIX.encode() + b'tags: ["\\ud800"]\n',
+    "NUL": MATRIX.encode().replace(b"\n", b"\0\n", 1),
+    "a mark within": MATRIX.encode() + b"\xef\xbb\xbfseed: 1\n",
+    "a mark alone": b"\xff\xfe",
+    "zeros": bytes(1000),
+    "overlong": b"name: \xc0\x80\n",
+    "carriage returns": MATRIX.encode().replace(b"\n", b"\r"),
+}
+
+
+@pytest.mark.parametrize("name", ENCODED)
+def test_encodings(name: str, tmp_path: Path) -> None:
+    (tmp_path / "m.yaml").write_bytes(ENCODED[name])
+    if name in {"utf-8-sig", "utf-7", "carriage returns"}:
+        assert load(tmp_path / "m.yaml").space.count()
+        return
+    with pytest.raises(BadInput, match=r"not a UTF-8 text|not valid YAML|unknown key"):
+        load(tmp_path / "m.yaml")
+
+
+DEEP = 20_000
+LARGE = {
+    "lists": "x: " + "[" * DEEP + "]" * DEEP,
+    "maps": "x: " + "{a: " * DEEP + "}" * DEEP,
+    "open lists": "x: " + "[" * DEEP,
+    "dashes": "x:\n " + "- " * DEEP,
+    "keys": "? " * DEEP,
+    "tags": "x: " + "!!str " * DEEP + "a",
+    "documents": "---\n" * DEEP,
+    "integer": "seed: " + "9" * 900_000,
+    "exponent": "seed: 1e" + "9" * 900_000,
+    "sexagesimal": "seed: " + "1:" * 200_000 + "1",
+    "scalar": "name: " + "a" * 900_000,
+    "key": "a" * 900_000 + ": 1",
+    "too large": "name: " + "a" * 10_000_000,
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_deep_and_large_texts_get_a_short_refusal(name: str, tmp_path: Path) -> None:
+    (tmp_path / "m.yaml").write_text(LARGE[name])
+    with pytest.raises(BadInput) as caught:
+        load(tmp_path / "m.yaml")
+    assert len(f"{caught.value.brief}{caught.value.details}{caught.value.resolution}") < 2000

@@ -98,8 +98,9 @@ def run_fio(job: str, folder: Path) -> dict[str, Any] | None:
     """Return fio's JSON; None if fio refuses the job."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    command = ["fio", "--output-format=json", "-"]
-    done = subprocess.run(command, input=job, cwd=folder.parent, capture_output=True, text=True, timeout=60)
+    # Without `timeout`, the jobs of a fio that hangs would work for ever: only their parent would be killed.
+    command = ["timeout", "--kill-after=5", "60", "fio", "--output-format=json", "-"]
+    done = subprocess.run(command, input=job, cwd=folder.parent, capture_output=True, text=True)
     at = done.stdout.find("{")
     found: dict[str, Any] | None = json.loads(done.stdout[at:]) if done.returncode == 0 and at >= 0 else None
     return found

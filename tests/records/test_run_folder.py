@@ -71,6 +71,16 @@ def test_a_run_has_an_id_that_each_store_can_hold(tmp_path: Path, id_: str) -> N
         load(run.path)
 
 
+@pytest.mark.parametrize(
+    "started", ["", "x", "2026-02-30T00:00:00+00:00", "20260304T050607", "0001-01-01T00:00:00+14:00", "2026-03-04\0"]
+)
+def test_a_run_began_at_a_time_that_each_page_can_show(tmp_path: Path, started: str) -> None:
+    run = create(tmp_path, manifest())
+    (run.path / "manifest.json").write_text(json.dumps({**manifest().model_dump(mode="json"), "started": started}))
+    with pytest.raises(BadInput, match="is not a manifest of this version"):
+        load(run.path)
+
+
 def test_a_foreign_manifest_hides_no_other_run(tmp_path: Path) -> None:
     run = create(tmp_path, manifest())
     for name in ("large", "link"):

@@ -16,9 +16,9 @@ from hashlib import blake2b
 from itertools import count
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import AwareDatetime, BaseModel, Field, ValidationError, model_validator
+from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, ValidationError, model_validator
 
 from matrix_runner.base.errors import BadInput, MatrixError, UnfitFile
 from matrix_runner.base.files import (
@@ -83,6 +83,15 @@ class UnusableManifest(BadInput):
     pass
 
 
+def _moment(text: str) -> str:
+    """Check that a text is a time that each page can show, also as a day."""
+    with suppress(OverflowError):
+        at = datetime.fromisoformat(text)
+        if at.astimezone(UTC).year and text.startswith(str(at.date())):
+            return text
+    raise ValueError("not a time like 2026-03-04T05:06:07+00:00")
+
+
 class StackFacts(BaseModel, frozen=True, extra="forbid"):
     """Properties of a stack that follow from its declaration."""
 
@@ -118,7 +127,7 @@ class Manifest(BaseModel, frozen=True, extra="forbid"):
     health: tuple[Health, ...] = Field(default=(), description="health of physical disks, as they report it")
     digests: Digests = Field(default_factory=Digests)
     revision: Revision | None = Field(default=None, description="git revision of the folder of the matrix")
-    started: str = Field(description="ISO 8601, UTC")
+    started: Annotated[str, AfterValidator(_moment)] = Field(description="ISO 8601, UTC")
     ended: str = Field(default="", description="when it was last finished or interrupted")
     planned: int = Field(ge=0, description="planned trials")
     confidence: float = Field(default=0.95, description="confidence of the intervals")

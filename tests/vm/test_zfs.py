@@ -80,7 +80,7 @@ async def _one(stack: Stack, cell: Cell, rig: Rig) -> dict[str, tuple[str, ...]]
     await done(rig, scripts.tear_down)
     await done(rig, scripts.tear_down)
     left = await done(
-        rig, f"wipefs --noheadings {' '.join(rig.disks)}; ls -d /dev/matrix-* /run/matrix/mnt* 2>/dev/null || true"
+        rig, f"wipefs --noheadings {' '.join(rig.disks)}; ls -d /dev/matrix-*/ /run/matrix/mnt* 2>/dev/null || true"
     )
     assert left.strip() == "", stack.label
     return readings

@@ -47,3 +47,8 @@ def test_samples_are_kept_and_a_missing_profile_is_noted() -> None:
     assert output.files == {"samples.json": '{"sysstat": 1}'}
     assert output.notes == {"profile": "not kept: awk: no such file"}
     assert split_outputs([step("measure", "{}"), step("samples", "\n")], POSITIONS).files == {}
+
+
+def test_notes_that_a_measurement_prints_are_kept() -> None:
+    output = split_outputs([step("measure", f"{BEFORE}{AFTER}{{}}\nnote\tzfs\tlog 12 KiB\n")], POSITIONS)
+    assert output.notes == {"zfs": "log 12 KiB"}

@@ -21,7 +21,7 @@ from matrix_runner.work.fio.output import (
     table_by_sample,
     table_by_time,
 )
-from matrix_runner.work.workload import NotReported, Result, Workload, split_report
+from matrix_runner.work.workload import NotReported, Result, Workload, notes_of, split_report
 
 _PREFIX = "matrix: "
 #: Lines that only refer to help or logs.
@@ -125,6 +125,7 @@ def split_outputs(
             # The measurement reads more settings, which belong to the read-back.
             steps = [replace(one, output=one.output + other_readings) if one.name == "verify" else one for one in steps]
             steps.append(replace(result, output=output))
+            notes |= notes_of(output)
         elif result.name == "samples":
             files |= {"samples.json": result.output} if result.output.strip() else {}
         elif result.name == "profile" and result.status:

@@ -53,14 +53,14 @@ def _commands(root: click.Context) -> Iterator[str]:
 def _rows(page: str, heading: str) -> Iterator[str]:
     """Return the first two columns of the first table below a heading."""
     below = (_REFERENCE / page).read_text(encoding="utf-8").split(f"{heading}\n", 1)[1]
-    for row in re.search(r"\|[ -|]+\|\n((?:\|.*\n)+)", below)[1].splitlines():  # type: ignore[index]
+    for row in re.search(r"^[| -]+\n((?:\|.*\n)+)", below, re.MULTILINE)[1].splitlines():  # type: ignore[index]
         name, text, *_ = (one.strip() for one in row.strip("|").split("|"))
         yield from _entry(_plain(name), _plain(text))
 
 
 def _examples() -> Iterator[str]:
     text = inspect.cleandoc(cli.epilog or "").replace("\b\n", "")
-    for command, meaning in re.findall(r"^  (matrix .+)\n {4,}(.+)$", text, re.MULTILINE):
+    for command, meaning in re.findall(r"^  (matrix .+?) {2,}(.+)$", text, re.MULTILINE):
         yield from _entry(command, meaning)
 
 

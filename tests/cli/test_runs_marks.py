@@ -64,7 +64,7 @@ def test_runs_are_removed_only_after_a_confirmation(nights: Path, call: Call) ->
     assert [*listed(call)] == ["run-3", "run-2"]
     assert call("runs", "prune", "--yes", "--keep-last", "1").out.endswith("removed 1 run\n")
     said = call("runs", "prune", "--yes", "--keep", "1h").out
-    assert said == "run-3  stays: the last good run of its kind, a baseline\nno run to remove; 1 stay\n"
+    assert said == "run-3  stays: the last good run of its kind\nno run to remove; 1 stay\n"
     assert [path.name for path in nights.glob("run-*")] == ["run-3"]
 
 
@@ -91,7 +91,7 @@ def test_a_path_to_another_place_removes_no_run_of_the_same_name(nights: Path, c
 def test_prune_names_why_each_run_stays(nights: Path, call: Call) -> None:
     call("runs", "tag", "run-1", "before-upgrade")
     said = call("runs", "prune", "--keep-last", "1", "--dry-run").out
-    assert "run-3  stays: the last good run of its kind, a baseline\n" in said
+    assert "run-3  stays: the last good run of its kind\n" in said
     assert "run-1  stays: it has the tag before-upgrade\n" in said
     assert "run-2  stays" not in said
     said = call("runs", "prune", "--down-to", "1GB").out
@@ -120,10 +120,19 @@ def test_prune_names_what_stays_above_the_wanted_size(nights: Path, call: Call) 
     call("runs", "tag", "run-1", "release")
     said = call("runs", "prune", "--yes", "--down-to", "1KB")
     assert said.out.endswith("removed 1 run\n")
-    assert "stay: runs that are not finished, tagged" in said.err
+    assert "stay, more than 1" in said.err
     assert sorted(path.name for path in nights.glob("run-*")) == ["run-1", "run-3"]
 
 
 def test_latest_is_a_run_with_results(nights: Path, call: Call) -> None:
     past.recorded(nights, (), 4, finished=False)
     assert call("runs", "exclude", "latest", "--reason", "a rebuild").out.startswith("run-3: ")
+
+
+def test_a_baseline_is_removed_or_excluded_with_a_note(nights: Path, call: Call) -> None:
+    assert call("accept", "run-2", "--baseline", "--reason", "the level of May").status == 0
+    for words in (("exclude", "run-2", "--reason", "a rebuild"), ("rm", "run-2", "--yes")):
+        said = call("runs", *words)
+        assert said.status == 0
+        assert "note: baselines.yaml names run-2" in said.err
+    assert call("runs", "rm", "run-1", "--yes").err == ""

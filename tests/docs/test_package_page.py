@@ -64,5 +64,5 @@ def test_files_for_shells_are_up_to_date(path: Path) -> None:
 def test_the_manual_page_uses_known_macros_only() -> None:
     page = shell_files()[FOLDER / "matrix.1"]
     assert set(re.findall(r"^[.'](\w*)", page, re.MULTILINE)) == {"TH", "SH", "B", "I", "TP"}
-    for name in ("run", "compare", "MATRIX_STORE", "141"):
+    for name in ("run", "compare", "MATRIX_STORE", "141", r"matrix run \-\-on dry raid.yaml"):
         assert f".TP\n.B {name}\n" in page

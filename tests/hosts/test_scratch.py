@@ -47,6 +47,20 @@ def test_the_printed_file_names_the_disks(call: Call, folder: Path) -> None:
     assert call("disks", "scratch", "--size", "1MiB", "--count", "2").out == made.out
 
 
+def test_a_file_is_written_if_all_went_well_and_never_over_another(call: Call, folder: Path) -> None:
+    options = ("disks", "scratch", "--size", "1MiB", "--to", "hosts.yaml")
+    for _ in range(2):
+        assert call(*options).status == 0
+        assert (folder / "hosts.yaml").read_text() == call(*options[:-2]).out
+    assert call("disks", "scratch", "--size", "2MiB", "--to", "new.yaml").status == 2
+    assert not (folder / "new.yaml").exists()
+    (folder / "hosts.yaml").write_text("hosts: {}\n")
+    refused = call("disks", "scratch", "--size", "1MiB", "--count", "2", "--to", "hosts.yaml")
+    assert (refused.status, (folder / "hosts.yaml").read_text()) == (2, "hosts: {}\n")
+    assert "hosts.yaml has other content" in refused.err
+    assert not (folder / "scratch-2.img").exists()
+
+
 def test_a_detached_disk_keeps_its_content(folder: Path) -> None:
     disk = scratch.practice_disk(folder, 1)
     disk.attach(SIZE)

@@ -209,7 +209,9 @@ def _folder_problems(results: Path) -> Iterator[str]:
 def _systemctl(*words: str) -> None:
     command = ["systemctl", *(() if os.geteuid() == 0 else ("--user",)), *words]
     if not Path("/run/systemd/system").is_dir() or not shutil.which("systemctl"):
-        echo(f"note: systemd does not run here; where it does, run `{' '.join(command)}`", err=True)
+        echo(
+            f"note: nothing starts by itself: systemd does not run here. Where it does: `{' '.join(command)}`", err=True
+        )
         return
     done = run(command)
     if done.returncode:

@@ -188,10 +188,12 @@ _TAG = re.compile(r"[^\s,]{1,50}")
 @command.command("rm", epilog="Example:  matrix runs rm 'chunk-sweep-qemu-202601*'")
 @_RUNS
 @_YES
+@accepted
 @plain_source
-def remove(names: tuple[str, ...], yes: bool, source: Source) -> None:
+def remove(names: tuple[str, ...], yes: bool, accepted: Path, source: Source) -> None:
     """Remove runs: their folders, and their rows of the store. RUN as in `matrix results`."""
     with _chosen(names, source) as (shared, chosen):
+        _warn_of_baselines(chosen, accepted)
         _remove(chosen, shared, yes=yes)
 
 
@@ -236,32 +238,29 @@ def prune(keep: Keep, dry_run: bool, yes: bool, accepted: Path, source: Source) 
     Runs that are not finished stay, those that baselines.yaml names, and the last good run of each matrix, machine and
     host. Without a baseline, the first good runs that stay are the accepted level of later ones.
     """
-    from matrix_runner.space.declared_files import load_accepted
-
     if keep.since is None and not keep.last and keep.size is None:
         raise click.UsageError("say what stays: --keep AGE, --keep-last N or --down-to SIZE")
-    baselines = load_accepted(accepted).baselines.entries
     with _open_all(source) as (shared, every):
         sized = [replace(one, size=folder_size(one.folder.path)) for one in every if one.folder]
-        named = {run.id for one in baselines for run in runs_of_baseline(one, [kept.run for kept in sized])}
-        rules = replace(keep, named=frozenset(named))
+        rules = replace(keep, named=_baselines(sized, accepted))
         found = runs_to_remove(sized, rules)
         left = sum(one.size for one in sized) - sum(one.size for one in found)
-        if keep.size is not None and left > keep.size:
-            echo(
-                f"note: {volume(left)} stay: runs that are not finished, tagged, kept by other options, in "
-                "baselines.yaml, or the last good one of their kind; `matrix runs rm` removes any run",
-                err=True,
-            )
+        too_much = (
+            f"note: {volume(left)} stay, more than {volume(keep.size)}: runs that are not finished, tagged, kept by "
+            "other options, in baselines.yaml, or the last good one of their kind; `matrix runs rm` removes any run"
+            if keep.size is not None and left > keep.size
+            else ""
+        )
         if dry_run or not found:
             _show_kept(sized, found, rules)
         if not found:
             echo(f"no run to remove; {len(sized):,} stay")
-            return
-        if dry_run:
+        elif dry_run:
             _show(found)
-            return
-        _remove(found, shared, yes=yes)
+        else:
+            _remove(found, shared, yes=yes)
+        if too_much:
+            echo(too_much, err=True)
 
 
 @command.command("tag", epilog="Example:  matrix runs tag latest~1 before-upgrade")
@@ -293,11 +292,14 @@ def note(run: str, text: str, source: Source) -> None:
 @command.command("exclude", epilog="Example:  matrix runs exclude latest --reason 'a rebuild was under way'")
 @_RUNS
 @click.option("--reason", required=True, help="Why; `matrix runs` shows it.")
+@accepted
 @plain_source
-def exclude(names: tuple[str, ...], reason: str, source: Source) -> None:
-    """Leave runs out of `history` and of baselines. `include` undoes it."""
+def exclude(names: tuple[str, ...], reason: str, accepted: Path, source: Source) -> None:
+    """Leave runs out of `history` and of levels that are chosen by themselves. `include` undoes it."""
     if not reason.strip():
         raise click.UsageError("--reason is empty")
+    with _chosen(names, source) as (_, chosen):
+        _warn_of_baselines(chosen, accepted)
     _change(names, source, lambda _: {"excluded": reason})
 
 
@@ -307,6 +309,25 @@ def exclude(names: tuple[str, ...], reason: str, source: Source) -> None:
 def include(names: tuple[str, ...], source: Source) -> None:
     """Undo `exclude`."""
     _change(names, source, lambda _: {"excluded": ""})
+
+
+def _baselines(runs: Sequence[KeptRun], accepted: Path) -> frozenset[str]:
+    """Return the ids of those runs that baselines.yaml names."""
+    from matrix_runner.space.declared_files import load_accepted
+
+    entries = load_accepted(accepted).baselines.entries
+    return frozenset(run.id for one in entries for run in runs_of_baseline(one, [kept.run for kept in runs]))
+
+
+def _warn_of_baselines(chosen: Sequence[KeptRun], accepted: Path) -> None:
+    named = _baselines(chosen, accepted)
+    for one in chosen:
+        if one.run.id in named:
+            echo(
+                f"note: baselines.yaml names {one.run.name}, and still does so afterwards; "
+                "`matrix accept RUN --baseline` names another",
+                err=True,
+            )
 
 
 @contextmanager

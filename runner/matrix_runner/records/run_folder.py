@@ -339,7 +339,7 @@ def reasons_to_keep(runs: Iterable[KeptRun], keep: Keep) -> list[tuple[KeptRun, 
         rules = {
             "it is not finished": not one.run.finished,
             "baselines.yaml names it": one.run.id in keep.named,
-            "the last good run of its kind, a baseline": is_last_good,
+            "the last good run of its kind": is_last_good,
             f"one of the last {keep.last} of its kind": seen[kind] <= keep.last,
             "it is young enough": keep.since is not None and one.run.started >= keep.since.isoformat(),
             f"it has the tag {', '.join(one.run.tags)}": bool(keep.tagged and one.run.tags),

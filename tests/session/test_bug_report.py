@@ -67,6 +67,12 @@ def test_no_byte_names_the_host(call: Call, run: Path, tmp_path: Path) -> None:
     assert not raw[3] & 8, "a name of the file in the header of gzip"
 
 
+def test_it_takes_the_latest_run_also_without_results(call: Call, run: Path) -> None:
+    said = call("bug-report")
+    assert said.out.startswith(f"bug-report.tar.gz: {run.name}, ")
+    assert "note:" not in said.err
+
+
 def test_it_has_what_a_report_needs(call: Call, run: Path, tmp_path: Path) -> None:
     assert call("bug-report", run.name, "--to", "it.tar.gz").status == 0
     files = {name.partition("/")[2]: text for name, text in _files(tmp_path / "it.tar.gz").items()}

@@ -54,14 +54,14 @@ def command(runs: tuple[Path, ...], junit: Path | None, opens: bool, results: Pa
             open_page(folder / "report.html", wanted=True)
 
 
-def folder_of(run: Path, results: Path) -> Path:
+def folder_of(run: Path, results: Path, *, with_results: bool = True) -> Path:
     """Return the folder of a run by its path or name, by `latest`, or by the name of its matrix."""
     if found := next(filter(Path.exists, (run, results / run)), None):
         return found
-    return _latest(results, str(run)) or run
+    return _latest(results, str(run), with_results=with_results) or run
 
 
-def _latest(results: Path, name: str) -> Path | None:
+def _latest(results: Path, name: str, *, with_results: bool) -> Path | None:
     every, _ = readable_runs(results)
     among = [one for one in every if name in {LATEST, one.manifest.matrix}]
     if not among:
@@ -69,6 +69,8 @@ def _latest(results: Path, name: str) -> Path | None:
             advice = "name the folder of a run, or the folder of all runs by --results"
             raise BadInput(f"{results}: there is no run", resolution=advice)
         return None
+    if not with_results:
+        return among[0].path
     ordered = sorted(among, key=lambda run: run.manifest.synthetic)
     found = next(filter(has_results, ordered), ordered[0])
     if found is not among[0]:
@@ -98,7 +100,7 @@ def write_report(run: Path) -> Ending:
 
 _BUG_REPORT_EPILOG = """\b
 Examples:
-  matrix bug-report                               of the latest run, to bug-report.tar.gz
+  matrix bug-report                               of the latest run, finished or not, to bug-report.tar.gz
   matrix bug-report --no-figures results/night    of this run folder, without its figures
   tar -xzOf bug-report.tar.gz | less              read all of it before you publish it
 """
@@ -116,7 +118,7 @@ def bug_report_command(run: Path, no_figures: bool, to: Path, results: Path) -> 
     """
     from matrix_runner.session.bug_report import write_bug_report
 
-    folder = load(folder_of(run, results))
+    folder = load(folder_of(run, results, with_results=False))
     with tempfile.TemporaryFile() as archive:
         found = write_bug_report(
             folder, archive, figures=not no_figures, progress=lambda name: slow_start.begin(f"writing {name}")
@@ -124,5 +126,5 @@ def bug_report_command(run: Path, no_figures: bool, to: Path, results: Path) -> 
         size = archive.tell()
         archive.seek(0)
         write_output(to, iter(lambda: archive.read(1 << 20), b""))
-    echo(f"{to}: {size / 1e3:,.0f} kB; replaced: {found.summary}")
+    echo(f"{to}: {folder.path.name}, {size / 1e3:,.0f} kB; replaced: {found.summary}")
     echo(f"→ read it before you publish it: tar -xzOf {to} | less")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from matrix_runner.base.version import matrix_version
+from matrix_runner.cli import cli
 from matrix_runner.cli.init import KINDS
 from matrix_runner.space.load import load
 
@@ -212,6 +213,22 @@ def test_a_shipped_layout_is_found_without_the_checkout(tmp_path: Path) -> None:
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_shell_gets_its_completion(shell: str, call: Call) -> None:
     assert "_MATRIX_COMPLETE" in call("completion", shell).out
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("matrix r", {"render", "report", "results", "recommend", "run", "runs"}),
+        ("matrix runs ta", {"tag"}),
+        ("matrix run --on q", {"qemu"}),
+    ],
+)
+def test_a_shell_completes_words(words: str, found: set[str]) -> None:
+    from click.shell_completion import ShellComplete
+
+    *before, last = words.split()[1:]
+    items = ShellComplete(cli, {}, "matrix", "_MATRIX_COMPLETE").get_completions(before, last)
+    assert {item.value for item in items} == found
 
 
 def test_help_shows_topics_pages_and_commands(call: Call) -> None:

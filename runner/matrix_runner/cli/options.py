@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from matrix_runner.base.errors import BadInput, HarnessBroken
 from matrix_runner.base.quantities import parse_size, parse_time
@@ -171,12 +172,22 @@ class _Place(click.ParamType[Where]):
             return value
         name, colon, host = str(value).partition(":")
         if name not in MACHINES:
-            self.fail(f"{name!r} is not one of {', '.join(map(repr, MACHINES))}.", param, ctx)
+            from matrix_runner.language.suggestions import hint
+
+            self.fail(f"{name!r} is not one of {', '.join(map(repr, MACHINES))}{hint(name, [*MACHINES])}", param, ctx)
         if colon and name not in WITH_HOSTS:
             self.fail(f"{name} takes no host, unlike {', '.join(WITH_HOSTS)}", param, ctx)
         if colon and not re.fullmatch(r"[A-Za-z0-9@_][A-Za-z0-9@_.:-]*", host):
             self.fail(f"{host!r} is not the name of a host", param, ctx)
         return Where(name, host)
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        return [CompletionItem(name) for name in MACHINES if name.startswith(incomplete)]
 
 
 PLACE = _Place()

@@ -77,6 +77,7 @@ class _Runs(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         is_named = bool(args) and (args[0] in self.commands or args[0] in ctx.help_option_names)
+        is_named = is_named or ctx.resilient_parsing  # a shell completes the name of a command
         return super().parse_args(ctx, args if is_named else ["list", *args])
 
 

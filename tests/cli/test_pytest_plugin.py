@@ -17,6 +17,7 @@ import sqlalchemy.dialects.sqlite  # noqa: F401
 from matrix_runner.base.errors import BadInput
 from matrix_runner.machines import dry
 from matrix_runner.machines.base import Step, StepResult
+from matrix_runner.machines.dry import plausible
 from matrix_runner.pages import verdicts  # noqa: F401
 from matrix_runner.records.run_folder import load
 from matrix_runner.session import finish, selected_matrix  # noqa: F401
@@ -128,10 +129,10 @@ def test_only_what_was_measured_can_fail(
 def test_a_broken_trial_is_an_error_and_no_failure(
     pytester: pytest.Pytester, matrix: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(step: Step) -> StepResult:
-        return StepResult(step.name, 1, "no", 0.0) if step.name == "measure" else dry.plausible(step)
+    def broken(step: Step, slow: int) -> StepResult:
+        return StepResult(step.name, 1, "no", 0.0) if step.name == "measure" else plausible(step, slow)
 
-    monkeypatch.setattr(dry.Dry, "from_options", classmethod(lambda cls, _: cls(broken)))
+    monkeypatch.setattr(dry, "plausible", broken)
     done = run(pytester, "small.yaml")
     done.assert_outcomes(errors=4, skipped=2)
     done.stdout.fnmatch_lines(["*raid5/chunk=16KiB/work/rw=read: *no*", "*results/small-pytest-*"])
@@ -141,11 +142,11 @@ def test_a_broken_trial_is_an_error_and_no_failure(
 def test_exitfirst_stops_at_the_first_broken_cell(
     pytester: pytest.Pytester, matrix: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(step: Step) -> StepResult:
+    def broken(step: Step, slow: int) -> StepResult:
         writes = step.name == "measure" and "rw=randwrite" in step.files["job.fio"]
-        return StepResult(step.name, 1, "no", 0.0) if writes else dry.plausible(step)
+        return StepResult(step.name, 1, "no", 0.0) if writes else plausible(step, slow)
 
-    monkeypatch.setattr(dry.Dry, "from_options", classmethod(lambda cls, _: cls(broken)))
+    monkeypatch.setattr(dry, "plausible", broken)
     run(pytester, "small.yaml", "-x").assert_outcomes(passed=1, errors=1)
     (folder,) = runs(pytester)
     assert len((pytester.path / "results" / folder / "trials.csv").read_text().splitlines()) == 1 + 4 * 4
@@ -188,12 +189,12 @@ def test_a_refused_run_is_not_repeated_for_each_item(
 def test_a_cell_that_missed_the_steady_state_is_skipped(
     pytester: pytest.Pytester, matrix: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def restless(step: Step) -> StepResult:
-        said = dry.plausible(step)
+    def restless(step: Step, slow: int) -> StepResult:
+        said = plausible(step, slow)
         reads = step.name == "measure" and "rw=read" in step.files["job.fio"]
         return replace(said, output=said.output.replace('"attained":1', '"attained":0')) if reads else said
 
-    monkeypatch.setattr(dry.Dry, "from_options", classmethod(lambda cls, _: cls(restless)))
+    monkeypatch.setattr(dry, "plausible", restless)
     steady = "runtime: 8s, steady: {within: 5%, over: 2s}"
     matrix.write_text(matrix.read_text().replace("runtime: 1s", steady))
     done = run(pytester, "small.yaml")

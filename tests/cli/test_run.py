@@ -27,11 +27,11 @@ import pathlib, sys
 from matrix_runner.machines import dry
 from matrix_runner.machines.base import RigLost
 answer = dry.plausible
-def breaking(step):
+def breaking(step, slow=1):
     if step.name == "measure" and pathlib.Path("broken").exists() and "rw=read\\n" in step.files["job.fio"]:
         raise RigLost("the guest panicked", tail="BUG")
-    return answer(step)
-dry.Dry.__init__.__defaults__ = (breaking,)
+    return answer(step, slow)
+dry.plausible = breaking
 from matrix_runner.cli import main
 main()
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# image.sh WHEEL NAME: makes a container image of Debian 13 with the wheel and what virtual machines need. No image of others is
-# the base: every package is from Debian, with its signature. MATRIX_MIRROR names another mirror. Needs root, mmdebstrap, podman.
+# image.sh WHEEL NAME [MIRROR]: makes a container image of Debian 13 with the wheel and what virtual machines need. No image of others is
+# the base: every package is from Debian, with its signature. MIRROR is another mirror of Debian. Needs root, mmdebstrap, podman.
 set -euo pipefail
 top=$(readlink -f -- "${BASH_SOURCE[0]}")
 top=${top%/.github/scripts/*}
@@ -20,6 +20,6 @@ mmdebstrap --quiet --variant=minbase --include="$(IFS=,; echo "${packages[*]},op
   --customize-hook='chroot "$1" python3 -m venv /opt/matrix' \
   --customize-hook='chroot "$1" sh -c "/opt/matrix/bin/pip install --quiet --no-cache-dir --no-index --no-deps /tmp/wheels/*"' \
   --customize-hook='rm -r "$1/tmp/wheels"; ln -s /opt/matrix/bin/matrix "$1/usr/local/bin/matrix"' \
-  trixie "$work/image.tar" ${MATRIX_MIRROR:+"$MATRIX_MIRROR"}
+  trixie "$work/image.tar" ${3:+"$3"}
 podman import --quiet --change 'ENTRYPOINT ["matrix"]' --change 'WORKDIR /work' --change 'VOLUME /root/.cache/matrix' \
   "$work/image.tar" "$2"

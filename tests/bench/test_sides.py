@@ -31,7 +31,7 @@ def test_a_stock_machine_starts_in_its_own_way_and_a_clone_does_not_boot() -> No
         stock = argv.command(vm, channels, argv.BOOT)
     ours, clone = (argv.command(vm, channels, start) for start in (argv.BOOT, argv.Start(Path("/m"), is_clone=True)))
     found = [boot.start_of("\0".join([*words, ""]).encode()) for words in (stock, ours, clone)]
-    assert found[0] == ("/stock/vmlinuz", "/stock/initramfs", "console=ttyS0 quiet panic=-1")
+    assert found[0] == ("/stock/vmlinuz", "/stock/initramfs", "console=ttyS0 quiet panic=-1 no_timer_check")
     assert found[1][:2] == ("/c/vmlinuz", "/c/initramfs")
     assert found[2] == ("defer",)
 

@@ -88,6 +88,7 @@ EVERY = (
     "pick: {number: 1}",
     "precondition: {discard: true}",
     "memory: {count: 1, size: 1MiB}",
+    "nvme-tcp: {}",
     "partition: {}",
     "md: {level: 0}",
     "lvm: {}",

@@ -51,4 +51,5 @@ class NvmeTcp(Layer):
         }
         tops = tuple(f"/dev/{name}" for name in names)
         remains = (f"/sys/kernel/config/nvmet/subsystems/{nqn}",)
-        return (View(kind=self.kind, members=context.devices, tops=tops, remains=remains, values=values),)
+        # The target opens its devices as any program does.
+        return (View(kind=self.kind, members=context.devices, tops=tops, holds=False, remains=remains, values=values),)

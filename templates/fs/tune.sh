@@ -3,7 +3,6 @@
 {% include 'fs/mounted.sh' %}
 
 {% include 'lay-out.sh' %}
-
 {% if work.direct and layer.bypasses_memory and not stack.retimed %}
 sync -f {{ layer.directory }}
 {% else %}

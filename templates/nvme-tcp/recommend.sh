@@ -5,10 +5,10 @@ at=/sys/kernel/config/nvmet/subsystems/{{ layer.nqn }}
 mkdir "$at"
 echo 1 >"$at/attr_allow_any_host"
 {% for member in layer.members %}
-mkdir "$at/namespaces/{{ loop.index }}"
-echo {{ member }} >"$at/namespaces/{{ loop.index }}/device_path"
-echo {{ layer.uuids[loop.index0] }} >"$at/namespaces/{{ loop.index }}/device_uuid"
-echo 1 >"$at/namespaces/{{ loop.index }}/enable"
+mkdir "$at/namespaces/"{{ loop.index }}
+echo {{ member }} >"$at/namespaces/"{{ loop.index }}/device_path
+echo {{ layer.uuids[loop.index0] }} >"$at/namespaces/"{{ loop.index }}/device_uuid
+echo 1 >"$at/namespaces/"{{ loop.index }}/enable
 {% endfor %}
 port=/sys/kernel/config/nvmet/ports/{{ layer.port }}
 mkdir "$port"

@@ -170,7 +170,7 @@ MISTAKES = [
     ("size: 1GiB", "size: 1024", "'1024': no unit; did you mean 1KiB, which is the same in bytes, or 1024KiB?"),
     ("bus: sata", "bus: stata", "'stata' is not one of virtio, scsi, sata or nvme; did you mean sata?"),
     ("[disk]", "[dsk]", "unknown layer 'dsk'; did you mean disk or disks?"),
-    ("[disk]", "[zfs]", "unknown layer 'zfs'; the file systems are ext2, ext3, ext4, xfs, btrfs, f2fs"),
+    ("[disk]", "[bcachefs]", "unknown layer 'bcachefs'; the file systems are ext2, ext3, ext4, xfs, btrfs, f2fs"),
     ("[disk]", "[]", "this list is empty; write at least one item"),
     ("[disk]", "[disk: {number: 4}]", "there is no disk 4: 4 are declared, counted from 0"),
     ("[disk]", "[disk, md: {level: 5}]", "RAID 5 needs at least 2 disks; `disk` selects 1 disk"),

@@ -296,7 +296,7 @@ def note(run: str, text: str, source: Source) -> None:
 @accepted
 @plain_source
 def exclude(names: tuple[str, ...], reason: str, accepted: Path, source: Source) -> None:
-    """Leave runs out of `history` and of levels that are chosen by themselves. `include` undoes it."""
+    """Leave runs out of `history` and of the accepted level, unless baselines.yaml names them. `include` undoes it."""
     if not reason.strip():
         raise click.UsageError("--reason is empty")
     with _chosen(names, source) as (_, chosen):
@@ -325,8 +325,8 @@ def _warn_of_baselines(chosen: Sequence[KeptRun], accepted: Path) -> None:
     for one in chosen:
         if one.run.id in named:
             echo(
-                f"note: baselines.yaml names {one.run.name}, and still does so afterwards; "
-                "`matrix accept RUN --baseline` names another",
+                f"note: baselines.yaml names {one.run.name}, and is not changed; "
+                "`matrix accept RUN --baseline` names another run",
                 err=True,
             )
 

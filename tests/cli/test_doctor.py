@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from matrix_runner.machines.base import RigSpec
     from tests.support.command import Call, Matrix, Said
 
 
@@ -63,3 +64,16 @@ def test_the_doctor_names_one_command_for_a_machine(
     (command,) = [line.strip() for line in done.out.splitlines() if "→" in line]
     assert command.startswith("→ apt install qemu-system-x86 ")
     assert command.endswith(" zstd nbdkit nbdkit-plugin-dev fio")
+
+
+def test_modules_that_a_host_lacks_skip_only_their_stacks(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def query(_: object, spec: RigSpec, __: str) -> str:
+        return "".join(f"no-module {one}\n" for one in ("raid456", "f2fs") if one in spec.modules) + "kernel 6.1.0\n"
+
+    monkeypatch.setattr("matrix_runner.machines.requirements.query", query)
+    done = call("doctor", "--on", "local")
+    assert (done.status, "local     ready\n" in done.out) == (0, True)
+    (line,) = [line for line in done.out.splitlines() if "skips     stacks" in line]
+    assert "`md: {level: 4 or 5 or 6}`" in line
+    assert "`md: {level: 1}`" not in line
+    assert "the kernel (6.1.0) has no f2fs, raid456; other stacks run." in line

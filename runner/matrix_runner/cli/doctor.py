@@ -18,7 +18,7 @@ from matrix_runner.language.matrix import SUITES, is_path, kernel_error
 from matrix_runner.layers import LAYERS
 from matrix_runner.machines import MACHINES, WITH_HOSTS, Where, machine
 from matrix_runner.machines.base import MachineOptions, Refusal, RigSpec
-from matrix_runner.machines.local import query_host
+from matrix_runner.machines.local import Local, query_host
 from matrix_runner.machines.needs import any_lacks
 from matrix_runner.machines.qemu.host import outlook
 from matrix_runner.machines.qemu.kernel_config import inspect, lacks, smallest_config
@@ -140,7 +140,16 @@ def command(place: Where | None, kernel: str | None, *, kernel_config: bool) -> 
 def _show_lacks(name: str, known: Mapping[str, str] | None = None) -> None:
     place = machine(name, MachineOptions())
     spec = RigSpec((), modules=ANY_LAYOUT, programs=_PROGRAMS, options=_OPTIONS_OF_LAYERS)
-    for lack in any_lacks(LAYERS.values(), place, place.known(spec) if known is None else known):
+    known = place.known(spec) if known is None else known
+    without = set((Local().known(spec) if place.shares_kernel else known).get("without", "").split())
+    # Most modules are missing for one reason: the kernel was built without them.
+    needs = [(need.label(kind), {*need.modules} & without) for kind, layer in LAYERS.items() for need in layer.needs]
+    if several := [(label, names) for label, names in needs if names]:
+        modules = ", ".join(sorted(set[str]().union(*(names for _, names in several))))
+        stacks = ", ".join(label for label, _ in several)
+        remedy = "other stacks run. Install its modules, boot another, or use qemu"
+        echo(f"          skips     stacks with {stacks}: the kernel ({known['kernel']}) has no {modules}; {remedy}")
+    for lack in any_lacks(LAYERS.values(), place, {**known, "without": ""}):
         echo(f"          skips     {lack.message}")
 
 
@@ -173,8 +182,6 @@ def _show_optional(answer: str) -> None:
 
 
 def _refusals(place: Where) -> list[Refusal]:
-    # On another host, only check what every trial needs: modules depend on the layout.
-    modules = () if place.host else ("raid456",)
     disks = tuple(Disk(1 << 30, "sata") for _ in range(4))
     wishes = MachineOptions(where=_ssh_name(place.host) if place.host else "")
-    return machine(place.machine, wishes).refusals(RigSpec(disks, modules=modules))
+    return machine(place.machine, wishes).refusals(RigSpec(disks))  # modules depend on the layout

@@ -193,7 +193,8 @@ def _notes(this: _Run, one_at_a_time: str, choice: str) -> Iterator[str]:
     if part := str(selected.requested):
         yield f"{selected.selection.count():,} of {selected.space.count():,} cells: {part}"
     for run in () if this.folder.manifest.synthetic else runs(this.options.results):
-        if run.path == this.folder.path or run.manifest.finished:
+        other = run.manifest
+        if run.path == this.folder.path or other.finished or other.synthetic or other.waiting:
             continue
         if (holder := find_holder(run.path)) and holder.host in {"", socket.gethostname()}:
             yield f"note: process {holder.pid} is measuring {run.path}/ on this host: both runs will be slower"

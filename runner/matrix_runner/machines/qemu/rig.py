@@ -51,7 +51,8 @@ async def check_clock(guest: Guest) -> None:
     first = await _read(guest)
     await asyncio.sleep(max(LEAST, PATIENCE * (first.answered - first.asked)))
     if why := clock_error(first, await _read(guest)):
-        raise RigLost(f"{why} (the guest measured it at its boot, on a busy host)", tail=guest.tail())
+        cause = "measured wrong at its boot, on a busy host; no figure is affected, as no trial had begun"
+        raise RigLost(f"{why} ({cause})", tail=guest.tail())
 
 
 async def _read(guest: Guest) -> Reading:

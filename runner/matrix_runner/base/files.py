@@ -77,11 +77,15 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 def write_output(path: Path, content: bytes | Iterable[bytes]) -> None:
     """Write a file that the user named. A device or a pipe, such as /dev/stdout, stays and gets the content."""
-    if path.exists() and not path.is_file() and not path.is_dir():
-        with file_errors(path), path.open("wb") as file:
-            file.writelines([content] if isinstance(content, bytes) else content)
-    else:
-        write_atomically(path, content)
+    try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            with file_errors(path), path.open("wb") as file:
+                file.writelines([content] if isinstance(content, bytes) else content)
+        else:
+            write_atomically(path, content)
+    except BadInput as error:
+        advice = "name a file in a folder that you may write, such as by `--to`"
+        raise BadInput(error.brief, details=error.details, resolution=advice) from None
 
 
 def write_durably(path: Path, content: bytes | Iterable[bytes]) -> None:

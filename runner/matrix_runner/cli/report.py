@@ -1,15 +1,18 @@
 """`matrix report` (session/finish.py, pages/write.py) and `matrix bug-report` (session/bug_report.py)."""
 
+import os
 import sys
 import tempfile
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from matrix_runner.answers.selectors import LATEST, explain_later_run
-from matrix_runner.base.errors import BadInput
+from matrix_runner.base.errors import BadInput, file_errors
 from matrix_runner.base.files import write_output
-from matrix_runner.cli.options import FILE, PATH, open_page, results
+from matrix_runner.cli.options import FILE, PATH, TO_FOLDER, open_page, results, run_argument
 from matrix_runner.cli.screen import WIDTH, columns_of, echo, slow_start
 from matrix_runner.pages.bisect import write_search
 from matrix_runner.pages.junit import merge_documents
@@ -32,20 +35,22 @@ Examples:
 
 
 @click.command("report", epilog=_EPILOG)
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=PATH)
+@run_argument("runs", nargs=-1, required=True, metavar="RUN...", type=PATH)
+@click.option("--to", type=TO_FOLDER, help="Write the files to this folder; those of several runs to folders in it.")
 @click.option("--junit", type=FILE, help="Write all their junit.xml to this file, as one document.")
 @click.option("--open", "opens", is_flag=True, help="Open each report.html in the browser.")
 @results
-def command(runs: tuple[Path, ...], junit: Path | None, opens: bool, results: Path) -> None:
+def command(runs: tuple[Path, ...], to: Path | None, junit: Path | None, opens: bool, results: Path) -> None:
     """Write report.html, explore.html, junit.xml and the CSV files of each RUN again from its journal.
 
     A search by `matrix bisect` gets its bisect.html and bisect.md again, too.
 
     RUN is a run folder, its name, the name of a matrix (its last run with results), or `latest`.
     """
-    folders = [folder_of(run, results) for run in runs]
-    for folder in folders:
-        write_report(folder)
+    read = [folder_of(run, results) for run in runs]
+    folders = [(to if len(read) == 1 else to / folder.name) if to else folder for folder in read]
+    for run, folder in zip(read, folders, strict=True):
+        write_report(run, folder if to else None)
     if junit:
         write_output(junit, merge_documents([(folder / "junit.xml").read_bytes() for folder in folders]))
         echo(f"written to {junit}", err=True)
@@ -79,14 +84,19 @@ def _latest(results: Path, name: str, *, with_results: bool) -> Path | None:
     return found.path
 
 
-def write_report(run: Path) -> Ending:
-    folder = load(run)
+def write_report(run: Path, to: Path | None = None) -> Ending:
+    folder = replace(load(run), elsewhere=to)
+    if to:
+        with file_errors(to):
+            to.mkdir(parents=True, exist_ok=True)
+    elif not os.access(run, os.W_OK):
+        raise BadInput(f"{run} cannot be written", resolution="write the reports to another folder: `--to FOLDER`")
     # An old matrix may be invalid today, so it is only parsed for guidelines or a study.
     needs_matrix = "guidelines" in folder.manifest.text or (folder.path / PUBLISHED).is_file()
     space = declared_by(folder.manifest).space if needs_matrix else None
     guidelines = space.matrix.guidelines if space else ()
     study = study_beside(folder.path / MATRIX, space) if space else None
-    with folder.locked(), Journal.existing(folder.journal) as journal:
+    with nullcontext() if to else folder.locked(), Journal.existing(folder.journal) as journal:
         interrupted, store = not folder.manifest.finished, address_of(None, folder.path.parent)
         end = report(folder, journal, guidelines, study, interrupted=interrupted, store=store)
         if folder.manifest.search:
@@ -107,7 +117,7 @@ Examples:
 
 
 @click.command("bug-report", epilog=_BUG_REPORT_EPILOG)
-@click.argument("run", type=PATH, default="latest")
+@run_argument("run", type=PATH, default="latest")
 @click.option("--no-figures", is_flag=True, help="Leave the figures of all trials out.")
 @click.option("--to", type=FILE, default="bug-report.tar.gz", show_default=True, help="Write the archive to this file.")
 @results

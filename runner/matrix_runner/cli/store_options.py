@@ -228,12 +228,7 @@ def _write(content: bytes, to: Path | None) -> None:
         return
     from matrix_runner.base.files import write_output
 
-    try:
-        write_output(to, content)
-    except BadInput as problem:
-        raise BadInput(
-            problem.brief, details=problem.details, resolution="name a file with `--to` in a writable folder"
-        ) from None
+    write_output(to, content)
     echo(f"written to {to}", err=True)
 
 

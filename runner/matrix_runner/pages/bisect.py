@@ -169,7 +169,7 @@ def write_search(folder: RunFolder, search: BisectSteering) -> Sequence[Path]:
         confidence=f"{search.bisection.rule.confidence * 100:g}",
         invented=synthetic,
     )
-    html, report = (folder.path / name for name in FILES)
+    html, report = (folder.reports / name for name in FILES)
     write_atomically(html, page)
     write_atomically(report, bug_report(folder, search).encode())
     return html, report

@@ -179,14 +179,14 @@ def write_reports(run: RunFolder, content: RunData) -> list[Path]:
 
     with without_gc():
         paths = [*(content.survey.paths if content.survey else ())]
-        paths += [_put(run.path / name, parts) for name, parts in rendered(content)]
+        paths += [_put(run.reports / name, parts) for name, parts in rendered(content)]
     for name in _OPTIONAL:
-        if run.path / name not in paths:
-            (run.path / name).unlink(missing_ok=True)
+        if run.reports / name not in paths:
+            (run.reports / name).unlink(missing_ok=True)
     # The pages are last, so that an error in them does not prevent the files for programs.
-    paths.append(_put(run.path / "report.html", [html.page(content, run.manifest, run.path.name)]))
+    paths.append(_put(run.reports / "report.html", [html.page(content, run.manifest, run.path.name)]))
     title = f"{content.matrix} on {content.machine}"
-    path = run.path / "explore.html"
+    path = run.reports / "explore.html"
     library = explore.shared_library(path, run.path.parent)
     parts = explore.parts_of_page([explore.explored(content, run.path.name)], title, report=True, library=library)
     return [*paths, _put(path, parts)]

@@ -180,6 +180,11 @@ class Manifest(BaseModel, frozen=True, extra="forbid"):
 class RunFolder:
     path: Path
     manifest: Manifest
+    elsewhere: Path | None = None  # where its reports go, if not into the folder
+
+    @property
+    def reports(self) -> Path:
+        return self.elsewhere or self.path
 
     @property
     def journal(self) -> Path:
@@ -259,7 +264,7 @@ def load(folder: Path) -> RunFolder:
         if not manifest.is_file():
             raise BadInput(
                 f"{folder} is not the folder of a run",
-                details=f"it holds no {MANIFEST}",
+                details=f"it holds no {MANIFEST}" if folder.exists() else "there is no such folder",
                 resolution="`matrix runs` lists runs; --results names their folder",
             )
         try:

@@ -90,8 +90,10 @@ class Ending:
         rounds = "rounds.csv, " if any(self.content.rounds.values()) else ""
         found = "found.csv, " if self.content.knees else ""
         files = f"{answer}trials.csv, summary.csv, {jobs}{rounds}{found}{verdicts}{added}junit.xml"
-        cells = f"in {ARCHIVE} (`matrix show`)" if self.content.archived else "under cells/"
-        return f"{self.path}/: report.html, explore.html, {files}, and every script and raw output {cells}"
+        reports = self.files[0].parent if self.files else self.path
+        run = "" if reports == self.path else f"{self.path}/"
+        cells = f"in {run}{ARCHIVE} (`matrix show`)" if self.content.archived else f"under {run}cells/"
+        return f"{reports}/: report.html, explore.html, {files}, and every script and raw output {cells}"
 
 
 def exit_code(content: RunData, *, short: bool = False) -> Exit:
@@ -136,7 +138,7 @@ def _report(
     over = not interrupted and not short
     content = load_run_data(folder, journal, over=over)
     if content.part:
-        content = replace(content, survey=survey(folder.path, journal, content))
+        content = replace(content, survey=survey(folder.reports, journal, content))
     steered, synthetic = folder.manifest.steered, content.synthetic
     share = SHARE if steered else 1.0
 
@@ -153,7 +155,7 @@ def _report(
         content = replace(content, judgements=judge_guidelines(guidelines, figures, synthetic=synthetic, share=share))
     comparisons: Sequence[ComparedFigure] = ()
     if study:
-        write_atomically(folder.path / PUBLISHED, study.text.encode())
+        write_atomically(folder.reports / PUBLISHED, study.text.encode())
         figures = measured(columns_of(study.published))
         comparisons = compare_published(study.published, figures, synthetic=synthetic, share=share)
         about = content.warning.capitalize()

@@ -101,12 +101,12 @@ def test_prune_names_why_each_run_stays(nights: Path, call: Call) -> None:
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("prune",), "say what stays"),
+        (("prune",), "no rule says which runs stay"),
         (("prune", "--keep", "soon"), "write it like 12h, 90d or 8w"),
         (("rm", "--yes", "run-9"), "no run in the store matches 'run-9'"),
         (("tag", "run-1", "two words"), "is no tag"),
         (("exclude", "run-1", "--reason", " "), "--reason is empty"),
-        (("exclude", "run-1"), "Missing option '--reason'"),
+        (("exclude", "run-1"), "needs --reason"),
     ],
 )
 def test_wrong_words_are_refused(nights: Path, call: Call, words: tuple[str, ...], reason: str) -> None:
@@ -136,3 +136,13 @@ def test_a_baseline_is_removed_or_excluded_with_a_note(nights: Path, call: Call)
         assert said.status == 0
         assert "note: baselines.yaml names run-2" in said.err
     assert call("runs", "rm", "run-1", "--yes").err == ""
+
+
+def test_the_list_shows_the_baseline(nights: Path, call: Call, tmp_path: Path) -> None:
+    assert call("accept", "run-2", "--baseline", "--reason", "after the upgrade").status == 0
+    assert [listed(call)[name]["baseline"] for name in ("run-1", "run-2", "run-3")] == [False, True, False]
+    assert call("runs").out.count("finished, baseline") == 1
+    (tmp_path / "baselines.yaml").write_text("- run: [1]\n")
+    said = call("runs")
+    assert (said.status, "baselines.yaml: 1 error" in said.err) == (0, True)
+    assert "the list does not show baselines" in said.err

@@ -15,7 +15,7 @@ from matrix_runner.answers.selectors import runs_named, runs_of_baseline
 from matrix_runner.base.errors import BadInput, Damaged, MatrixError
 from matrix_runner.base.findings import few
 from matrix_runner.base.quantities import parse_size
-from matrix_runner.cli.options import Parsed, combined, rows
+from matrix_runner.cli.options import Parsed, combined, rows, run_argument
 from matrix_runner.cli.screen import confirm_removal, echo, echo_whole, json_text, print_sheet
 from matrix_runner.cli.store_options import Source, accepted, plain_source, report_damage
 from matrix_runner.hosts.disk_ledger import lease_records, state_dir
@@ -59,6 +59,7 @@ States of a run:
   broken        complete, with exit code 3
   unfinished    only in the store: it may be running on another host
   gone          only in the store: its folder was removed without `matrix runs rm`
+Also shown there: baseline, if baselines.yaml names the run, and why a run is excluded.
 """
 
 
@@ -87,11 +88,12 @@ def command() -> None:
 
 
 @command.command("list")
-@click.argument("names", nargs=-1, metavar="[MATRIX]...")
+@run_argument("names", nargs=-1, metavar="[MATRIX]...")
 @rows(20, "runs")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
+@accepted
 @plain_source
-def list_runs(names: tuple[str, ...], rows: int, as_json: bool, source: Source) -> None:
+def list_runs(names: tuple[str, ...], rows: int, as_json: bool, accepted: Path, source: Source) -> None:
     """List runs, the latest first: state, start time, cells and verdicts."""
     folders, unreadable = readable_runs(source.results)
     notes = []
@@ -106,6 +108,12 @@ def list_runs(names: tuple[str, ...], rows: int, as_json: bool, source: Source) 
         damage = shared.damage if shared else {}
         lost = State.FINISHED if is_named(source.store) else State.GONE
         listed = [_list_run(run, folder_of[id(run)], shared, notes, damage, lost) for run in selection[:rows]]
+        try:
+            named = _baselines(every, accepted)
+        except MatrixError as problem:
+            notes.append(f"{problem.brief}: the list does not show baselines")
+        else:
+            listed = [replace(one, is_baseline=one.run.id in named) for one in listed]
         report_damage(damage)
     left_out = len(selection) - len(listed)
     if as_json:
@@ -181,7 +189,7 @@ def _verdicts(folder: RunFolder) -> Mapping[str, int]:
     return Counter(row["verdict"] for row in read_verdicts(folder.path).values())
 
 
-_RUNS = click.argument("names", nargs=-1, required=True, metavar="RUN...")
+_RUNS = run_argument("names", nargs=-1, required=True, metavar="RUN...")
 _YES = click.option("--yes", is_flag=True, help="Do not ask.")
 _TAG = re.compile(r"[^\s,]{1,50}")
 
@@ -240,7 +248,7 @@ def prune(keep: Keep, dry_run: bool, yes: bool, accepted: Path, source: Source) 
     host. Without a baseline, the first good runs that stay are the accepted level of later ones.
     """
     if keep.since is None and not keep.last and keep.size is None:
-        raise click.UsageError("say what stays: --keep AGE, --keep-last N or --down-to SIZE")
+        raise BadInput("no rule says which runs stay", resolution="add --keep AGE, --keep-last N or --down-to SIZE")
     with _open_all(source) as (shared, every):
         sized = [replace(one, size=folder_size(one.folder.path)) for one in every if one.folder]
         rules = replace(keep, named=_baselines(sized, accepted))
@@ -265,7 +273,7 @@ def prune(keep: Keep, dry_run: bool, yes: bool, accepted: Path, source: Source) 
 
 
 @command.command("tag", epilog="Example:  matrix runs tag latest~1 before-upgrade")
-@click.argument("run")
+@run_argument("run")
 @click.argument("tags", nargs=-1, required=True, metavar="TAG...")
 @click.option("--remove", "take", is_flag=True, help="Remove these tags.")
 @plain_source
@@ -282,7 +290,7 @@ def tag(run: str, tags: tuple[str, ...], take: bool, source: Source) -> None:
 
 
 @command.command("note", epilog="Example:  matrix runs note latest 'with the new cable'")
-@click.argument("run")
+@run_argument("run")
 @click.argument("text")
 @plain_source
 def note(run: str, text: str, source: Source) -> None:
@@ -298,7 +306,7 @@ def note(run: str, text: str, source: Source) -> None:
 def exclude(names: tuple[str, ...], reason: str, accepted: Path, source: Source) -> None:
     """Leave runs out of `history` and of the accepted level, unless baselines.yaml names them. `include` undoes it."""
     if not reason.strip():
-        raise click.UsageError("--reason is empty")
+        raise BadInput("--reason is empty", resolution="say why, in your own words")
     with _chosen(names, source) as (_, chosen):
         _warn_of_baselines(chosen, accepted)
     _change(names, source, lambda _: {"excluded": reason})

@@ -25,6 +25,7 @@ class ListedRun:
     progress: Progress | None  # None: the journal is unreadable
     verdicts: Mapping[str, int]
     folder: str  # empty: only the store knows the run
+    is_baseline: bool = False  # baselines.yaml names it
 
 
 def select_by_name(runs: Sequence[RunRow], names: Sequence[str]) -> list[RunRow]:
@@ -49,7 +50,7 @@ def list_table(listed: Sequence[ListedRun]) -> Grid:
     columns = ("run", "state", "matrix", "machine", *(("host",) * hosts), "started (UTC)", "cells", "trials")
     rows = [
         (
-            *(one.run.name, f"{one.state}{f', excluded: {one.run.excluded}' * bool(one.run.excluded)}"),
+            *(one.run.name, ", ".join(_state(one))),
             *(one.run.matrix, one.run.machine),
             *((one.run.host,) * hosts),
             one.run.started[:16].replace("T", " "),
@@ -60,6 +61,14 @@ def list_table(listed: Sequence[ListedRun]) -> Grid:
         for one in listed
     ]
     return Grid((*columns, *(("verdicts",) * verdicts), *(("tags and note",) * marks)), rows)
+
+
+def _state(one: ListedRun) -> Iterator[str]:
+    yield one.state
+    if one.is_baseline:
+        yield "baseline"
+    if one.run.excluded:
+        yield f"excluded: {one.run.excluded}"
 
 
 def _count_cells_and_trials(one: ListedRun) -> tuple[str, str]:
@@ -93,6 +102,7 @@ def run_document(one: ListedRun) -> dict[str, Any]:
         "tags": list(run.tags),
         "note": run.note,
         "excluded": run.excluded,
+        "baseline": one.is_baseline,
         "folder": one.folder or None,
     }
 

@@ -1110,7 +1110,7 @@ def test_import_refuses_texts_that_are_not_utf8(call: Call, options: tuple[str, 
     (Path("one.json")).write_text("{}")
     said = call("import", "one.json", *options)
     assert said.status == 2
-    assert f"Invalid value for '{options[0]}': it is not UTF-8" in said.err
+    assert f"{options[0]}: it is not UTF-8" in said.err
 
 
 def test_import_of_a_file_whose_name_is_not_utf8(call: Call, tmp_path: Path) -> None:

@@ -42,6 +42,10 @@ def runs_named(text: str, runs: Sequence[RunRow]) -> list[RunRow]:
     if not found and len(name) >= _LEAST:
         found = [run for run in runs if run.id.startswith(name)]
     if not found:
+        if "/" in text:
+            raise BadInput(
+                f"there is no run at {text}", resolution="name the path of a run folder; `matrix runs` lists those here"
+            )
         names = dict.fromkeys([LATEST, *(name for run in runs for name in (run.matrix, run.name))])
         raise BadInput(
             f"no run in the store matches '{text}'{hint(text, list(names))}",

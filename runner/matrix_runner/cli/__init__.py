@@ -12,7 +12,6 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -137,9 +136,6 @@ class _LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in _COMMANDS.keys() | _HIDDEN and not args[0].startswith("-"):
-            near = get_close_matches(args[0], _COMMANDS, n=1)
-            ctx.fail(f"no command '{args[0]}'" + (f"; did you mean {near[0]}?" if near else ""))
         found = super().resolve_command(ctx, args)  # loads the module; a wrong option has to be refused without a note
         if args and args[0] in _ACTIVITIES and not (ctx.resilient_parsing or {"-h", "--help", "--quiet"} & {*args}):
             slow_start.begin(_ACTIVITIES[args[0]])
@@ -254,19 +250,13 @@ def _run_and_show_error(ending: Ending) -> int:
         return error.exit_code
     except click.exceptions.Exit as end:
         return end.exit_code
-    except click.NoSuchOption as error:
-        from matrix_runner.cli.options import unknown_option_error
-
-        show_error(unknown_option_error(error))
-        return Exit.BAD_INPUT
     except click.exceptions.NoArgsIsHelpError as error:
         echo_whole(error.format_message())
         return Exit.BAD_INPUT
     except click.ClickException as error:
-        context = error.ctx if isinstance(error, click.UsageError) else None
-        if context:
-            echo(f"{context.get_usage()}\nTry '{context.command_path} --help' for help.\n", err=True)
-        echo(f"Error: {error.format_message()}", err=True)
+        from matrix_runner.cli.options import usage_error
+
+        show_error(usage_error(error))
         return Exit.BAD_INPUT
     except (KeyboardInterrupt, click.exceptions.Abort):
         echo("interrupted", err=True)

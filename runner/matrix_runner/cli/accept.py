@@ -13,7 +13,7 @@ import click
 import orjson
 
 from matrix_runner.base.errors import BadInput
-from matrix_runner.cli.options import Parsed, Words, combined, only
+from matrix_runner.cli.options import Parsed, Words, combined, only, run_argument
 from matrix_runner.cli.screen import echo, echo_whole
 from matrix_runner.cli.store_options import Source, accepted, open_store, select_runs, source
 
@@ -73,7 +73,7 @@ _why = combined(
 
 
 @click.command("accept", epilog=_EPILOG)
-@click.argument("run")
+@run_argument("run")
 @_why
 @click.option("--baseline", is_flag=True, help="Compare later runs with RUN itself.")
 @only
@@ -85,9 +85,9 @@ def command(run: str, why: Why, baseline: bool, only: Words, accepted: Path, sou
     from matrix_runner.space.declared_files import append_entries, load_accepted
 
     if not why.reason.strip():
-        raise click.UsageError("--reason is empty")
+        raise BadInput("--reason is empty", resolution="say why, in your own words")
     if baseline and (why.link or why.since or why.until or only):
-        raise click.UsageError("--baseline takes only --reason")
+        raise BadInput("--baseline takes only --reason", resolution="leave the other options out")
     with open_store(source) as shared:
         runs = select_runs(shared, [run])
     if len(runs) > 1:

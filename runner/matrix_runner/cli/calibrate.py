@@ -72,13 +72,13 @@ def command(
 ) -> None:
     """Fit a disk model to what fio measures, or has measured, on a disk."""
     if (disk is None) == (folder is None):
-        raise click.UsageError("name the DISK to measure, or results that exist with --from")
+        raise BadInput("DISK and --from exclude each other", resolution="name one: a disk to measure, or results")
     if to.exists() and not force:
         raise BadInput(f"{to} exists", resolution="choose another file, or replace it with --force")
     if disk is not None:
         folder = _measure(disk.removeprefix("/dev/disk/by-id/"), **values)
     elif values["destroy"] or values["fill"]:
-        raise click.UsageError("--destroy and --fill are for DISK, and --from measures no disk")
+        raise BadInput("--from measures no disk", resolution="leave --destroy and --fill out, or name the DISK instead")
     if folder:
         _fit(folder, to, size, {"rpm": rpm} if rpm else {})
 
@@ -91,7 +91,7 @@ def _measure(
     from matrix_runner.simdisks.calibration import jobs_for
 
     if fill and not destroy:
-        raise click.UsageError(f"--fill writes to the disk: add --destroy {disk} to destroy its content")
+        raise BadInput("--fill writes to the disk", resolution=f"add --destroy {disk} to destroy its content")
     declared = _declared(disk, hosts)
     jobs = jobs_for(declared.kind or _kind_of(disk), writes=bool(destroy), seconds=seconds)
     with scratch_folder("matrix-calibrate") as made:

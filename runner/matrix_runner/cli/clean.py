@@ -11,7 +11,7 @@ from threading import Thread
 
 import click
 
-from matrix_runner.base.errors import Exit, MatrixError
+from matrix_runner.base.errors import BadInput, Exit, MatrixError
 from matrix_runner.base.files import cache_entries, lock_cache
 from matrix_runner.cli.disks import find_host, load_lab_file
 from matrix_runner.cli.options import hosts
@@ -99,9 +99,9 @@ def command(
 
 def _check_extent(extent: str | None, host: str | None, *, every_host: bool) -> None:
     if every_host and host:
-        raise click.UsageError("--every-host includes --host: use one of the two")
+        raise BadInput("--every-host includes --host", resolution="use one of the two")
     if extent and (every_host or host):
-        raise click.UsageError("--cache and --all are for this host: log in to the other one")
+        raise BadInput("--cache and --all are for this host", resolution="log in to the other one, and run it there")
 
 
 def _sweep_machines(notice: Callable[[str], None], *, dry_run: bool, everything: bool) -> bool:

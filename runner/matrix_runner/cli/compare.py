@@ -12,7 +12,7 @@ from matrix_runner.base.errors import BadInput, Exit
 from matrix_runner.base.files import write_output
 from matrix_runner.base.findings import few
 from matrix_runner.base.quantities import parse_percent
-from matrix_runner.cli.options import FILE, Decorator, Parsed, Words, only, rows
+from matrix_runner.cli.options import FILE, Decorator, Parsed, Words, only, rows, run_argument, run_option
 from matrix_runner.cli.screen import echo
 from matrix_runner.cli.store_options import (
     Output,
@@ -73,9 +73,9 @@ def _metrics(purpose: str) -> Decorator:
 
 
 @click.command("compare", epilog=_EPILOG)
-@click.argument("a")
-@click.argument("b")
-@click.argument("among", nargs=-1, metavar="[RUNS]...")
+@run_argument("a")
+@run_argument("b")
+@run_argument("among", nargs=-1, metavar="[RUNS]...")
 @click.option(
     "--by",
     default="run",
@@ -83,7 +83,7 @@ def _metrics(purpose: str) -> Decorator:
     metavar="WHAT",
     help="The kind of A and B: run, kernel, host, revision or an axis.",
 )
-@click.option("--runs", multiple=True, help="With --by: use only these runs. They may also be written after A and B.")
+@run_option("--runs", multiple=True, help="With --by: use only these runs. They may also be written after A and B.")
 @only
 @_metrics("compare")
 @click.option(
@@ -253,7 +253,7 @@ Names of runs: see `matrix results --help`.
 @click.command("history", epilog=_HISTORY_EPILOG)
 @click.argument("cell", required=False)
 @only
-@click.option("--runs", multiple=True, help="Only these runs. Repeat the option for more.")
+@run_option("--runs", multiple=True, help="Only these runs. Repeat the option for more.")
 @_metrics("follow")
 @click.option(
     "--fail-on-change",

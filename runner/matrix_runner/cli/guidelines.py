@@ -8,7 +8,7 @@ import click
 from matrix_runner.answers.selectors import runs_on
 from matrix_runner.base.errors import BadInput, Exit
 from matrix_runner.base.files import shipped
-from matrix_runner.cli.options import PATH, Words, only
+from matrix_runner.cli.options import PATH, Words, only, run_argument
 from matrix_runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
 from matrix_runner.language.guidelines import Guideline
 from matrix_runner.pages.stored import declared_by, judged_in_store, read_for
@@ -51,7 +51,7 @@ def list_(files: tuple[Path, ...], output: Output) -> None:
 
 
 @command.command("check", epilog=_EPILOG)
-@click.argument("runs", nargs=-1, required=True)
+@run_argument("runs", nargs=-1, required=True)
 @click.option(
     "--on", "where", metavar="PLACE", help="Only runs on this machine (qemu, local …) or host, or of this matrix."
 )

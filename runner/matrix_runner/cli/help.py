@@ -29,12 +29,23 @@ Examples:
 """
 
 
+def _pages() -> dict[str, Path]:
+    return {path.stem: path for path in sorted(shipped("docs").glob("*/*.md"))}
+
+
+def _complete(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    group = (_command_of(context.params.get("words") or (), context.find_root()) or context).command
+    commands = group.list_commands(context) if isinstance(group, click.Group) else []
+    topics = [] if context.params.get("words") else _pages()
+    return [name for name in (*topics, *commands) if name.startswith(incomplete)]
+
+
 @click.command("help", epilog=_EPILOG)
-@click.argument("words", nargs=-1, metavar="[TOPIC]...")
+@click.argument("words", nargs=-1, metavar="[TOPIC]...", shell_complete=_complete)
 @click.pass_context
 def command(context: click.Context, words: tuple[str, ...]) -> None:
     """Show the page on TOPIC, the help of a command, or where words are explained."""
-    pages = {path.stem: path for path in sorted(shipped("docs").glob("*/*.md"))}
+    pages = _pages()
     root = context.find_root()
     topic = " ".join(words)
     if not topic:

@@ -18,7 +18,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from matrix_runner.base.errors import BadInput, HarnessBroken
-from matrix_runner.base.quantities import parse_size, parse_time
+from matrix_runner.base.quantities import NoUnit, parse_size, parse_time
 from matrix_runner.machines import MACHINES, WITH_HOSTS, Where
 
 if TYPE_CHECKING:
@@ -70,6 +70,18 @@ class MatrixPath(click.Path):
         return path / STUDY if path.is_dir() else path
 
 
+def _complete_runs(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the name of a run; anything else is the path of a folder."""
+    from matrix_runner.records.run_folder import run_folders
+
+    names = ["latest", *sorted(folder.name for folder in run_folders(context.params.get("results") or Path("results")))]
+    found = [CompletionItem(name) for name in names if name.startswith(incomplete)]
+    return found or [CompletionItem(incomplete, type="dir")]
+
+
+#: An argument and an option that name runs.
+run_argument = partial(click.argument, shell_complete=_complete_runs)
+run_option = partial(click.option, shell_complete=_complete_runs)
 STUDY = "matrix.yaml"  # the name of the matrix in the folder of a study
 matrix_file = click.argument("matrix", type=MatrixPath(path_type=Path))
 only = click.option(
@@ -127,6 +139,8 @@ class Parsed(click.ParamType[Any]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         try:
             return self._parse(value)
+        except NoUnit as problem:
+            self.fail(f"{problem} Write number and unit as one word, like 1MB", param, ctx)
         except ValueError as problem:
             self.fail(str(problem), param, ctx)
 
@@ -371,19 +385,53 @@ def _with_one_dash(option: str, known: Collection[str]) -> str:
     return next((word for word in typed if word in known), "")
 
 
-def unknown_option_error(error: click.NoSuchOption) -> BadInput:
-    if error.ctx is None:
-        return BadInput(error.format_message())
-    command, path, option = error.ctx.command, error.ctx.command_path, error.option_name
-    known = [name for parameter in command.get_params(error.ctx) for name in parameter.opts]
+def usage_error(error: click.ClickException) -> BadInput:
+    """Return the error of click as one of ours."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    brief = _as_part(error.format_message())
+    if isinstance(error, click.BadOptionUsage):
+        return BadInput(brief, resolution=f"write {error.option_name} VALUE")
+    if context is None:
+        return BadInput(brief)
+    path, command = context.command_path, context.command
+    resolution = f"`{' '.join([path, *command.collect_usage_pieces(context)])}`; `{path} --help` explains it"
+    match error:
+        case click.NoSuchOption():
+            brief, resolution = f"`{path}` has no option {error.option_name}", _instead_of(error.option_name, context)
+        case click.NoSuchCommand() if isinstance(command, click.Group):
+            near = get_close_matches(error.command_name, command.list_commands(context), n=1)
+            brief = f"`{path}` has no command '{error.command_name}'"
+            resolution = f"{f'did you mean {near[0]}? ' if near else ''}`{path} --help` shows the commands"
+        case click.MissingParameter(param=click.Argument() as parameter):
+            brief = f"`{path}` needs {_name_of(parameter)}"
+        case click.BadParameter(param=click.Parameter() as parameter):
+            name, is_missing = _name_of(parameter), isinstance(error, click.MissingParameter)
+            brief = f"`{path}` needs {name}" if is_missing else f"{name}: {_as_part(error.message)}"
+            resolution = f"`{path} --help` explains {name}"
+    return BadInput(brief, resolution=resolution)
+
+
+def _as_part(sentence: str) -> str:
+    return f"{sentence[:1].lower()}{sentence[1:].rstrip('.')}"
+
+
+def _name_of(parameter: click.Parameter) -> str:
+    names = [name for name in parameter.opts if name.startswith("-")]
+    return max(names, key=len) if names else parameter.human_readable_name.strip("[].")
+
+
+def _instead_of(option: str, context: click.Context) -> str:
+    """Return what to write instead of an option that the command does not have."""
+    path = context.command_path
+    known = [name for parameter in context.command.get_params(context) for name in parameter.opts]
     resolution = f"`{path} --help` shows all options"
     if option in _DEFAULT_BEHAVIOUR and "--fresh" in known:
-        resolution = f"leave it out: the same command continues an interrupted run; {resolution}"
-    elif meant := _with_one_dash(option, known) or suggest_option(option, known):
-        resolution = f"did you mean {meant}? {resolution}"
-    elif path == "matrix":
-        resolution = "options follow the command, like `matrix run --on dry FILE`; `matrix --help` shows the commands"
-    return BadInput(f"`{path}` has no option {option}", resolution=resolution)
+        return f"leave it out: the same command continues an interrupted run; {resolution}"
+    if meant := _with_one_dash(option, known) or suggest_option(option, known):
+        return f"did you mean {meant}? {resolution}"
+    if path == "matrix":
+        return "options follow the command, like `matrix run --on dry FILE`; `matrix --help` shows the commands"
+    return resolution
 
 
 opens = click.option(

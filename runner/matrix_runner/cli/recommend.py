@@ -21,7 +21,7 @@ from matrix_runner.answers.stored_samples import Samples, read_samples
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.files import write_output
 from matrix_runner.cli.import_fio import MACHINE as IMPORTED
-from matrix_runner.cli.options import FILE, rows, templates
+from matrix_runner.cli.options import FILE, rows, run_argument, templates
 from matrix_runner.cli.results import check_jobs
 from matrix_runner.cli.screen import echo, echo_whole
 from matrix_runner.cli.store_options import Output, Source, form, open_store, select_runs, source, write_grid
@@ -55,7 +55,7 @@ SYNTHETIC = "# SYNTHETIC, no recommendation: the figures come from the dry machi
 
 
 @click.command("recommend", epilog=_EPILOG)
-@click.argument("run")
+@run_argument("run")
 @click.option(
     "--for",
     "wanted",

@@ -10,7 +10,7 @@ import click
 
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.findings import few
-from matrix_runner.cli.options import FILE, Words, only, open_page, opens, rows
+from matrix_runner.cli.options import FILE, Words, only, open_page, opens, rows, run_argument
 from matrix_runner.cli.screen import echo
 from matrix_runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
 from matrix_runner.records.record import Outcome
@@ -67,7 +67,7 @@ class ResultsRequest:
 
 
 @click.command("results", epilog=_EPILOG)
-@click.argument("runs", nargs=-1)
+@run_argument("runs", nargs=-1)
 @only
 @click.option("--outcome", type=click.Choice([one.value for one in Outcome]), help="Only trials with this outcome.")
 @click.option(
@@ -242,7 +242,7 @@ Names of runs: see `matrix results --help`.
 
 
 @click.command("explore", epilog=_EXPLORE_EPILOG)
-@click.argument("runs", nargs=-1)
+@run_argument("runs", nargs=-1)
 @click.option("-o", "--to", type=FILE, help="Write the page to this file.")
 @click.option(
     "--single",
@@ -258,7 +258,7 @@ def explore_command(runs: Words, to: Path | None, single: bool, opens: bool | No
 
     with open_store(source) as shared:
         among = select_runs(shared, runs or ("latest",))
-        own = source.results / among[0].name
+        own = (source.results / among[0].name).resolve() if source.home else source.results / among[0].name
         several = source.home or source.results
         target = to or (own if len(among) == 1 and own.is_dir() else several) / "explore.html"
         found = read_explored(shared, among, source.results, target.parent)

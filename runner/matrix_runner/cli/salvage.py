@@ -10,7 +10,7 @@ import click
 
 from matrix_runner.base.errors import BadInput, HarnessBroken, MatrixError
 from matrix_runner.base.files import check_regular
-from matrix_runner.cli.options import PATH, results
+from matrix_runner.cli.options import PATH, results, run_argument
 from matrix_runner.cli.report import folder_of, write_report
 from matrix_runner.cli.screen import echo
 from matrix_runner.records.databases import translate_errors
@@ -25,7 +25,7 @@ _KEPT = ("cells", "imported")  # folders of trials
 
 
 @click.command("salvage", epilog="Example:  matrix salvage results/nas-qemu-20260304-050607")
-@click.argument("run", type=PATH)
+@run_argument("run", type=PATH)
 @results
 def command(run: Path, results: Path) -> None:
     """Write what can be read of the damaged journal of RUN into a new run. The damaged run stays as it is."""
@@ -99,7 +99,7 @@ Examples:
 
 
 @click.command("merge", epilog=_EPILOG)
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=PATH)
+@run_argument("runs", nargs=-1, required=True, metavar="RUN...", type=PATH)
 @click.option("--to", "name", required=True, metavar="NAME", help="The name of the new run, a folder in --results.")
 @results
 def merge_command(runs: tuple[Path, ...], name: str, results: Path) -> None:

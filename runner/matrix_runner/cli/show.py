@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from matrix_runner.base.errors import BadInput, MatrixError, file_errors
-from matrix_runner.cli.options import PATH, TO_FOLDER, Words, matches, results
+from matrix_runner.cli.options import PATH, TO_FOLDER, Words, matches, results, run_argument, run_option
 from matrix_runner.cli.report import folder_of
 from matrix_runner.cli.screen import echo, echo_whole, json_text
 from matrix_runner.pages.runs import RunStatus, status_document, status_lines
@@ -28,7 +28,7 @@ Examples:
 
 @click.command("show", epilog=_EPILOG)
 @click.argument("cells", nargs=-1, required=True, metavar="CELL...")
-@click.option("--run", type=PATH, default="latest", help="A folder below results/, or a matrix.  [default: latest]")
+@run_option("--run", type=PATH, default="latest", help="A folder below results/, or a matrix.  [default: latest]")
 @click.option("--to", type=TO_FOLDER, help="Write the files to this folder.")
 @results
 def command(cells: Words, run: Path, to: Path | None, results: Path) -> None:
@@ -67,6 +67,9 @@ def _print_file(files: CellFiles, wanted: Words, known: Sequence[CellRow], run: 
         if content is None:
             if cell:
                 files.check()
+            elif Path(path).is_absolute() or path.startswith("."):
+                there = load(Path(path)).path
+                raise BadInput(f"{there} is a run, not a cell", resolution=f"`matrix show '*' --run {there}`")
             raise BadInput(f"no cell of {run} is called {path}", resolution="`summary.csv` lists their names")
         echo_whole(content.decode("utf-8", "replace"))
 
@@ -95,7 +98,7 @@ Exit codes: 0 the run (or any run) is running, 1 it is not, 2 bad input.
 
 
 @click.command("status", epilog=_STATUS_EPILOG)
-@click.argument("run", required=False, type=PATH)
+@run_argument("run", required=False, type=PATH)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output.")
 @results
 def status_command(run: Path | None, as_json: bool, results: Path) -> None:

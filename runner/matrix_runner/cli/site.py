@@ -9,7 +9,7 @@ import click
 
 from matrix_runner.base.errors import BadInput, HarnessBroken
 from matrix_runner.base.text import Pseudonyms
-from matrix_runner.cli.options import FILE, TO_FOLDER, Words, only, open_page, opens
+from matrix_runner.cli.options import FILE, TO_FOLDER, Words, only, open_page, opens, run_argument
 from matrix_runner.cli.screen import echo, slow_start
 from matrix_runner.cli.store_options import Source, open_store, select_or_default, select_runs, source
 
@@ -25,7 +25,7 @@ Names of runs: see `matrix results --help`.
 
 
 @click.command("site", epilog=_EPILOG)
-@click.argument("runs", nargs=-1)
+@run_argument("runs", nargs=-1)
 @click.option(
     "--to",
     type=TO_FOLDER,
@@ -77,7 +77,7 @@ _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-sta
 
 
 @click.command("chart", epilog=_CHART_EPILOG)
-@click.argument("run", default="latest")
+@run_argument("run", default="latest")
 @only
 @click.option("--metric", required=True, help="The figure, such as read_bw, write_iops or read_lat_p99.")
 @click.option("--title", help="The title of the chart.  [default: figure and matrix]")

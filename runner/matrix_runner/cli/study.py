@@ -13,7 +13,7 @@ from matrix_runner.answers.stored_samples import Samples, read_samples
 from matrix_runner.answers.verdicts import Judgement
 from matrix_runner.base.errors import BadInput, Exit
 from matrix_runner.base.files import write_atomically
-from matrix_runner.cli.options import MatrixPath
+from matrix_runner.cli.options import MatrixPath, run_option
 from matrix_runner.cli.screen import echo
 from matrix_runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
 from matrix_runner.language.matrix import Matrix
@@ -57,7 +57,7 @@ Names of runs: see `matrix results --help`.
 
 @click.command("study", epilog=_EPILOG)
 @click.argument("studies", nargs=-1, required=True, type=MatrixPath(path_type=Path))
-@click.option(
+@run_option(
     "--run",
     "runs",
     multiple=True,
@@ -84,9 +84,9 @@ def command(
 ) -> None:
     """Compare the published figures of STUDIES (folders with matrix.yaml and published.yaml) with results."""
     if oldest and not check:
-        raise click.UsageError("--oldest needs --check")
+        raise BadInput("--oldest needs --check", resolution="add --check, or leave --oldest out")
     if check and runs:
-        raise click.UsageError("--check reads the pages of studies, and --run names results: use one of the two")
+        raise BadInput("--check reads the pages of studies, and --run names results", resolution="use one of the two")
     declared = [_load_study(path) for path in studies]
     if check:
         _check_pages([(path, space) for path, space, _ in declared], output, page=page, oldest=oldest)

@@ -13,7 +13,7 @@ from matrix_runner.base.errors import BadInput, Exit
 from matrix_runner.base.files import write_output
 from matrix_runner.cli.compare import ComparisonRequest, compare_runs
 from matrix_runner.cli.guidelines import declared_guidelines
-from matrix_runner.cli.options import FILE
+from matrix_runner.cli.options import FILE, run_argument, run_option
 from matrix_runner.cli.screen import echo_whole
 from matrix_runner.cli.store_options import Source, accepted, open_store, select_runs, source
 from matrix_runner.pages.nightly import Night, annotated, issue, page
@@ -44,8 +44,8 @@ _ALONE = "There is no good earlier run of the same part on the same machine and 
 
 
 @click.command("summary", epilog=_EPILOG)
-@click.argument("runs", nargs=-1, required=True)
-@click.option("--against", metavar="RUN", help="The run to compare with.  [default: for each run, the accepted level]")
+@run_argument("runs", nargs=-1, required=True)
+@run_option("--against", metavar="RUN", help="The run to compare with.  [default: for each run, the accepted level]")
 @click.option(
     "--issue",
     "issue_file",

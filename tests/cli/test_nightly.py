@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -31,6 +32,7 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ..
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("MATRIX_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("MATRIX_STORE", f"{tmp_path}/%h $HOME")
+    monkeypatch.setattr(nightly, "_has_systemd", lambda: True)
     monkeypatch.setattr(nightly, "_systemctl", lambda *words: called.append(words))
     monkeypatch.setattr("matrix_runner.session.selected_matrix.refusals_of", lambda _machine, _specs: [])
     monkeypatch.setattr("os.geteuid", lambda: 1000)
@@ -111,3 +113,30 @@ def test_a_unit_of_something_else_stays(call: Call, calls: list[tuple[str, ...]]
         assert (refused.status, "is another unit" in refused.err) == (2, True)
     assert written == {path: path.read_text() for path in written}
     assert len(calls) == 4
+
+
+def test_without_systemd_the_line_of_a_crontab_works(
+    call: Call, calls: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(nightly, "_has_systemd", lambda: False)
+    monkeypatch.setenv("MATRIX_STORE", f"{Path.cwd()}/50 % '$x'.db")
+    Path("nas.yaml").write_text(MATRIX)
+    done = call("nightly", "install", "nas.yaml", "--on", "dry", "--at", "01:30", "--results", "my results")
+    assert (done.status, calls) == (0, [])
+    assert "systemd does not run here. Add this line by `crontab -e`" in done.err
+    assert not (tmp_path / ".config").exists()
+    (line,) = done.out.splitlines()
+    minute, hour, *days, command = line.split(" ", 5)
+    assert (minute, hour, *days) == ("30", "1", "*", "*", "*")
+    assert not re.search(r"(?<!\\)%", command), "cron takes it for the end of the line"
+    words, bare = ["/bin/sh", "-c", command.replace(r"\%", "%")], {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    night = subprocess.run(words, env=bare, cwd="/", capture_output=True, text=True)
+    log = Path("nightly-nas.log").read_text()
+    assert (night.returncode, night.stdout, night.stderr) == (0, "", ""), log
+    assert len(list(Path("my results").glob("nas-dry-*/report.html"))) == 1
+    assert "| plain/read |" in log, "its summary"
+    assert Path("50 % '$x'.db").is_file()
+    Path("nas.yaml").write_text("name: [")
+    night = subprocess.run(words, env=bare, cwd="/", capture_output=True, text=True)
+    assert night.stdout == "nas failed: see nightly-nas.log\n", "cron sends what a job prints"
+    assert "nas.yaml:" in Path("nightly-nas.log").read_text().removeprefix(log)

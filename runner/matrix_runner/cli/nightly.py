@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator
@@ -33,6 +34,7 @@ of `journalctl -u matrix-nas` says why. Root installs a unit of the system, anot
 """
 
 
+_PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SERVICE = """\
 [Unit]
 Description=matrix {name}, each night
@@ -117,6 +119,13 @@ def install(
     night += ["--hosts", str(hosts.absolute())] if hosts else []
     name = selected.space.matrix.name
     summary = [program, "summary", name, "--results", folder, "--accepted", str(matrix.absolute().parent)]
+    if not _has_systemd():
+        note = (
+            "systemd does not run here. Add this line by `crontab -e`; unlike a timer, cron omits a night if it is down"
+        )
+        echo(f"note: {note}", err=True)
+        echo_whole(_cron_line(name, at, night, summary))
+        return
     head = _head(matrix)
     texts = (head + _service(name, night, summary), head + _TIMER.format(name=name, at=at))
     for path, text in zip(files, texts, strict=True):
@@ -139,7 +148,10 @@ def remove(matrix: Path) -> None:
     """Stop the timer of MATRIX, and remove its files. Results stay."""
     files = [path for path in _files(matrix) if path.exists()]
     if not files:
-        raise BadInput(f"no nightly of {matrix} is installed", resolution="`systemctl list-timers` shows all timers")
+        raise BadInput(
+            f"no nightly of {matrix} is installed",
+            resolution="`systemctl list-timers` shows timers, `crontab -l` the lines of cron",
+        )
     for path in files:
         _refuse_other(path, matrix)
     _systemctl("disable", "--now", _files(matrix)[1].name)
@@ -166,6 +178,23 @@ def _service(name: str, night: list[str], summary: list[str]) -> str:
     run, stop_post = (" ".join(map(_word, words)) for words in (night, summary))
     folder = str(Path.cwd()).replace("%", "%%")
     return _SERVICE.format(name=name, folder=folder, variables=variables, run=run, summary=stop_post)
+
+
+def _cron_line(name: str, at: str, night: list[str], summary: list[str]) -> str:
+    """Return a line of a crontab. Cron sets few variables, and takes a % for the end of the line."""
+    hour, minute = map(int, at.split(":"))
+    given = [f"{key}={value}" for key, value in sorted(os.environ.items()) if key.startswith("MATRIX_")]
+    both = f"{shlex.join(night)}; status=$?; {shlex.join(summary)} || status=$?; exit $status"
+    log, failure = shlex.quote(f"nightly-{name}.log"), shlex.quote(f"{name} failed: see nightly-{name}.log")
+    steps = f"cd {shlex.quote(str(Path.cwd()))} && export {shlex.join([_PATH, *given])} && ({both})"
+    line = f"{minute} {hour} * * * {steps} >>{log} 2>&1 || echo {failure}"
+    if any(ord(char) < 32 for char in line):
+        raise BadInput("a path or variable has a control character, which a crontab cannot contain")
+    return line.replace("%", r"\%")
+
+
+def _has_systemd() -> bool:
+    return Path("/run/systemd/system").is_dir() and shutil.which("systemctl") is not None
 
 
 def _files(matrix: Path) -> tuple[Path, Path]:
@@ -208,11 +237,6 @@ def _folder_problems(results: Path) -> Iterator[str]:
 
 def _systemctl(*words: str) -> None:
     command = ["systemctl", *(() if os.geteuid() == 0 else ("--user",)), *words]
-    if not Path("/run/systemd/system").is_dir() or not shutil.which("systemctl"):
-        echo(
-            f"note: nothing starts by itself: systemd does not run here. Where it does: `{' '.join(command)}`", err=True
-        )
-        return
     done = run(command)
     if done.returncode:
         raise HarnessBroken(f"{' '.join(command)} failed", details=done.stderr.strip())

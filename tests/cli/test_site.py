@@ -168,6 +168,34 @@ def test_pages_fit_and_are_accessible(site: Path, chromium: Browser, page: str) 
     assert not [link for link in links if not (folder / link.partition("#")[0]).is_file()]
 
 
+def test_pages_of_runs_of_one_day_fit_a_telephone(tmp_path: Path, call: Call, chromium: Browser) -> None:
+    for number in range(1, 25):
+        trials = [past.measured("c0", 1, 1e8)]
+        day: dict[str, Any] = {"started": f"2026-03-04T{number - 1:02}:06:07+00:00", "matrix": "a-sweep-of-a-long-name"}
+        past.recorded(tmp_path / "results", trials, number, CELLS[:1], exit=0, **day)
+        (tmp_path / f"results/run-{number}").rename(
+            tmp_path / f"results/a-sweep-of-a-long-name-qemu-202603040{number:02}"
+        )
+    assert call("site").status == 0
+    chromium.show_as(400, "light")
+    for page in ("index.html", "compare.html", "matrix-a-sweep-of-a-long-name.html"):
+        chromium.open((tmp_path / "public" / page).as_uri())
+        assert not find_faults(chromium, widths=(400,))
+    labels = chromium.run("[...document.querySelectorAll('.axes .tick')].map(one => one.textContent)")
+    assert {"00:06", "06:06"} <= {*labels}
+    assert "2026-03-04" not in labels, "all have this day"
+    assert "its verdicts" not in (tmp_path / "public/index.html").read_text(), "there is none"
+
+
+def test_a_page_of_a_run_has_its_date(site: Path) -> None:
+    started = f"2026-03-{NIGHTS:02} 05:06 UTC"
+    header, _, _ = (site / f"run-{NIGHTS}/report.html").read_text().partition("</header>")
+    assert f"<dt>started</dt><dd>{started}</dd>" in header
+    explore = (site / f"run-{NIGHTS}/explore.html").read_text()
+    assert f"<h1>Explore sweep on qemu, {started}</h1>" in explore
+    assert 'href="trials.csv"' not in explore, "the site has no such file"
+
+
 def test_hostile_names_stay_text(tmp_path: Path, call: Call, chromium: Browser) -> None:
     hostile = "</script><script>window.broken = 1</script><!--&'\"{{x}}"
     cells = [CellRow("c1", f"{hostile}/seq", {"layout": hostile, "workload": "seq"})]

@@ -121,13 +121,14 @@ def test_the_page_begins_with_the_state_and_ends_with_the_facts_of_the_run() -> 
     root = tree(RUN, manifest(requested=Requested(shard="1/2")))
     head, facts = words(next(root.iter("header"))), words(section(root, "Run"))
     for part in (
-        *("some cpu, 2 cores", "kernel under test 6.1.0", "started 2026-03-04T05:06:07+00:00"),
+        *("some cpu, 2 cores", "kernel under test 6.1.0"),
         *("last trial started 2026-03-04T05:06:02+00:00", "part of the matrix shard 1/2"),
     ):
         assert part in facts
     for part in (
         "sweep on qemu",
         *("3: 1 measured, 1 broken, 1 not yet run", "5 of 72 planned: 3 measured, 1 broken, 1 skipped"),
+        "started 2026-03-04 05:06 UTC",
         "state not finished",
     ):
         assert part in head

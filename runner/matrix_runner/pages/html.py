@@ -146,7 +146,6 @@ def _facts(recorded: RunData, manifest: Manifest) -> Iterator[tuple[str, str]]:
         yield "kernel under test", ", ".join(manifest.versions)
     if models := dict.fromkeys((one.name or one.model, one.fitted_to) for one in manifest.disks if one.digest):
         yield "simulated disks", "; ".join(f"{name}: {figures_from(fitted_to)}" for name, fitted_to in models)
-    yield "started", manifest.started
     if last := recorded.survey.last if recorded.survey else max((one.started for one in recorded.trials), default=""):
         yield "last trial started", last
     yield "part of the matrix", manifest.part or "all"
@@ -157,6 +156,7 @@ def _standing(recorded: RunData, manifest: Manifest) -> Iterator[tuple[str, str]
     cells = Counter(summary.outcome or summary.text_without_trials for summary in recorded.summaries)
     if recorded.survey:
         cells = Counter({outcome or "not yet run": count for outcome, count in recorded.survey.cells.items()})
+    yield "started", f"{manifest.started[:16].replace('T', ' ')} UTC"
     yield "cells", f"{len(recorded.every):,}: {_counted(cells)}"
     done, planned = sum(counts.values()), manifest.planned
     added = done - planned

@@ -116,7 +116,7 @@ class Site:
             yield f"{one.place}/report.html", self._report(report, one).encode()
         explored = [self._explored(found) for found in read_explored(self.store, [one.run], one.folder, one.folder)]
         if explored:
-            title = title_of([one.run])
+            title = f"{title_of([one.run])}, {one.run.started[:16].replace('T', ' ')} UTC"
             yield f"{one.place}/explore.html", page(explored, title, report=one.has_report, library=library)
         cells = [
             (one.cell.id, one.cell.name, metric, figure(estimate.mean, unit_of(metric)), more_is_faster(metric), values)

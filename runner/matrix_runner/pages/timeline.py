@@ -56,8 +56,12 @@ def _plot(title: str, several: Sequence[Series], places: Mapping[str, float]) ->
         )
         for name, points in shown
     ]
-    often = -(-len(places) // 8)
-    across = spared([Tick(round(at, 2), start[:10]) for start, at in [*places.items()][::often]])
+    days = len({start[:10] for start in places})
+    labels = dict[str, float]()
+    for start, at in places.items():
+        labels.setdefault(start[:10] if days > 1 else start[11:16], at)
+    marks = [Tick(round(at, 2), text) for text, at in labels.items()]
+    across = spared(marks[:: -(-len(marks) // 8)])
     about = "Lines over runs, the latest at the right; vertical lines are intervals. The table has changes of level."
     return axis_charts.Plot(title, about, tuple(drawn), across, ticks(end, unit, 100), len(order) - len(shown))
 

@@ -94,6 +94,7 @@ def parts_of_the_language() -> Iterator[tuple[str, Schema]]:
 
 
 def language() -> str:
+    """Return a section for each part of the language, except layers: these have pages."""
     schema = _schema()
     parts = list(parts_of_the_language())
     in_tables = {
@@ -101,7 +102,34 @@ def language() -> str:
         for path, part in parts
         for key, value in part["properties"].items()
     }
-    return "\n".join(_keys(f"## {path}", part, schema, in_tables) for path, part in parts)
+    return "\n".join(_keys(f"## {path}", part, schema, in_tables) for path, part in parts if not _layer(path))
+
+
+def layer_pages() -> dict[Path, str]:
+    """Return a page for each layer, made from its declaration."""
+    schema = _schema()
+    parts = dict(parts_of_the_language())
+    keys = parts["layouts"]["properties"]
+    return {
+        DOCS / "reference" / "layers" / f"{layer.kind}.md": f"# Layer `{layer.kind}`\n\n"
+        f"{part.get('description') or _meaning(layer.kind, keys[layer.kind], schema, 'layouts')}\n\n"
+        f"Example: `{example(layer.kind, keys[layer.kind], 'layouts')}`. {_around(layer, parts)}\n\n"
+        + _keys("## Keys", part, schema, path=path)
+        + _needs(layer)
+        for path, part in parts.items()
+        if (layer := _layer(path))
+    }
+
+
+def _layer(path: str) -> type[Layer] | None:
+    return LAYERS.get(path.removeprefix("layouts: ")) if path.startswith("layouts: ") else None
+
+
+def _around(layer: type[Layer], paths: Collection[str]) -> str:
+    """Return links to what the language says of all layers, and of the tunables of this one."""
+    own = f"[its own](../language.md#tune-{layer.kind}) and " if f"tune: {layer.kind}" in paths else ""
+    tuned = f" Its devices can have {own}[other tunables](../language.md#tunables)." if layer.tunable else ""
+    return f"See also [the devices on which it can lie](../language.md#layers-that-lie-on-others).{tuned}"
 
 
 @cache
@@ -112,15 +140,15 @@ def _anchors() -> Mapping[str, str]:
     for name, part in _schema()["$defs"].items():
         for form in (part, *part.get("anyOf", ())):
             if path := by_keys.get(json.dumps(form, sort_keys=True)):
-                found.setdefault(name, f"#{path.lower().replace(':', '').replace(' ', '-')}")
+                page = f"layers/{layer.kind}.md" if (layer := _layer(path)) else ""
+                found.setdefault(name, page or f"#{path.lower().replace(':', '').replace(' ', '-')}")
     return found
 
 
 def _own_defaults(path: str) -> Mapping[str, object]:
     """Return the defaults of single values, which the schema lacks where a list of values is possible."""
-    kind = path.removeprefix("layouts: ")
     models: Mapping[str, type[Model]] = {"workloads": WorkloadKeys, "workloads: steady": Steady}
-    model = models.get(path) or LAYERS.get(kind if kind != path else "")
+    model = models.get(path) or _layer(path)
     fields = model.model_fields if model else {}
     return {name: one.default for name, one in fields.items() if isinstance(one.default, str | int | float)}
 
@@ -129,10 +157,10 @@ def _below(path: str, key: str, name: str) -> str:
     return f"{path.removesuffix(' (a layer)')}: {key}" if name != "Layer" else f"layouts: {key}"
 
 
-def _keys(title: str, part: Schema, schema: Schema, in_tables: Collection[str] = ()) -> str:
+def _keys(title: str, part: Schema, schema: Schema, in_tables: Collection[str] = (), path: str = "") -> str:
     """Return a section. Its text lacks the first line if a table has it, as the meaning of the key."""
     needed = part.get("required") or next((one["required"] for one in part.get("anyOf", ()) if "required" in one), ())
-    path = title.removeprefix("## ")
+    path = path or title.removeprefix("## ")
     parent, defaults = parent_of(path), _own_defaults(path)
     rows = (
         (
@@ -150,22 +178,29 @@ def _keys(title: str, part: Schema, schema: Schema, in_tables: Collection[str] =
     text = rest.strip() if first in in_tables else part.get("description", "")
     return (
         f"{title}\n\n"
-        + (f"{text}\n\n" if text else "")
-        + _needs(LAYERS.get(path.removeprefix("layouts: ")) if path.startswith("layouts: ") else None)
+        + (f"{text}\n\n" if text and not _layer(path) else "")
         + table(("key", "value", "default", "meaning", "example"), rows)
     )
 
 
-def _needs(layer: type[Layer] | None) -> str:
-    """Return a sentence on what a layer needs of the rig: for all uses, and for some values."""
-    parts = []
-    for need in layer.needs if layer else ():
-        values = ", ".join(map(str, need.values))
-        names = [f"`{name}`" for name in (*need.modules, *need.programs)]
-        names += [f"`CONFIG_{name}`" for name in need.options] + [f"Linux {need.linux} or later"] * bool(need.linux)
-        names += ["no container"] * need.own_kernel
-        parts.append((f"for `{need.key}: {values}` " if need.key else "") + ", ".join(names))
-    return f"[Needs](#what-layers-need): {'; '.join(parts)}.\n\n" if parts else ""
+def _needs(layer: type[Layer]) -> str:
+    """Return a table of what a layer needs of the rig: for all uses, and for some values."""
+    from matrix_runner.base.quantities import format_size
+
+    rows = []
+    for need in layer.needs:
+        values = (format_size(one) if isinstance(one, int) and one >= 1024 else str(one) for one in need.values)
+        kernel = [
+            *need.modules,
+            *(f"CONFIG_{name}" for name in need.options),
+            *[f"Linux {need.linux}"] * bool(need.linux),
+        ]
+        lists = (", ".join(f"`{name}`" for name in names) for names in (kernel, need.programs))
+        use = f"`{need.key}: {', '.join(values)}`" if need.key else "any use"
+        rows.append((use, *lists, "not in a container" * need.own_kernel))
+    head = ("for", "modules and options of the kernel", "programs", "where")
+    skipped = "[Cells without them](../language.md#what-layers-need) are skipped. A version is the lowest one."
+    return f"\n## Needs\n\n{skipped}\n\n{table(head, iter(rows))}" if rows else ""
 
 
 def parent_of(path: str) -> str:
@@ -471,7 +506,8 @@ def generated(text: str) -> str:
 
 def made_files() -> dict[Path, bytes]:
     """Return files that have no part written by hand."""
-    return {FILE: yardstick_text(), **{path: text.encode() for path, text in shell_files().items()}}
+    texts = {**shell_files(), **layer_pages()}
+    return {FILE: yardstick_text(), **{path: text.encode() for path, text in texts.items()}}
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ from ruamel.yaml import YAML
 
 from docs import generate
 from matrix_runner.cli.schema import schema_text
+from matrix_runner.layers import LAYERS
 from tests.support.pages import DOCS, ROOT
 
 MESSAGES = DOCS / "reference/messages.md"
@@ -48,3 +49,10 @@ def test_there_are_pages_of_the_reference() -> None:
         "docs/reference/language.md",
         "docs/reference/command-line.md",
     }
+
+
+def test_each_layer_has_a_page_and_the_language_links_to_it() -> None:
+    pages = {page: page.read_text() for page in (DOCS / "reference/layers").glob("*.md")}
+    assert pages == generate.layer_pages(), "run `python -m docs.generate`"
+    language = (DOCS / "reference/language.md").read_text()
+    assert {page.stem for page in pages if f"(layers/{page.name})" in language} == set(LAYERS)

@@ -69,3 +69,13 @@ def test_rows_that_are_left_out_are_counted() -> None:
     assert grid.notes == ("1 more rows are left out; jobs.csv has the trials of all jobs",)
     assert "1 more rows in report.html" in text_of(job_sheet(samples.JOBS.summaries, rows=1))
     assert samples.SEQ.name not in text_of(job_sheet(samples.JOBS.summaries))
+
+
+def test_the_processor_time_of_a_request_stands_beside_rates_and_says_if_it_is_emulated() -> None:
+    assert "processor time of a request" not in page(RUN, manifest(), "run").decode()
+    trials = [replace(one, facts=replace(one.facts, cpu_per_io=2_000.0)) for one in RUN.trials]
+    counted = replace(RUN, trials=trials)
+    text = page(counted, manifest(), "run").decode()
+    assert "processor time of a request</th>" in text
+    assert "2.00 µs" in text
+    assert "processor time of a request (emulated)" in page(replace(counted, emulated=True), manifest(), "run").decode()

@@ -221,10 +221,6 @@ class Array(Grouped):
     def redundant(self) -> bool: ...
 
     @property
-    def array_title(self) -> str:
-        return self.title
-
-    @property
     def arrays(self) -> int:
         """Return the number of arrays and volumes with redundancy that it builds."""
         return self.groups if self.redundant else 0
@@ -257,7 +253,7 @@ def why_not(stack: Iterable[Layer], action: Action) -> str:
     """Return why a stack cannot do it; empty if it can."""
     layers = [layer for layer in stack if isinstance(layer, Array)]
     redundant = [layer for layer in layers if layer.arrays]
-    names = " and ".join(dict.fromkeys(layer.array_title for layer in redundant or layers))
+    names = " and ".join(dict.fromkeys(layer.title for layer in redundant or layers))
     if not layers:
         return f"a {action} needs an md array or an LVM volume with redundancy"
     if not redundant:

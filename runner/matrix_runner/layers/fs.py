@@ -131,6 +131,10 @@ class Fs(Layer):
         return idle
 
     @property
+    def title(self) -> str:
+        return self.type
+
+    @property
     def parts(self) -> Mapping[str, str]:
         return {} if self.journal in _OWN_JOURNAL else {self.journal: "journal"}
 

@@ -131,6 +131,10 @@ class Lvm(Array):
         return self.chunk or 64 * KIB
 
     @property
+    def title(self) -> str:
+        return f"LVM {self.segment}"
+
+    @property
     def parts(self) -> Mapping[str, str]:
         return {self.fast: "fast"} if isinstance(self.fast, str) else {}
 
@@ -174,10 +178,6 @@ class Lvm(Array):
     @property
     def redundant(self) -> bool:
         return self.segment in REDUNDANT
-
-    @property
-    def array_title(self) -> str:
-        return f"LVM {self.segment}"
 
     @property
     def arrays(self) -> int:

@@ -81,6 +81,10 @@ class Zfs(Layer):
         return idle
 
     @property
+    def title(self) -> str:
+        return f"ZFS {self.vdev}"
+
+    @property
     def parts(self) -> Mapping[str, str]:
         return {name: key for key in ("special", "log", "cache") if (name := getattr(self, key))}
 

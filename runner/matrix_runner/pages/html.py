@@ -20,6 +20,7 @@ from matrix_runner.pages.pts import pts_reports
 from matrix_runner.pages.ranking import MOST_STACKS, decision_grid
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.pages.sections import BEFORE_FOLD, MOST_CHARTS, MOST_ROWS, sections
+from matrix_runner.pages.stack_pictures import stack_pictures
 from matrix_runner.pages.table import Grid
 from matrix_runner.pages.terminal import correlation_note, drift_note, host_note, precision_note
 from matrix_runner.pages.terminal_text import figures_from, legend
@@ -77,6 +78,7 @@ def page(
         legend=[mark for mark in legend(row.outcome for one in shown for row in one.rows) if mark not in explained],
         left=len(recorded.summaries) - sum(len(one.rows) for one in shown),
         is_cut=any(one.is_cut for one in shown),
+        stack_pictures=stack_pictures(recorded),
         curves=over_device,
         shown_curves=SHOWN_CURVES,
         uses=used,

@@ -153,6 +153,7 @@ class RunData:
     archived: bool = False  # there are no folders of cells
     steered: bool = False  # open guidelines or a race chose the cells of later trials
     raced: bool = False
+    emulated: bool = False  # its processors were emulated, and their times are not those of real ones
     designed: bool = False  # its cells are those of a design, which ranks no stacks
     judgements: Sequence[Judgement] = ()
     finds: Mapping[str, Find] = field(default_factory=dict)  # by workload

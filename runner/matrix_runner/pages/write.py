@@ -64,6 +64,7 @@ def load_run_data(run: RunFolder, journal: Journal, *, over: bool) -> RunData:
     """Load a run. Of a large one, load the trials of a part of its cells."""
     cells, found = journal.cells(), dict[str, Any]()
     found |= {name: getattr(run.manifest, name) for name in _OF_MANIFEST}
+    found["emulated"] = any(tools.get("accel") == "tcg" for tools in run.manifest.versions.values())
     found["designed"] = bool(run.manifest.requested.design)
     found["raced"] = run.manifest.requested.race is not None
     found["finds"] = {name: Find.model_validate(find) for name, find in run.manifest.finds.items()}

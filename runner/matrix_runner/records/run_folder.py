@@ -16,7 +16,7 @@ from hashlib import blake2b
 from itertools import count
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, ValidationError, model_validator
 
@@ -92,6 +92,16 @@ def _moment(text: str) -> str:
     raise ValueError("not a time like 2026-03-04T05:06:07+00:00")
 
 
+class StackBox(NamedTuple):
+    """A group of disks or a layer, as a box in the picture of a stack."""
+
+    title: str
+    devices: int
+    noun: str  # what they are called
+    size: int  # usable bytes of one of them
+    below: tuple[tuple[int, str], ...] = ()  # the numbers of the boxes that it uses, and for what; empty: its data
+
+
 class StackFacts(BaseModel, frozen=True, extra="forbid"):
     """Properties of a stack that follow from its declaration."""
 
@@ -103,6 +113,7 @@ class StackFacts(BaseModel, frozen=True, extra="forbid"):
     memory: dict[str, int] = Field(
         default_factory=dict, description="bytes of memory of each unit of a tunable, such as stripe_cache_size"
     )
+    boxes: tuple[StackBox, ...] = Field(default=(), description="its picture, from the disks up")
 
 
 class Manifest(BaseModel, frozen=True, extra="forbid"):

@@ -36,6 +36,7 @@ from matrix_runner.records.run_folder import Manifest, StackFacts
 from matrix_runner.scripts.jinja import effective_templates
 from matrix_runner.session.host_facts import query_facts, revision
 from matrix_runner.session.selected_matrix import SelectedMatrix
+from matrix_runner.session.stack_boxes import boxes_of
 from matrix_runner.session.versions import NO_VERSIONS, BisectOptions, Versions
 from matrix_runner.simdisks.disk import slow_of
 from matrix_runner.space.basis import basis_of
@@ -214,6 +215,7 @@ class RunRequest:
             rebuild_bytes=target.member if target else None,
             rebuild_rate=rate if target and isfinite(rate) else None,
             memory=stack_memory(stack.layers.value),
+            boxes=tuple(boxes_of(stack.layers.value, self._large_disks)),
         )
 
     def texts(self) -> dict[str, Any]:

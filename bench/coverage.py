@@ -20,7 +20,17 @@ from scipy.special import stdtrit
 
 from matrix_runner.statistics.changes import drift, read_history
 from matrix_runner.statistics.race import find_extreme
-from matrix_runner.statistics.ratios import Verdict, paired_ratio, ratio_by_history, unpaired_ratio, verdicts
+from matrix_runner.statistics.ratios import (
+    DOUBT,
+    LEAST_VALUES,
+    MOST_CORRELATION,
+    Verdict,
+    correlated_t_factor,
+    paired_ratio,
+    ratio_by_history,
+    unpaired_ratio,
+    verdicts,
+)
 from matrix_runner.statistics.stopping import FIRST_LOOK_SHARE, Rule
 
 if TYPE_CHECKING:
@@ -124,11 +134,30 @@ def factors(rounds: int, confidence: float) -> Table:
     return np.concatenate([[np.inf], stdtrit(np.arange(1, rounds), (1 + confidence) / 2)])
 
 
-def measured(values: Table, rule: Rule) -> Stops:
-    """As `matrix_runner.statistics.stopping` would have it."""
+def correlated_factors(values: Table, confidence: float) -> Table:
+    """Student's, after every round, with the allowance for correlation."""
+    rounds = values.shape[1]
+    found = np.tile(factors(rounds, confidence), (len(values), 1))
+    for n in range(LEAST_VALUES, rounds + 1):
+        apart = values[:, :n] - values[:, :n].mean(axis=1, keepdims=True)
+        squares = (apart**2).sum(axis=1)
+        lags = (apart[:, 1:] * apart[:, :-1]).sum(axis=1) / np.where(squares > 0, squares, 1)
+        doubt = DOUBT / np.sqrt(n)
+        likely = np.minimum(MOST_CORRELATION, (lags * n + 1) / (n - 3) + doubt).round(2)
+        known, places = np.unique(np.where(lags > doubt - 1 / n, likely, 0.0), return_inverse=True)
+        found[:, n - 1] = np.array([correlated_t_factor(n, float(one), confidence) for one in known])[places]
+    return found
+
+
+def measured(values: Table, rule: Rule, *, independent: bool = False) -> Stops:
+    """As `matrix_runner.statistics.stopping` would have it; `independent`: without the allowance for correlation."""
     means, errors = running(values)
+    confidence = rule.checked_confidence
     with np.errstate(invalid="ignore"):
-        halves = factors(values.shape[1], rule.checked_confidence) * errors
+        factor = factors(values.shape[1], confidence) if independent else correlated_factors(values, confidence)
+        halves = factor * errors
+    if rule.until is None:
+        return _at_stop(np.zeros(values.shape, bool), means, halves)
     narrow = halves <= (rule.until or 0) * abs(means)
     narrow[:, 0] = False
     known = narrow.copy()
@@ -206,6 +235,36 @@ def show_coverage(scenarios: Sequence[Scenario], rule: Rule, cells: int, seed: i
 
 def _marked(covered: float) -> str:
     return f"{covered:7.1f}" + (" " if PROMISED[0] <= covered <= PROMISED[1] else "!")
+
+
+#: Rules of the table of correlated trials.
+CORRELATED = (RULE, Rule(8, 20, UNTIL), Rule(8, 50, UNTIL), Rule(10, 10), Rule(20, 20))
+
+
+def show_correlated(cells: int, seed: int) -> None:
+    print(
+        "\nintervals of 95 % that lack the true mean, if trials are correlated from one to the next: %, over all noises"
+    )
+    print(f"{'':24}{'correlation':>12}{'stated':>8}{'before':>15}{'now':>15}{'trials before, now':>22}")
+    for rule in CORRELATED:
+        how = f"until 5 %, min {rule.least}, max {rule.most}" if rule.until else f"repeat: {rule.most}"
+        for share in (0.0, 0.3, 0.5, 0.8):
+            drawn = [
+                correlated(share)(np.random.default_rng([seed, int(1e6 * noise)]), (cells, rule.most), noise)
+                for noise in NOISE
+            ]
+            truths = np.ones(rule.most)
+            now, before = (
+                [_covered(measured(values, rule, independent=independent), truths) for values in drawn]
+                for independent in (False, True)
+            )
+            misses = (
+                f"{100 - max(x.all for x in one):.1f} to {100 - min(x.all for x in one):.1f}" for one in (before, now)
+            )
+            trials = " ".join(f"{np.mean([x.trials for x in one]):.1f}" for one in (before, now))
+            print(
+                f"{how:24}{share:>12}{'5':>8}" + "".join(f"{one:>15}" for one in misses) + f"{trials:>22}", flush=True
+            )
 
 
 def show_bounds(cells: int, seed: int) -> None:
@@ -382,6 +441,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     show_coverage(SCENARIOS, RULE, asked.cells, asked.seed)
+    show_correlated(asked.cells // 2, asked.seed)
     show_bounds(asked.cells, asked.seed)
     show_confidences(asked.cells, asked.seed)
     show_ratios(asked.cells // 2, asked.seed)

@@ -3,11 +3,13 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from bench.guidelines import correlated
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.pages.table import fit
 from matrix_runner.pages.terminal import caption, correlation_note, table
@@ -241,30 +243,43 @@ WAVES = (1.0, 1.02, 1.03, 1.03, 1.02, 1.0, 0.98, 0.97, 0.97, 0.98)
 
 def test_correlated_trials_are_named() -> None:
     note = correlation_note(with_rounds(*WAVES))
-    assert note.startswith("trials are correlated in 1 of 1 cells (0.9 from one round to the next)")
-    assert "their intervals are too narrow, and `until:` ends too early" in note
+    assert note.startswith("trials are correlated (about 0.9 from one round to the next): intervals of 8 or more")
+    assert "those of fewer too narrow, and `until:` ends too early; more rounds" in note
     assert "until" not in correlation_note(replace(with_rounds(*WAVES), until=None))
+
+
+def test_a_run_of_one_cell_is_too_short_to_show_correlation() -> None:
+    note = correlation_note(with_rounds(1.0, 0.97, 1.03, 0.98))
+    assert note.startswith("the 4 trials followed each other; fewer than 8 do not show whether they are correlated")
+    assert "`min: 8`" in note
+    assert correlation_note(with_rounds(1.0)) == ""
 
 
 @pytest.mark.parametrize(
     "run",
     [
         with_rounds(1.0, 0.97, 1.03, 0.98, 1.02, 1.01, 0.99, 1.0, 0.97, 1.02),
-        with_rounds(*WAVES[:7]),
+        with_rounds(*[1.0] * 10),
         with_rounds(*WAVES, synthetic=True),
+        with_rounds(*WAVES[:4], synthetic=True),
     ],
-    ids=["independent", "few", "synthetic"],
+    ids=["independent", "equal", "synthetic", "few synthetic"],
 )
 def test_other_trials_are_not_called_correlated(run: RunData) -> None:
     assert correlation_note(run) == ""
 
 
-def test_one_of_many_cells_may_seem_correlated_by_chance() -> None:
-    cells = [replace(samples.SEQ, id=f"c{at}") for at in range(9)]
-    trials = [
-        measured(cell.id, at, direction(1e8 * (one if cell.id == "c0" else 1 + (at * 7 + 3) % 5 / 100), 4096))
-        for cell in cells
-        for at, one in enumerate(WAVES)
-    ]
-    assert correlation_note(RunData("sweep", "qemu", False, cells, trials)) == ""
-    assert correlation_note(RunData("sweep", "qemu", False, cells[:2], trials[:20])) != ""
+def test_several_cells_show_correlation_after_five_rounds() -> None:
+    chance = np.random.default_rng(1)
+
+    def note(correlation: float, cells: int) -> str:
+        several = [replace(samples.SEQ, id=f"c{at}") for at in range(cells)]
+        trials = [
+            measured(cell.id, at, direction(1e8 * (1 + 0.02 * one), 4096))
+            for cell in several
+            for at, one in enumerate(correlated(chance, 5, correlation))
+        ]
+        return correlation_note(RunData("sweep", "qemu", False, several, trials))
+
+    assert note(0.8, 40).startswith("trials are correlated")
+    assert sum(note(0.0, 3) != "" for _ in range(100)) <= 6, "2 % of runs by chance"

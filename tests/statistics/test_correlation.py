@@ -15,6 +15,8 @@ from matrix_runner.statistics.ratios import (
     correlated_t_factor,
     highest_correlation,
     lag_correlation,
+    likely_correlation,
+    student_interval,
     t_factor,
 )
 
@@ -28,6 +30,23 @@ def test_the_lag_of_equal_values_is_0_and_of_turns_negative() -> None:
     assert lag_correlation([3.0, 3.0, 3.0]) == 0
     assert lag_correlation([1.0, 2.0, 1.0, 2.0]) == pytest.approx(-0.75)
     assert lag_correlation([1.0, 1.0, 2.0, 2.0]) == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("n", [8, 20])
+def test_intervals_of_correlated_values_cover_better_and_of_independent_ones_as_stated(n: int) -> None:
+    def misses(correlation: float) -> float:
+        found = [student_interval(one) for one in series(correlation, n, 2000)]
+        return float(np.mean([one is None or not one.low <= 0 <= one.high for one in found]))
+
+    assert 0.025 <= misses(0.0) <= 0.06
+    assert misses(0.5) <= 0.14 if n == 8 else 0.09  # without an allowance: 24 %
+
+
+def test_few_values_get_no_allowance() -> None:
+    rising = [1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7]
+    assert likely_correlation(rising[:7]) == 0
+    assert 0.5 < likely_correlation(rising) <= MOST_CORRELATION
+    assert likely_correlation([5.0] * 9) == 0
 
 
 @pytest.mark.parametrize("n", [8, 15, 40])

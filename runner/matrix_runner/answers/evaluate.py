@@ -21,6 +21,7 @@ from matrix_runner.statistics.ratios import (
     correlated_t_factor,
     highest_correlation,
     lag_correlation,
+    likely_correlation,
 )
 from matrix_runner.statistics.stopping import StopReason
 from matrix_runner.work.metrics import BESIDE, Metric
@@ -164,24 +165,25 @@ class _Part:
     deviation: float
     n: int
     correlation: float | None  # of each round with the next one, if it is clear
-    #: The measured correlation, if the interval allows for a higher one: with repeated looks, or if it is clear.
-    lag: float | None
+    likely: float  # the correlation that the interval allows for
+    lag: float | None  # the measured one, if the interval allows for a higher one: with repeated looks
 
     @classmethod
     def of(cls, share: float, runs: Sequence[Sequence[float]], level: Level) -> Self:
         """Use the rounds of a single run; with several runs, each run is one value."""
         values = runs[0] if len(runs) == 1 else [fmean(one) for one in runs]
         n, mean = len(values), fmean(values)
-        correlation = clear_correlation(values) if len(runs) == 1 else None
-        lag = lag_correlation(values) if correlation or (level.repeated and len(runs) == 1) else None
-        return cls(share, mean, dist(values, (mean,) * n) / sqrt(n - 1) if n > 1 else 0.0, n, correlation, lag)
+        deviation = dist(values, (mean,) * n) / sqrt(n - 1) if n > 1 else 0.0
+        if len(runs) > 1:
+            return cls(share, mean, deviation, n, None, 0.0, None)
+        lag = lag_correlation(values) if level.repeated else None
+        return cls(share, mean, deviation, n, clear_correlation(values), likely_correlation(values), lag)
 
     def half(self, confidence: float, more: int) -> float:
         n = self.n + more
         if n < 2:
             return inf
-        correlation = highest_correlation(self.lag, n) if self.lag is not None else 0.0
-        correlation = max(correlation, self.correlation or 0.0)
+        correlation = max(self.likely, 0.0 if self.lag is None else highest_correlation(self.lag, n))
         return self.share * correlated_t_factor(n, correlation, confidence) * self.deviation / sqrt(n)
 
 

@@ -1,7 +1,6 @@
 """The table at the end of a run, and notes on the run's precision and drift."""
 
 from collections.abc import Sequence
-from statistics import median
 
 from matrix_runner.answers.cell_figures import CellFigures
 from matrix_runner.pages.run_data import RunData
@@ -20,7 +19,8 @@ from matrix_runner.pages.terminal_text import (
     unsettled_mark,
 )
 from matrix_runner.records.record import COUNTED, WORST, CellRow, Kind, Outcome, Trial, counted_trials
-from matrix_runner.statistics.ratios import LEAST_VALUES, clear_correlation, host_ratios
+from matrix_runner.statistics.changes import correlation_of_rounds
+from matrix_runner.statistics.ratios import LEAST_VALUES, host_ratios
 from matrix_runner.work.metrics import FLUSH, LARGE, OF_SYNC, SIDES, SYNC, TOTAL, shown_sides, sides_of
 
 _SYNC_P99 = f"{FLUSH} p99"
@@ -171,25 +171,24 @@ def drift_note(recorded: RunData) -> str:
     )
 
 
-_BY_CHANCE = 0.1  # of some independent cells, hardly ever more seem correlated (each with 1 %)
-
-
 def correlation_note(recorded: RunData) -> str:
-    """Return how correlated the trials of cells are, if more cells show it than would by chance."""
+    """Return how correlated the trials of cells are; if a run is too short to show it, that it may be."""
     if recorded.synthetic:
         return ""
-    every = [
-        [figures.deciding_rate for _, figures in counted_trials(sorted(trials, key=lambda trial: trial.round))]
-        for trials in recorded.by_cell.values()
-    ]
-    long = [rates for rates in every if len(rates) >= LEAST_VALUES]
-    found = [correlation for rates in long if (correlation := clear_correlation(rates))]
-    if len(found) <= max(_BY_CHANCE * len(long), 1 if len(long) > 2 else 0):
-        return ""
+    ordered = (sorted(trials, key=lambda trial: trial.round) for trials in recorded.by_cell.values())
+    samples = [[figures.deciding_rate for _, figures in counted_trials(trials)] for trials in ordered]
     stops = "" if recorded.until is None else ", and `until:` ends too early"
+    if found := correlation_of_rounds(samples):
+        return (
+            f"trials are correlated (about {found:.1f} from one round to the next): intervals of {LEAST_VALUES} or "
+            f"more are wider for that, those of fewer too narrow{stops}; more rounds, or rounds further apart, help"
+        )
+    count = len(samples[0]) if len(samples) == 1 else 0
+    if not 1 < count < LEAST_VALUES:
+        return ""
     return (
-        f"trials are correlated in {len(found):,} of {len(long):,} cells ({median(found):.1f} from one round to the "
-        f"next): their intervals are too narrow{stops}; more rounds, or rounds further apart, help"
+        f"the {count} trials followed each other; fewer than {LEAST_VALUES} do not show whether they are "
+        f"correlated: then the interval is too narrow{stops}; `min: {LEAST_VALUES}`, or other cells in between, help"
     )
 
 

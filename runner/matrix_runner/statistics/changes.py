@@ -9,6 +9,7 @@ from statistics import fmean, linear_regression
 from matrix_runner.statistics.arrays import Bools, Floats, Levels, np
 from matrix_runner.statistics.correlated_changes import LEAST_NEWEST, LEAST_NIGHTS, has_clear_change, longest_arc
 from matrix_runner.statistics.ratios import (
+    MOST_CORRELATION,
     Interval,
     Ratio,
     bounded_exp,
@@ -16,6 +17,7 @@ from matrix_runner.statistics.ratios import (
     student_interval,
     t_factor,
     two_sided_p,
+    unbiased,
     unpaired_ratio,
 )
 
@@ -316,6 +318,31 @@ def _arcs(sums: Floats) -> tuple[Floats, tuple[int, ...]]:
             edges = begin, begin + length
         np.maximum(clearest, clear.max(axis=1), out=clearest)
     return clearest, edges
+
+
+#: Fewer rounds have too few orders. So many random orders of rounds show as much correlation as clear ones.
+_LEAST_ROUNDS, _CLEAR_SHARE = 5, 0.02
+
+
+def correlation_of_rounds(samples: Sequence[Sequence[float]]) -> float | None:
+    """Return the correlation of each round with the next one over all cells, if hardly any order of rounds has as much.
+
+    `samples`: the values of each cell, in order of rounds. What a round does to all cells counts once.
+    """
+    lengths = sorted(map(len, samples), reverse=True)
+    rounds = max(lengths, key=lambda n: n * sum(length >= n for length in lengths), default=0)
+    if rounds < _LEAST_ROUNDS:
+        return None
+    rows = np.array([one[:rounds] for one in samples if len(one) >= rounds])
+    rows -= rows.mean(axis=1, keepdims=True)
+    sizes = np.linalg.norm(rows, axis=1)
+    rows = rows[sizes > 0] / sizes[sizes > 0, None]
+    products = rows.T @ rows
+    orders = np.random.default_rng(1).permuted(np.tile(np.arange(rounds), (ORDERS, 1)), axis=1)
+    sums, own = products[orders[:, :-1], orders[:, 1:]].sum(axis=1), float(np.trace(products, 1))
+    if not len(rows) or (sums >= own - ROUNDING).mean() > _CLEAR_SHARE:
+        return None
+    return min(MOST_CORRELATION, unbiased(own / len(rows), rounds))
 
 
 #: Fewer values form two groups by chance too often.

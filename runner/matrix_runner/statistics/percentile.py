@@ -5,11 +5,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from math import fsum, inf, sqrt
+from math import hypot, inf, sqrt
 
 import orjson
 
-from matrix_runner.statistics.ratios import Interval, t_factor
+from matrix_runner.statistics.ratios import Interval, correlated_t_factor, likely_correlation
 from matrix_runner.statistics.stopping import Estimate, Rule, StopReason, stated_interval
 
 _LARGEST = 1 << 20  # bytes of the JSON of a histogram
@@ -129,15 +129,15 @@ def _woodruff(
     if n < 2:
         return None
     # If a bin holds very many requests, only its beginning, not its end, shows how much trials differ.
-    off = max(_spread(trials, total, value - 1), _spread(trials, total, value))
-    half = t_factor(n - 1, confidence) * sqrt(off * n / (n - 1)) / total
+    apart = max((_apart(trials, total, one) for one in (value - 1, value)), key=lambda one: hypot(*one))
+    half = correlated_t_factor(n, likely_correlation(apart), confidence) * hypot(*apart) * sqrt(n / (n - 1)) / total
     low = float(min(whole.at(share - half), value)) if half < share else 0.0
     high = float(max(whole.at(share + half), value)) if share + half <= 1 else inf
     return Interval(float(value), low, high, n, confidence)
 
 
-def _spread(trials: Sequence[Distribution], total: int, value: int) -> float:
-    """Return how much trials differ in their share of requests up to a value, as a sum of squared request counts."""
+def _apart(trials: Sequence[Distribution], total: int, value: int) -> list[float]:
+    """Return by how many requests each trial differs from all trials' share of requests up to a value."""
     reached = [one.up_to(value) for one in trials]
     part = sum(reached) / total
-    return fsum([(up_to - part * one.reached[-1]) ** 2 for up_to, one in zip(reached, trials, strict=True)])
+    return [up_to - part * one.reached[-1] for up_to, one in zip(reached, trials, strict=True)]

@@ -11,10 +11,10 @@ Four measures repair that. They cost up to a third more trials, and no more if t
 The checked rate is that of reading and writing together. In mixed work, fio's random generator decides how much of it
 is reading: that split differs between trials far more than the total does.
 
-The rule assumes independent values, roughly normal in their mean. Correlated trials seem precise too early, and so few
-cannot show it: an interval that grows once the correlation is clear would hardly cover more. `bench.coverage` measures
-the coverage for a `min` of 3 or more: 94.5 to 97 % for normal and skewed values at any noise. No rule can detect an
-unseen state: three trials may all have met the same one of two distant states. Only a larger `min` helps there.
+The rule assumes values that are roughly normal in their mean. Correlated trials seem precise too early: from 8 trials
+on, `student_interval` allows for that, and fewer cannot show it. `bench.coverage` measures the coverage for a `min` of
+3 or more: 95 to 97 % for normal and skewed values at any noise. No rule can detect an unseen state: three trials may
+all have met the same one of two distant states. Only a larger `min` helps there.
 """
 
 from collections.abc import Sequence

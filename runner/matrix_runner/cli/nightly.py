@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from matrix_runner.base.errors import BadInput, HarnessBroken
+from matrix_runner.base.files import write_whole
 from matrix_runner.base.process import run
 from matrix_runner.base.quantities import parse_time
 from matrix_runner.carry.executor import specs_of
@@ -133,9 +134,9 @@ def install(
             echo_whole(f"# {path}\n{text}")
             continue
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)
-        path.touch(0o600)  # an address of a store may have a password
-        path.write_text(text)
+        before = os.umask(0o077)  # an address of a store may have a password
+        write_whole(path, text.encode())
+        os.umask(before)
         echo(f"wrote {path}")
     if not dry_run:
         _systemctl("daemon-reload")

@@ -11,6 +11,7 @@ from matrix_runner.base.process import run
 from matrix_runner.base.quantities import format_size
 
 NAMES = Path("/dev/disk/by-id")
+_HALF = "half"
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,8 @@ class PracticeDisk:
         return NAMES / self.name
 
     def device(self) -> str:
-        return _losetup("--noheadings", "--output", "NAME", "--associated", str(self.file)).strip()
+        words = ("--noheadings", "--output", "NAME", "--associated", str(self.file))
+        return _losetup(*words).strip() if self.file.exists() else ""
 
     def attach(self, size: int) -> None:
         """Attach the file; create it if it is missing. After a restart of the host this attaches it again."""
@@ -59,7 +61,8 @@ class PracticeDisk:
             _losetup("--detach", device)
         if not self._other_file():
             self.link.unlink(missing_ok=True)
-        self.file.unlink()
+        for file in (self.file, self.file.with_suffix(f".{_HALF}")):
+            file.unlink(missing_ok=True)
 
     def _other_file(self) -> str:
         """Return the file of another practice disk with this name."""
@@ -70,8 +73,10 @@ class PracticeDisk:
 
 
 def practice_disks(folder: Path) -> list[PracticeDisk]:
-    numbers = (path.stem.removeprefix("scratch-") for path in folder.resolve().glob("scratch-*.img"))
-    return [practice_disk(folder, int(number)) for number in sorted(numbers, key=len) if number.isdecimal()]
+    """Return the practice disks of a folder, also of files that a kill left half allocated."""
+    files = [path for kind in ("img", _HALF) for path in folder.resolve().glob(f"scratch-*.{kind}")]
+    numbers = {path.stem.removeprefix("scratch-") for path in files}
+    return [practice_disk(folder, number) for number in sorted(int(one) for one in numbers if one.isdecimal())]
 
 
 def practice_disk(folder: Path, number: int) -> PracticeDisk:
@@ -80,7 +85,7 @@ def practice_disk(folder: Path, number: int) -> PracticeDisk:
 
 def _allocate(file: Path, size: int) -> None:
     """Allocate the whole file, so that the host's file system cannot be full later."""
-    half = file.with_suffix(".half")
+    half = file.with_suffix(f".{_HALF}")
     try:
         with half.open("wb") as stream:
             os.posix_fallocate(stream.fileno(), 0, size)

@@ -50,7 +50,7 @@ declare -A said=()
 {% endif %}
 {% if layer.type in ('ext2', 'ext3', 'ext4') %}
 # dumpe2fs counts in blocks, and omits zeros.
-said=([stride]=0 [stripe_width]=0 [journal]=none)
+said=([stride]=0 [stripe_width]=0 [journal]=none [checksums]=0)
 while IFS=: read -r key value; do
   value=${value#"${value%%[! ]*}"}
   case $key in
@@ -58,7 +58,10 @@ while IFS=: read -r key value; do
     'Block size') said[block_size]=$value ;;
     'RAID stride') said[stride]=$value ;;
     'RAID stripe width') said[stripe_width]=$value ;;
-    'Filesystem features') if [[ $value == *has_journal* ]]; then said[journal]=internal; fi ;;
+    'Inode size') said[inode_size]=$value ;;
+    'Filesystem features')
+      if [[ $value == *has_journal* ]]; then said[journal]=internal; fi
+      if [[ $value == *metadata_csum* ]]; then said[checksums]=1; fi ;;
   esac
 done < <(dumpe2fs -h {{ layer.members[0] }} 2>/dev/null)
 {% if layer.journal_mkfs %}
@@ -74,6 +77,9 @@ if [[ $info =~ sunit=([0-9]+)\ +swidth=([0-9]+) ]]; then
   said[sunit]=${BASH_REMATCH[1]}
   said[swidth]=${BASH_REMATCH[2]}
 fi
+if [[ $info =~ isize=([0-9]+) ]]; then said[inode_size]=${BASH_REMATCH[1]}; fi
+if [[ $info =~ agcount=([0-9]+) ]]; then said[allocation_groups]=${BASH_REMATCH[1]}; fi
+if [[ $info =~ crc=([0-9]+) ]]; then said[checksums]=${BASH_REMATCH[1]}; fi
 {% if 'journal' in layer.facts %}
 said[journal]=internal
 if [[ ,$has, == *,logdev={{ layer.members[-1] }},* ]]; then said[journal]={{ layer.facts.journal }}; fi

@@ -214,6 +214,29 @@ def test_mkfs_gets_all_values_explicitly() -> None:
         assert "nodiscard" in line or " -K " in line
 
 
+@pytest.mark.parametrize(
+    ("fs", "words", "read"),
+    [
+        ("type: ext4, inode_size: 512B", ["-I 512"], ["inode_size 512"]),
+        ("type: ext4, checksums: false", ["-O '^metadata_csum'"], ["checksums 0"]),
+        ("type: ext4, checksums: true, journal: none", ["-O metadata_csum"], ["checksums 1"]),
+        ("type: xfs, inode_size: 1KiB", ["-i size=1024"], ["inode_size 1024"]),
+        ("type: xfs, allocation_groups: 6", [",agcount=6 "], ["allocation_groups 6"]),
+        ("type: xfs, checksums: false", [",crc=0 "], ["checksums 0"]),
+        ("type: f2fs, mkfs: -i -w 4096", ["-i -w 4096 "], []),
+    ],
+)
+def test_choices_of_mkfs_are_made_and_read_back(fs: str, words: list[str], read: list[str]) -> None:
+    def scripts(keys: str) -> dict[str, str]:
+        text = TEXT.replace("type: [ext2, ext3, ext4, xfs, f2fs, btrfs]", keys)
+        return rendered(next(cell for cell in space(text).cells() if cell.name.startswith("nas")))
+
+    chosen, usual = scripts(fs), scripts(fs.partition(",")[0])
+    for name, parts in (("1-set-up.sh", words), ("3-verify.sh", [f"told fs.{one} " for one in read])):
+        assert all(part in chosen[name] for part in parts), name
+        assert not any(part in usual[name] for part in parts), "mkfs decides"
+
+
 def test_the_mark_is_on_the_disks_and_decides_what_is_wiped() -> None:
     view = _view("type: btrfs, data: raid10")
     assert view.mark in view.mkfs

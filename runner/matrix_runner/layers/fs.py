@@ -45,6 +45,8 @@ NOT_OPTIONS = {
 _OWN_JOURNAL = frozenset({"internal", "none"})
 #: The least size of a journal on a device of its own. Other file systems cannot have it.
 LEAST_JOURNAL = {"ext3": 8 * MIB, "ext4": 8 * MIB, "xfs": 64 * MIB}
+#: Words of mkfs, without a slash: a layout names no files, and its devices are those of the layers below.
+_WORDS = r"^(-?[A-Za-z0-9_^][A-Za-z0-9_.,:=+^-]*( -?[A-Za-z0-9_^][A-Za-z0-9_.,:=+^-]*)*)?$"
 _OPTIONS = r"^[A-Za-z0-9_.:/+=-]+(,[A-Za-z0-9_.:/+=-]+)*$"
 _ALIGN = re.compile(r"\s*(\S+)\s+x\s+([1-9][0-9]{0,3})\s*")
 
@@ -108,6 +110,21 @@ class Fs(Layer):
         NoneIfFalse,
         WithJsonSchema({"anyOf": [{"enum": ["internal", "none", False]}, {"type": "string"}]}),
     ] = Field("internal", description="where the journal is; the name of a part: on its device (ext3, ext4, xfs)")
+    inode_size: Size | None = Field(
+        None, description="ext2, ext3, ext4, xfs: size of an inode; that of mkfs if not given"
+    )
+    allocation_groups: int | None = Field(
+        None, ge=1, le=1_000_000, description="xfs: number of allocation groups; that of mkfs if not given"
+    )
+    checksums: bool | None = Field(
+        None, description="ext4, xfs: whether metadata has checksums; as mkfs does it if not given"
+    )
+    mkfs: str = Field(
+        "",
+        pattern=_WORDS,
+        max_length=200,
+        description="other options of mkfs, like `-E packed_meta_blocks=1`; set, not read back",
+    )
     data: Profile | None = Field(
         None, description="btrfs: profile of the data, that is, copies and devices; single if not given"
     )
@@ -126,6 +143,12 @@ class Fs(Layer):
             idle["journal"] = f"{kind} has no journal on another device; ext3, ext4 and xfs can have it"
         elif kind not in LEAST_JOURNAL or (values["journal"] == "none" and kind != "ext4"):
             idle["journal"] = f"only ext4 can omit the journal, not {kind}"
+        if kind not in EXT | {"xfs"}:
+            idle["inode_size"] = f"{kind} has no inodes of a fixed size"
+        if kind != "xfs":
+            idle["allocation_groups"] = f"{kind} has no allocation groups; xfs has"
+        if kind not in {"ext4", "xfs"}:
+            idle["checksums"] = f"those of {kind} cannot be chosen here; ext4 and xfs can have them or not"
         if kind != "btrfs":
             idle |= dict.fromkeys(("data", "metadata"), f"{kind} has no profiles; btrfs has")
         return idle
@@ -193,6 +216,7 @@ class Fs(Layer):
             yield Problem("type", f"{what}; the smallest has {format_size(below.smallest)}")
         yield from self._block_problems(below)
         yield from self._profile_problems(below)
+        yield from self._inode_problems()
 
     def _journal_problems(self, below: Below) -> Iterator[Problem]:
         if not self.parts:
@@ -215,6 +239,14 @@ class Fs(Layer):
         found = self.alignment(below)
         if found and (found[0] % size or not found[0]):
             yield Problem("align", f"{format_size(found[0])} is not a whole number of blocks of {format_size(size)}")
+
+    def _inode_problems(self) -> Iterator[Problem]:
+        if (size := self.inode_size) is None:
+            return
+        least, most = (256, 2048) if self.type == "xfs" else (128, self.block_size or PAGE)
+        yield from power_of_two("inode_size", size, least, "an inode")
+        if size > min(most, self.block_size or PAGE):
+            yield Problem("inode_size", f"an inode of {self.type} has at most {format_size(most)}, and at most a block")
 
     def _profile_problems(self, below: Below) -> Iterator[Problem]:
         for field, profile in (("data", self.data), ("metadata", self.metadata)):
@@ -262,7 +294,13 @@ class Fs(Layer):
             type=self.type,
             directory=directory,
             mark=label if self.type == "f2fs" else uuid,
-            mkfs=(f"mkfs.{self.type}", *self._mkfs_options(context.below, uuid, label), *self._log(context), *own),
+            mkfs=(
+                f"mkfs.{self.type}",
+                *self._mkfs_options(context.below, uuid, label),
+                *self.mkfs.split(),
+                *self._log(context),
+                *own,
+            ),
             journal_mkfs=self._journal_mkfs(uuid, journal),
             mount=("-t", self.type, *(("-o", ",".join(mount)) if mount else ()), context.devices[0], directory),
             options=tuple(map(_option, options)),
@@ -292,14 +330,21 @@ class Fs(Layer):
         if self.type == "xfs":
             found = self.alignment(below)
             align = "noalign" if found is None else f"su={found[0]},sw={found[1]}"
-            named = ("-m", f"uuid={uuid}", "-L", label[:12])
-            return ("-q", "-f", "-K", *named, "-b", f"size={self.block_size or PAGE}", "-d", align)
+            crc = "" if self.checksums is None else f",crc={int(self.checksums)}"
+            groups = f",agcount={self.allocation_groups}" if self.allocation_groups else ""
+            inode = ("-i", f"size={self.inode_size}") if self.inode_size else ()
+            named = ("-m", f"uuid={uuid}{crc}", "-L", label[:12])
+            return ("-q", "-f", "-K", *named, "-b", f"size={self.block_size or PAGE}", "-d", align + groups, *inode)
         stride, width = self._stripe(below)
         # Lazy initialisation would write tables during the measurement.
         extended = f"nodiscard,lazy_itable_init=0,lazy_journal_init=0,stride={stride},stripe_width={width}"
-        journal = ("-O", "^has_journal") if self.journal == "none" else ()
+        chosen = ["-O", "^has_journal"] if self.journal == "none" else []
+        if self.checksums is not None:
+            chosen += ["-O", "metadata_csum" if self.checksums else "^metadata_csum"]
+        if self.inode_size:
+            chosen += ["-I", str(self.inode_size)]
         named = ("-U", uuid, "-L", label[:16])
-        return ("-q", "-F", *named, "-b", str(self.block_size or PAGE), "-E", extended, *journal)
+        return ("-q", "-F", *named, "-b", str(self.block_size or PAGE), "-E", extended, *chosen)
 
     def _log(self, context: BuildContext) -> tuple[str, ...]:
         count = context.below.own.count
@@ -324,19 +369,28 @@ class Fs(Layer):
     def _facts(self, below: Below, uuid: str) -> dict[str, str]:
         stride, width = map(str, self._stripe(below))
         block = str(self.block_size or PAGE)
+        given = {
+            "inode_size": self.inode_size,
+            "allocation_groups": self.allocation_groups,
+            "checksums": self.checksums,
+        }
+        chosen = {name: str(int(value)) for name, value in given.items() if value is not None}
         if self.type == "xfs":
-            return {
-                "block_size": block,
-                "sunit": stride,
-                "swidth": width,
-                **dict.fromkeys(("journal",) if self.parts else (), self.journal),
-            }
+            apart = {"journal": self.journal} if self.parts else {}
+            return {"block_size": block, "sunit": stride, "swidth": width, **apart, **chosen}
         if self.type == "btrfs":
             return {"data": str(self.data), "metadata": str(self.metadata), "devices": str(below.count)}
         if self.type not in EXT:
             return {}
         journal = "none" if self.type == "ext2" else self.journal
-        return {"uuid": uuid, "block_size": block, "stride": stride, "stripe_width": width, "journal": journal}
+        return {
+            "uuid": uuid,
+            "block_size": block,
+            "stride": stride,
+            "stripe_width": width,
+            "journal": journal,
+            **chosen,
+        }
 
 
 #: Options that the kernel shows in another spelling, with all spellings of the same meaning.

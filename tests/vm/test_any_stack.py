@@ -88,8 +88,38 @@ def _fs(dice: random.Random) -> dict[str, Any]:
     return {"fs": {"type": dice.choice(["ext4", "ext3", "xfs", "btrfs"])}}
 
 
-def _stack(dice: random.Random) -> list[dict[str, Any]]:
+def _cached(dice: random.Random) -> dict[str, Any]:
+    """A layer that uses the fast part for something."""
+    writeback = {"high_watermark": dice.choice([20, 50]), "low_watermark": 10, "block_size": dice.choice(SECTORS)}
+    return dice.choice(
+        [
+            {"writecache": {"cache": "fast", **writeback}},
+            {
+                "bcache": {
+                    "cache": "fast",
+                    "cache_mode": dice.choice(["writeback", "writethrough"]),
+                    "sequential_cutoff": 0,
+                }
+            },
+            {"lvm": {"type": "cache", "fast": "fast", "cache_mode": dice.choice(["writeback", "writethrough"])}},
+            {"fs": {"type": dice.choice(["ext3", "ext4", "xfs"]), "journal": "fast"}},
+        ]
+    )
+
+
+def _parted(dice: random.Random) -> dict[str, Any]:
+    """Some disks below, and a part beside them, which a layer on them uses."""
+    fast = dice.choice([[], [{"partition": {"size": "75%"}}], [{"crypt": {"format": "plain"}}]])
+    below = [dice.choice([_md, _md, _lvm])(dice)] if dice.random() < 0.8 else [{"pick": {"number": 1}}]
+    above = [dice.choice([_partition, _crypt, _fs])(dice)] if dice.random() < 0.5 else []
+    layers = [*below, _cached(dice), *above]
+    return {"parts": {"fast": {"on": "ssd", "layers": fast}}, "on": "hdd", "layers": layers}
+
+
+def _stack(dice: random.Random) -> list[dict[str, Any]] | dict[str, Any]:
     """Any three layers; many of them cannot stand on each other. dm-integrity wipes, so only what is small and quick."""
+    if dice.random() < 0.5:
+        return _parted(dice)
     bottom = dice.choice([_md, _lvm, _partition, _partition, _disks, _memory, _nvme_tcp])
     middle = dice.choice(
         [_md, _lvm, _crypt, _integrity, _nvme_tcp]
@@ -103,7 +133,7 @@ def _stack(dice: random.Random) -> list[dict[str, Any]]:
 def _matrix(layouts: dict[str, Any]) -> Space:
     declared = {
         "name": "any",
-        "disks": {"count": DISKS, "size": f"{MIB}MiB"},
+        "disks": {"hdd": {"count": DISKS - 1, "size": f"{MIB}MiB"}, "ssd": {"count": 1, "size": f"{MIB}MiB"}},
         "layouts": layouts,
         "workloads": {"work": {"rw": "randwrite", "bs": "4KiB", "size": "256KiB", "fio": {"verify": "crc32c"}}},
         "repeat": 1,
@@ -111,7 +141,7 @@ def _matrix(layouts: dict[str, Any]) -> Space:
     return parse("any.yaml", json.dumps(declared)).space
 
 
-def _legal(dice: random.Random) -> Iterator[list[dict[str, Any]]]:
+def _legal(dice: random.Random) -> Iterator[list[dict[str, Any]] | dict[str, Any]]:
     """Different stacks that the language takes."""
     seen = set()
     for _ in range(1000 * STACKS):

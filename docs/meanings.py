@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 #: Examples of keys that no shipped matrix has in a short form, by the key above and the key.
 EXAMPLES: Mapping[str, str] = {
+    "fs mkfs": "-m 0",
     "name": "chunk-sweep",
     "hdd name": "nas-7200",
     "ssd name": "nvme-ssd",

@@ -227,6 +227,42 @@ def test_wrong_input(call: Call, steps: Path, words: tuple[str, ...], message: s
     assert not (steps / "results").exists()
 
 
+@pytest.fixture
+def nights(call: Call, steps: Path) -> Path:
+    """Two runs of four cells on one kernel each. In the second, requests at a depth of 6 and more are slower."""
+    text = MATRIX.replace("[1, 2, 3, 4, 5, 6, 7, 8]", "[2, 6]") + "repeat: 4\n"
+    (steps / "steps.yaml").write_text(text)
+    for kernel, levels in (("debian-12", {2: 4, 6: 4}), ("debian-13", {2: 4, 6: 2})):
+        with pytest.MonkeyPatch.context() as patch:
+            stepped(patch, steps, levels)
+            assert call("run", "steps.yaml", "--on", "dry", "--kernel", kernel).status == 0
+    kernels = "machine: {kernel: [debian-12, ./a/bzImage, debian-13]}\n"
+    (steps / "steps.yaml").write_text(kernels + text)
+    return steps
+
+
+def test_a_search_can_begin_from_two_stored_runs(call: Call, nights: Path) -> None:
+    done = bisect(call, "--between", "latest~1", "latest", "--smallest", "5%")
+    assert "guest.kernel: debian-12 → debian-13" in done.err
+    assert "workload.iodepth=6" in done.err.partition("which became slower the most: --only ")[2].partition("\n")[0]
+    assert "not found: debian-12 and debian-13 are equal" in done.out
+    assert nights.is_dir()
+
+
+def test_two_runs_that_name_no_versions(call: Call, nights: Path) -> None:
+    same = bisect(call, "--between", "latest", "latest")
+    assert same.status == 2
+    assert "have the same kernel" in same.err
+    back = bisect(call, "--between", "latest", "latest~1")
+    assert back.status == 2
+    assert "no cell of latest~1 is known to be slower than in latest" in back.err
+    assert "--only chooses the cells" in back.err
+    none = bisect(call)
+    assert none.status == 2
+    assert "two stored runs by --between" in none.err
+    assert nights.is_dir()
+
+
 GIT = """\
 name: steps
 disks: {count: 1, size: 512MiB, bus: sata}

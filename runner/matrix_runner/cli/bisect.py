@@ -1,5 +1,7 @@
 """`matrix bisect`: the odds are in decide/bisect.py, the run in session/versions.py, the answer in pages/bisect.py."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ from matrix_runner.base.errors import BadInput
 from matrix_runner.base.quantities import parse_percent
 from matrix_runner.cli import options
 from matrix_runner.cli.run import follow
+from matrix_runner.cli.screen import echo
 
 _EPILOG = """\b
 Examples:
@@ -16,6 +19,7 @@ Examples:
   matrix bisect nas.yaml --only 'layout=raid5,rw=randwrite' --along kernel --good debian-12 --bad ./new/bzImage
   matrix bisect nas.yaml --along md.chunk --good 64KiB --bad 1MiB --metric write.lat_p99
   matrix bisect nas.yaml --along kernel --good debian-12 --bad debian-13 --confidence 99% --budget 2h
+  matrix bisect nas.yaml --between latest~good latest --fetch
   matrix bisect nas.yaml --kernels ~/kernels --good 6.12 --bad 7.0
   matrix bisect nas.yaml --fetch --good 6.12.117 --bad 7.3.4
   matrix bisect nas.yaml --git ~/mdadm --good mdadm-4.2 --bad main --build 'make && make install DESTDIR=$OUT'
@@ -45,8 +49,8 @@ _search = options.combined(
     along=click.option(
         "--along", metavar="AXIS", default="kernel", show_default=True, help="The axis: of numbers, or kernel."
     ),
-    good=click.option("--good", required=True, metavar="VALUE", help="A value of the axis that is as it should be."),
-    bad=click.option("--bad", required=True, metavar="VALUE", help="A value of the axis that is worse."),
+    good=click.option("--good", metavar="VALUE", help="A value of the axis that is as it should be."),
+    bad=click.option("--bad", metavar="VALUE", help="A value of the axis that is worse."),
     metric=click.option("--metric", help="The figure, JOB.read.iops for one job.  [default: bandwidth]"),
     confidence=click.option(
         "--confidence", type=_PERCENT, default="95%", show_default=True, help="The odds that end the search."
@@ -77,6 +81,13 @@ def _refuse_cluster(_: click.Context, __: click.Parameter, address: str | None) 
 @options.matrix_file
 @options.only
 @_search
+@click.option(
+    "--between",
+    nargs=2,
+    metavar="RUN RUN",
+    help="Two stored runs, the good one first: their kernels are good and bad, and the cell that became slower the "
+    "most is measured.",
+)
 @options.on_host
 @options.kernel
 @options.templates
@@ -89,9 +100,51 @@ def _refuse_cluster(_: click.Context, __: click.Parameter, address: str | None) 
 @click.option("--fresh", is_flag=True, help="Start a new search, even if one is interrupted.")
 @click.option("--quiet", is_flag=True, help="Show only errors and the answer.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line on standard output.")
-def command(*, quiet: bool, as_json: bool, **values: Any) -> None:
+def command(*, quiet: bool, as_json: bool, between: tuple[str, str] | None, **values: Any) -> None:
     """Find the version at which a figure became worse: a value of an ordered axis, or a kernel.
 
     The same command continues a search that was interrupted.
     """
+    if between:
+        values |= _between(between, values)
+    if not (values["bisect"].good and values["bisect"].bad):
+        raise BadInput(
+            "a search begins between a good and a bad version",
+            resolution="name them by --good and --bad, or two stored runs by --between",
+        )
     follow(values, quiet=quiet, as_json=as_json)
+
+
+def _between(runs: tuple[str, str], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that two stored runs decide, and say in what the runs differ."""
+    from matrix_runner.answers.comparison import Speed
+    from matrix_runner.answers.pairs import differences
+    from matrix_runner.cli.compare import ComparisonRequest, compare_runs
+    from matrix_runner.cli.store_options import Source
+    from matrix_runner.space.declared_files import AcceptedFiles
+
+    wanted, source = values["bisect"], Source(values["results"], values["store"])
+    metrics = (wanted.metric,) if wanted.metric else ()
+    done = compare_runs(ComparisonRequest(*runs, source, AcceptedFiles(), only=values["only"], metrics=metrics))
+    changed = {name: ends for name, *ends in differences(done.a, done.b)}
+    for name, ends in changed.items():
+        echo(f"{name}: {' → '.join(ends)}", err=True)
+    kernels = changed.get("guest.kernel", (None, None))
+    good, bad = wanted.good or kernels[0], wanted.bad or kernels[1]
+    if not (good and bad):
+        raise BadInput(
+            f"{runs[0]} and {runs[1]} have the same kernel, so they name no versions",
+            resolution="add --good and --bad: values of an axis (--along), or commits (--git) of what differs",
+        )
+    slower = [line for line in done.lines if line.speed is Speed.SLOWER]
+    if not slower and not values["only"]:
+        raise BadInput(
+            f"no cell of {runs[1]} is known to be slower than in {runs[0]}",
+            resolution=f"see `matrix compare {' '.join(runs)}`; --only chooses the cells to search with",
+        )
+    if values["only"]:
+        return {"bisect": replace(wanted, good=good, bad=bad)}
+    cell = min(slower, key=lambda line: line.log_speed).pair.right[0].cell
+    only = ",".join(f"{axis}={value}" for axis, value in cell.axes.items() if not f".{axis}".endswith(f".{wanted.along}"))
+    echo(f"searching with {cell.name}, which became slower the most: --only '{only}'", err=True)
+    return {"bisect": replace(wanted, good=good, bad=bad), "only": (only,)}

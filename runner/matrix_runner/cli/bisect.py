@@ -145,6 +145,8 @@ def _between(runs: tuple[str, str], values: Mapping[str, Any]) -> dict[str, Any]
     if values["only"]:
         return {"bisect": replace(wanted, good=good, bad=bad)}
     cell = min(slower, key=lambda line: line.log_speed).pair.right[0].cell
-    only = ",".join(f"{axis}={value}" for axis, value in cell.axes.items() if not f".{axis}".endswith(f".{wanted.along}"))
+    only = ",".join(
+        f"{axis}={value}" for axis, value in cell.axes.items() if not f".{axis}".endswith(f".{wanted.along}")
+    )
     echo(f"searching with {cell.name}, which became slower the most: --only '{only}'", err=True)
     return {"bisect": replace(wanted, good=good, bad=bad), "only": (only,)}

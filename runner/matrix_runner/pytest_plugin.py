@@ -249,7 +249,7 @@ def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> R
     folder = create(results, order.manifest(), name)
     with (
         folder.locked(),
-        Journal.open(folder.journal, synthetic=folder.manifest.synthetic) as journal,
+        Journal.open(folder.journal, synthetic=folder.manifest.synthetic, run=folder.manifest.id) as journal,
         open_files(folder, writing=True) as files,
     ):
         factors = factors_of(space.matrix, here)

@@ -67,6 +67,8 @@ def check_left_out(call: Call) -> None:
         (b'"least": 2', b'"least": -2'),
         (b'"matrix": "sweep"', b'"matrix": "sw\xffep"'),
         (b'"matrix": "sweep"', b'"matrix": 7'),
+        (b'"id": "run2"', b'"id": "run1"'),
+        (b'"id": "run2"', b'"id": "run9"'),
     ],
 )
 def test_a_manifest_with_an_impossible_value(results: Path, call: Call, text: bytes, other: bytes) -> None:
@@ -75,6 +77,17 @@ def test_a_manifest_with_an_impossible_value(results: Path, call: Call, text: by
     assert text in before
     manifest.write_bytes(before.replace(text, other))
     check_left_out(call)
+
+
+def test_a_run_whose_manifest_got_another_id_does_not_count_twice(results: Path, call: Call) -> None:
+    assert call("results").status == 0
+    manifest = results / "run-2" / "manifest.json"
+    manifest.write_bytes(manifest.read_bytes().replace(b'"id": "run2"', b'"id": "run9"'))
+    check_left_out(call)
+    assert 'someone edited it: write "id": "run2" again' in call("results").err
+    manifest.write_bytes(manifest.read_bytes().replace(b'"id": "run9"', b'"id": "run2"'))
+    said = call("results", "--format", "csv")
+    assert (said.status, said.out.count("run-2")) == (0, 2), "one line for each cell"
 
 
 @pytest.mark.parametrize("statement", ROWS)

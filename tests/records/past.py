@@ -81,7 +81,7 @@ def recorded(
     **changes: object,
 ) -> RunFolder:
     folder = create(results, manifest(number, **changes), f"run-{number}")
-    with Journal.open(folder.journal) as journal, journal.together():
+    with Journal.open(folder.journal, run=folder.manifest.id) as journal, journal.together():
         journal.add_cells(cells)
         for trial in trials:
             journal.record(trial)

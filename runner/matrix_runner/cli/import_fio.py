@@ -142,7 +142,7 @@ def command(files: tuple[Path, ...], results: Path, store: str | None, layout: s
     folder = next((run for run in same if not run.manifest.finished), None) or create(results, manifest)
     with (
         folder.locked(),
-        Journal.open(folder.journal, synthetic=folder.manifest.synthetic) as journal,
+        Journal.open(folder.journal, synthetic=folder.manifest.synthetic, run=folder.manifest.id) as journal,
         Feed(address, folder, lambda text: echo(text, err=True)) as feed,
     ):
         for file, digest_ in digests.items():

@@ -69,7 +69,7 @@ def _write(damaged: RunFolder, found: Salvaged, results: Path) -> RunFolder:
     for suffix in ("", "-wal"):
         if (archive := damaged.path / f"{ARCHIVE}{suffix}").is_file():
             shutil.copyfile(archive, saved.path / archive.name, follow_symlinks=False)
-    with Journal.open(saved.journal, synthetic=saved.manifest.synthetic) as journal:
+    with Journal.open(saved.journal, synthetic=saved.manifest.synthetic, run=saved.manifest.id) as journal:
         journal.add_cells(found.cells)
         journal.record_many(found.trials)
         for table, rows in found.others.items():

@@ -57,14 +57,16 @@ class Journal(JournalReader):
         self._written = set[str]()  # digests of readings that are in the file
 
     @classmethod
-    def open(cls, path: Path, *, synthetic: bool | None = None) -> Self:
-        """Open a journal for recording, and create it if it is missing. `synthetic` marks its figures.
+    def open(cls, path: Path, *, synthetic: bool | None = None, run: str | None = None) -> Self:
+        """Open a journal for recording, and create it if it is missing. It keeps `synthetic`, and the id of its run.
 
         Invented trials are not forced to disk one by one: after a power loss, the same command invents them again.
         """
         journal = cls(_engine(path, durable=not synthetic), path)
         with journal._closed_on_error():
-            journal._prepare(synthetic)
+            journal._prepare(
+                **{tables.SYNTHETIC: None if synthetic is None else str(synthetic).lower(), tables.RUN: run}
+            )
             journal._check_rows()
         return journal
 
@@ -188,13 +190,12 @@ class Journal(JournalReader):
             with self._transaction() as connection:
                 connection.execute(sa.insert(table), [sealed(table, row) for row in rows])
 
-    def _prepare(self, synthetic: bool | None = None) -> None:
+    def _prepare(self, **marks: str | None) -> None:
         with self._transaction(immediate=True) as connection:
             self._check_structure(connection, Path(self._name))
             JOURNAL.prepare(connection, self._name)
-            if synthetic is not None:
-                row = {"key": tables.SYNTHETIC, "value": str(synthetic).lower()}
-                connection.execute(upsert("sqlite", IN_JOURNAL.meta, "value"), row)
+            if rows := [{"key": key, "value": value} for key, value in marks.items() if value is not None]:
+                connection.execute(upsert("sqlite", IN_JOURNAL.meta), rows)
 
     def _writing(self) -> AbstractContextManager[None]:
         """Open a transaction for the statements of the block, unless one is open for several records."""

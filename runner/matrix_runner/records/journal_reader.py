@@ -79,6 +79,11 @@ class JournalReader(Database):
             connection.close()
         super().close()
 
+    def run(self) -> str | None:
+        """Return the id of its run; None if it is from before this was kept."""
+        meta = tables.IN_JOURNAL.meta.c
+        return next((value for (value,) in self._rows(sa.select(meta.value).where(meta.key == tables.RUN))), None)
+
     def retry_counts(self) -> dict[tuple[str, int], int]:
         found: dict[tuple[str, int], int] = {}
         for row in self.rows_of(tables.retried):

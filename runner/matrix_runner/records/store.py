@@ -31,7 +31,7 @@ from matrix_runner.records.journal_reader import State
 from matrix_runner.records.observe import Progress, progress_by_cell
 from matrix_runner.records.record import COUNTED, STEERED, CellRow, Trial
 from matrix_runner.records.rows import cell_of, content_of, digest_of, job_rows_of, latencies, row_of
-from matrix_runner.records.run_folder import RunFolder, state_of
+from matrix_runner.records.run_folder import MANIFEST, RunFolder, UnusableManifest, state_of
 from matrix_runner.records.tables import IN_STORE, check_rows, column_of, data_columns, is_sound, raw_columns, sealed
 from matrix_runner.records.versions import STORE, TooOld, put_aside
 from matrix_runner.work.metrics import split_column
@@ -164,7 +164,13 @@ class SharedStore(Database):
 
     def catch_up(self, folder: RunFolder, journal: Journal) -> int:
         """Make the store equal to the journal of a run, under its `feeding` lock. Return the number of added trials."""
-        run = folder.manifest.id
+        run, known = folder.manifest.id, journal.run()
+        if known not in {None, run}:
+            raise UnusableManifest(
+                f"{folder.path / MANIFEST} has another id than the journal beside it",
+                details=f"{run} instead of {known}: its trials would count twice",
+                resolution=f'someone edited it: write "id": "{known}" again',
+            )
         state = state_of(folder.path)
         self._put_run(folder, "")
         stored = self.states(run)

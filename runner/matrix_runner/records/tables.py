@@ -36,7 +36,10 @@ REBUILD = ("sync_seconds", "sync_bw")
 #: Histograms are large (`matrix_runner.statistics.percentile`).
 LATENCIES = tuple(f"{side}_latencies" for side in ALL_SIDES)
 
-SYNTHETIC = "synthetic"  # the key in `meta` of a journal that marks synthetic figures
+SYNTHETIC, RUN = (
+    "synthetic",
+    "run",
+)  # keys in `meta` of a journal: whether its figures are synthetic, and the id of its run
 CRC = "crc"  # the checksum of a row: `checksums`
 
 

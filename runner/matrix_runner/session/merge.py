@@ -165,7 +165,7 @@ class Merger:
                         target.add(cell.name, source.of_cell(cell.name))
 
     def _copy_records(self, made: RunFolder, journals: Sequence[Journal]) -> None:
-        with Journal.open(made.journal, synthetic=made.manifest.synthetic) as target:
+        with Journal.open(made.journal, synthetic=made.manifest.synthetic, run=made.manifest.id) as target:
             target.add_cells(CellRow(cell.id, cell.name, cell.axes) for cell in self.whole.cells())
             trials = map(self._trials, self.parts, journals)
             target.record_many(heapq.merge(*trials, key=attrgetter("started")))  # reports look at their order

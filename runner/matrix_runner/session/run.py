@@ -168,7 +168,9 @@ def run(prepared: PreparedRun, observer_of: Callable[[RunRequest, int], Observer
     with ExitStack() as stack:
         stack.enter_context(folder.locked())
         stack.enter_context(log_to(folder.path / LOG_FILE, detail))
-        journal = stack.enter_context(Journal.open(folder.journal, synthetic=folder.manifest.synthetic))
+        journal = stack.enter_context(
+            Journal.open(folder.journal, synthetic=folder.manifest.synthetic, run=folder.manifest.id)
+        )
         LOG.info("matrix %s: %s", matrix_version(), command_text(manifest.command))
         folder = choice.prepare_folder(journal)  # first: withdrawn trials must not count as done
         observer = observer_of(order, len(journal.recorded_identities()))

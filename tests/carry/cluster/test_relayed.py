@@ -11,7 +11,8 @@ import socket
 import subprocess
 import tempfile
 from collections import Counter
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
 from queue import Queue
 from threading import Thread
 from typing import TYPE_CHECKING
@@ -32,7 +33,6 @@ from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
-    from pathlib import Path
 
     from matrix_runner.carry.batch_messages import Cluster
     from matrix_runner.carry.cluster.frames import Lines
@@ -166,6 +166,34 @@ def test_hosts_join_over_tls_and_others_cannot(bench: Bench, tmp_path: Path) -> 
 
     asyncio.run(run())
     assert planned_once(bench)
+
+
+def test_a_worker_opens_no_port(bench: Bench, tmp_path: Path) -> None:
+    """Only the scheduler listens, with TLS, at the address that it was given; nor does a process of a batch."""
+    make_certificates(tmp_path)
+    before, found = _listeners(), set[str]()  # a plugin of pytest listens
+
+    async def run() -> None:
+        async with members("one", "two", folder=tmp_path) as address:
+            cluster = RelayedCluster(address, load_certificates(tmp_path))
+            await coordinate(bench, cluster, lambda _: found.update(_listeners() - before))
+
+    asyncio.run(run())
+    assert planned_once(bench)
+    assert [one.partition(":")[0] for one in found] == ["0100007F"]
+
+
+def _listeners() -> set[str]:
+    """Return the addresses, as the kernel writes them, at which this process and its batches listen."""
+    ours = set[str]()
+    for pid in (os.getpid(), *_batch_processes()):
+        with suppress(FileNotFoundError):  # the batch has ended
+            for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+                with suppress(FileNotFoundError):
+                    ours.add(str(descriptor.readlink()))
+    tables = [Path(f"/proc/net/{kind}").read_text() for kind in ("tcp", "tcp6", "udp", "udp6")]
+    lines = [line.split() for table in tables for line in table.splitlines()]
+    return {line[1] for line in lines if line[3] in {"0A", "07"} and f"socket:[{line[9]}]" in ours}
 
 
 def test_a_cancelled_run_stops_its_batches_on_the_workers(bench: Bench) -> None:

@@ -155,6 +155,30 @@ def test_a_search_continues_after_each_kill(call: Call, slower_from_6: Path, mon
     assert f"{len(trials)} trials in" in whole.out, "the kills added no trial"
 
 
+def test_a_search_that_was_edited_is_named(call: Call, slower_from_6: Path) -> None:
+    assert bisect(call, *ALONG).status == 0
+    manifest = run_of(slower_from_6) / "manifest.json"
+    known = json.loads(manifest.read_text())
+    searches = [{"x": "y"}] + [
+        known["search"] | {name: text}
+        for name, texts in {
+            "along": ("", "nothing"),
+            "good": ("", "99", "8"),
+            "bad": ("", "1"),
+            "metric": ("", "nothing"),
+            "confidence": ("", "nan", "inf", "-1", "0", "1", "2", "1e-320"),
+            "smallest": ("", "nan", "inf", "-2", "-1", "1e308"),
+        }.items()
+        for text in texts
+    ]
+    for search in searches:
+        manifest.write_text(json.dumps(known | {"search": search}))
+        said = call("report", str(manifest.parent))
+        assert (said.status in {0, 2}, "a mistake in matrix itself" in said.err) == (True, False), (search, said)
+    manifest.write_text(json.dumps(known | {"search": {"x": "y"}}))
+    assert "manifest.json has no search" in call("report", str(manifest.parent)).err
+
+
 def test_a_budget_that_is_too_small(call: Call, slower_from_6: Path) -> None:
     done = bisect(call, *ALONG, "--bytes-budget", "1KiB", "--budget", "0.001s")
     assert done.status == 4

@@ -64,9 +64,11 @@ def check_left_out(call: Call) -> None:
     ("text", "other"),
     [
         (b'"confidence": 0.95', b'"confidence": 2.0'),
+        (b'"confidence": 0.95', b'"confidence": 1e-320'),
         (b'"least": 2', b'"least": -2'),
         (b'"matrix": "sweep"', b'"matrix": "sw\xffep"'),
         (b'"matrix": "sweep"', b'"matrix": 7'),
+        (b'"finds": {}', b'"finds": {"seq": {"x": "y"}}'),
         (b'"id": "run2"', b'"id": "run1"'),
         (b'"id": "run2"', b'"id": "run9"'),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -111,6 +112,63 @@ def test_a_second_site_replaces_the_first_and_nothing_else(nights: Path, call: C
     said = call("site", "--to", "results")
     assert said.status == 2
     assert "results has other files than a site of matrix" in said.err
+
+
+@pytest.mark.parametrize("name", ["../precious", "run-1/../../precious", "run-1/x/precious", "{tmp}/precious", ".."])
+def test_a_list_of_files_from_elsewhere_removes_nothing_outside(
+    nights: Path, call: Call, tmp_path: Path, name: str
+) -> None:
+    """A site may come from a branch that others write."""
+    assert call("site", "run-1").status == 0
+    (tmp_path / "public/run-1/x").mkdir()
+    kept = [tmp_path / "precious", tmp_path / "public/run-1/x/precious"]
+    for path in kept:
+        path.write_text("mine")
+    (tmp_path / "public/matrix-site.json").write_text(json.dumps(["index.html", name.format(tmp=tmp_path)]))
+    said = call("site", "run-2")
+    assert (said.status, "is not in public\n→ name a new or empty folder with --to" in said.err) == (2, True), said
+    assert [path.read_text() for path in kept] == ["mine", "mine"]
+
+
+@pytest.mark.parametrize("text", ["", "<<<<<<< HEAD", "7", "[7]", '{"index.html": 1, "a/b/c": 2}'])
+def test_a_list_that_is_none_is_other_files(nights: Path, call: Call, tmp_path: Path, text: str) -> None:
+    (tmp_path / "public").mkdir()
+    (tmp_path / "public/matrix-site.json").write_text(text)
+    said = call("site", "run-2")
+    assert (said.status, "a mistake in matrix itself" in said.err) == (2, False), said
+    assert [path.name for path in (tmp_path / "public").iterdir()] == ["matrix-site.json"]
+
+
+def test_a_linked_folder_of_a_site_is_not_written(nights: Path, call: Call, tmp_path: Path) -> None:
+    assert call("site", "run-1").status == 0
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/report.html").write_text("mine")
+    (tmp_path / "public/run-2").symlink_to(tmp_path / "elsewhere")
+    said = call("site", "run-2")
+    assert (said.status, "public/run-2/" in said.err) == (2, True), said
+    assert {path.name: path.read_text() for path in (tmp_path / "elsewhere").iterdir()} == {"report.html": "mine"}
+
+
+@pytest.mark.parametrize("name", ["report.html", "answer.txt"])
+@pytest.mark.parametrize("make", ["link", "second name", "pipe", "bytes"])
+def test_a_site_has_only_files_of_its_runs(nights: Path, call: Call, tmp_path: Path, name: str, make: str) -> None:
+    """The folder of a run may come from others: a link could lead to any file of this host."""
+    (tmp_path / "key").write_text("the key of my door")
+    file = nights / f"run-{NIGHTS}" / name
+    if make == "link":
+        file.symlink_to(tmp_path / "key")
+    elif make == "second name":
+        file.hardlink_to(tmp_path / "key")
+    elif make == "pipe":
+        os.mkfifo(file)
+    else:
+        file.write_bytes(b"\xff\xfe")
+    said = call("site")
+    assert not [path for path in (tmp_path / "public").rglob("*.html") if "key of my door" in path.read_text()]
+    if make == "bytes":
+        assert (said.status, said.err) == (0, "")
+    else:
+        assert (said.status, f"damaged: run-{NIGHTS}/{name} is left out: it is a " in said.err) == (3, True), said
 
 
 def rows_of(chromium: Browser) -> list[list[str]]:

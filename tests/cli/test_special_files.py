@@ -100,6 +100,15 @@ def test_a_pipe_in_place_of_a_database_is_no_wait(matrix: object, call: Call, tm
     assert "salvage" not in shown
 
 
+@pytest.mark.parametrize("command", ["runs", "site", "summary latest", "status"])
+def test_a_pipe_in_place_of_verdicts_is_no_wait(matrix: object, call: Call, tmp_path: Path, command: str) -> None:
+    assert call("run", "--on", "dry", "--quiet", "small.yaml").status == 0
+    (run,) = (path for path in (tmp_path / "results").iterdir() if path.is_dir())
+    (run / "verdicts.csv").unlink(missing_ok=True)
+    os.mkfifo(run / "verdicts.csv")
+    assert "a mistake in matrix itself" not in call(*command.split()).err
+
+
 @pytest.mark.parametrize("kind", ["pipe", "folder", "device"])
 def test_a_journal_that_is_no_file_is_not_salvaged(matrix: object, call: Call, tmp_path: Path, kind: str) -> None:
     assert call("run", "--on", "dry", "--quiet", "small.yaml").status == 0

@@ -35,6 +35,13 @@ def read_input(path: Path, most: int = WRITTEN) -> bytes:
     return content
 
 
+def refuse_link(folder: Path, name: str) -> None:
+    """Raise UnfitFile for a link in a folder whose files go to others: they could get any file of this host."""
+    path = folder / name
+    if path.exists() and (path.stat().st_nlink > 1 or not path.resolve().is_relative_to(folder.resolve())):
+        raise UnfitFile(path, "it is a link, perhaps to a file that is not of the run")
+
+
 def check_regular(path: Path, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise UnfitFile(path, f"it is {_kind_of(found.st_mode) or 'no regular file'}; a regular file is needed")

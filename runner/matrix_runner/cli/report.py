@@ -100,7 +100,7 @@ def write_report(run: Path, to: Path | None = None) -> Ending:
         interrupted, store = not folder.manifest.finished, address_of(None, folder.path.parent)
         end = report(folder, journal, guidelines, study, interrupted=interrupted, store=store)
         if folder.manifest.search:
-            write_search(folder, recorded_search(folder.manifest.search, folder.manifest.titles, journal))
+            write_search(folder, recorded_search(folder, journal))
     if not end.finished:
         echo(f"this run is incomplete: {end.trials}")
     for line in end.lines(columns_of(sys.stdout) or WIDTH):

@@ -253,7 +253,7 @@ Names of runs: see `matrix results --help`.
 @source
 def explore_command(runs: Words, to: Path | None, single: bool, opens: bool | None, source: Source) -> None:
     """Write explore.html, a page with all trials of RUNS in charts that filter each other, and open it."""
-    from matrix_runner.base.files import write_output
+    from matrix_runner.base.files import write_atomically, write_output
     from matrix_runner.pages.explore import page, read_explored, shared_library, title_of
 
     with open_store(source) as shared:
@@ -269,6 +269,6 @@ def explore_command(runs: Words, to: Path | None, single: bool, opens: bool | No
         )
     library = "" if single else shared_library(target, several)
     report = (target.parent / "report.html").is_file()
-    write_output(target, page(found, title_of(among), report=report, library=library))
+    (write_output if to else write_atomically)(target, page(found, title_of(among), report=report, library=library))
     echo(f"written to {target}", err=True)
     open_page(target, opens)

@@ -14,8 +14,8 @@ import orjson
 from matrix_runner.answers.axes import grouped
 from matrix_runner.answers.history import find_history_alarms, timelines
 from matrix_runner.answers.stored_samples import USUAL_RATES, Samples, more_is_faster, rates_of, unit_of
-from matrix_runner.base.errors import BadInput
-from matrix_runner.base.files import write_atomically
+from matrix_runner.base.errors import BadInput, MatrixError, UnfitFile
+from matrix_runner.base.files import RECORDED, read_input, refuse_link, write_atomically
 from matrix_runner.pages.explore import Explored, page, read_explored, shared_library, title_of
 from matrix_runner.pages.html import render_page
 from matrix_runner.pages.stored import Reader, read_verdicts
@@ -25,6 +25,7 @@ from matrix_runner.records.record import CellRow
 from matrix_runner.records.store import RunRow, SharedStore
 
 _FILES = "matrix-site.json"  # the files that the site wrote, which a later one may remove
+_NEW = "name a new or empty folder with --to"
 _HISTORY_ROWS = 500
 #: Scripts and styles stay; of tags, two attributes are texts.
 _PARTS = re.compile(r"(<script.*?</script>|<style.*?</style>)|(<[^>]*>\s*)|([^<]+)", re.DOTALL)
@@ -40,9 +41,17 @@ class _Run:
     place: str  # its folder in the site
     verdicts: Mapping[str, Mapping[str, str]]  # by guideline
 
-    @property
-    def has_report(self) -> bool:
-        return (self.folder / "report.html").is_file()
+    def text_of(self, name: str, left_out: dict[str, MatrixError]) -> str | None:
+        """Return a file of the run; None if it is missing, or cannot be published."""
+        try:
+            refuse_link(self.folder, name)
+            return read_input(self.folder / name, RECORDED).decode(errors="replace")
+        except FileNotFoundError:
+            return None
+        except UnfitFile as problem:
+            advice = "write it again with `matrix report`"
+            left_out[f"{self.run.name}/{name}"] = BadInput(str(problem), resolution=advice)
+            return None
 
 
 @dataclass(frozen=True)
@@ -54,6 +63,7 @@ class Site:
     results: Path
     replace: Replace
     _cells: dict[str, CellRow] = field(default_factory=dict, init=False)
+    _reports: set[str] = field(default_factory=set, init=False)  # places of runs with a report
 
     def files(self, to: Path, progress: Callable[[str], None]) -> Iterator[tuple[str, bytes]]:
         library = shared_library(to / "run" / "explore.html", to)
@@ -66,6 +76,7 @@ class Site:
         for name, several in self._matrices.items():
             yield name, self._matrix_page(several)
         shown: dict[str, Any] = {"runs": self.runs, "invented": all(one.run.synthetic for one in self.runs)}
+        shown["reports"] = self._reports
         yield "compare.html", render_page("site_compare.html.j2", script_of="site_compare.js", **shown)
         cells = {run: len(several) for run, several in by_run.items()}
         pages = {one.place: name for name, several in self._matrices.items() for one in several}
@@ -111,13 +122,14 @@ class Site:
         return self._cells[cell.id]
 
     def _files_of(self, one: _Run, library: str, samples: Sequence[Samples]) -> Iterator[tuple[str, bytes]]:
-        if one.has_report:
-            report = (one.folder / "report.html").read_text("utf-8")
+        report = one.text_of("report.html", self.store.damage)
+        if report is not None:
+            self._reports.add(one.place)
             yield f"{one.place}/report.html", self._report(report, one).encode()
         explored = [self._explored(found) for found in read_explored(self.store, [one.run], one.folder, one.folder)]
         if explored:
             title = f"{title_of([one.run])}, {one.run.started[:16].replace('T', ' ')} UTC"
-            yield f"{one.place}/explore.html", page(explored, title, report=one.has_report, library=library)
+            yield f"{one.place}/explore.html", page(explored, title, report=report is not None, library=library)
         cells = [
             (one.cell.id, one.cell.name, metric, figure(estimate.mean, unit_of(metric)), more_is_faster(metric), values)
             for one in samples
@@ -151,6 +163,7 @@ class Site:
             title=several[0].run.matrix,
             invented=all(one.run.synthetic for one in several),
             runs=several,
+            reports=self._reports,
             answers=list(self._latest_answers(several)),
             claims={name: row.get("claim", "") for one in reversed(several) for name, row in one.verdicts.items()},
             alarms=describe_alarms(find_history_alarms(series)),
@@ -161,8 +174,8 @@ class Site:
     def _latest_answers(self, several: Sequence[_Run]) -> Iterator[tuple[_Run, str]]:
         for among in grouped(((one.run.machine, one.run.host), one) for one in several).values():
             for one in among:
-                if (path := one.folder / "answer.txt").is_file():
-                    yield one, self.replace(path.read_text("utf-8", errors="replace"))
+                if (answer := one.text_of("answer.txt", self.store.damage)) is not None:
+                    yield one, self.replace(answer)
                     break
 
 
@@ -179,19 +192,37 @@ def _free_name(text: str, taken: dict[str, str]) -> str:
 def write_site(to: Path, files: Callable[[], Iterable[tuple[str, bytes]]]) -> int:
     """Write the files of a site, and remove those of an earlier one that it no longer has. Return their number."""
     listed = to / _FILES
-    if to.is_dir() and any(to.iterdir()) and not listed.is_file():
-        raise BadInput(f"{to} has other files than a site of matrix", resolution="name a new or empty folder with --to")
+    earlier = _files_of_site(to)
     to.mkdir(parents=True, exist_ok=True)
-    earlier = set(orjson.loads(listed.read_bytes())) if listed.is_file() else set[str]()
     write_atomically(listed, orjson.dumps(sorted(earlier)))
     written = set[str]()
     for name, content in files():
-        (to / name).parent.mkdir(exist_ok=True)
-        write_atomically(to / name, content)
+        path = _path_in(to, name)
+        path.parent.mkdir(exist_ok=True)
+        write_atomically(path, content)
         written.add(name)
     write_atomically(listed, orjson.dumps(sorted(written)))
     for name in earlier - written:
-        (to / name).unlink(missing_ok=True)
-        if (folder := (to / name).parent) != to and folder.is_dir() and not any(folder.iterdir()):
-            folder.rmdir()
+        path = _path_in(to, name)
+        path.unlink(missing_ok=True)
+        if path.parent != to and path.parent.is_dir() and not any(path.parent.iterdir()):
+            path.parent.rmdir()
     return len(written)
+
+
+def _files_of_site(to: Path) -> set[str]:
+    """Return the files of an earlier site in a folder. Refuse a folder with other files."""
+    try:
+        return {str(_path_in(to, name).relative_to(to)) for name in orjson.loads(read_input(to / _FILES, RECORDED))}
+    except (OSError, ValueError, TypeError):
+        if not to.is_dir() or not any(to.iterdir()):
+            return set()
+        raise BadInput(f"{to} has other files than a site of matrix", resolution=_NEW) from None
+
+
+def _path_in(to: Path, name: str) -> Path:
+    """Return the path of a file of a site. Refuse one to which a list or a link of others leads elsewhere."""
+    path, top = to / name, to.resolve()
+    if path.parent.resolve() not in {top, top / path.parent.name} or not path.name.strip("."):
+        raise BadInput(f"{path} is not in {to}", resolution=_NEW)
+    return path

@@ -4,6 +4,7 @@ A search is a cell with one figure, which comes from the folder of its run.
 """
 
 import csv
+import io
 import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,6 +20,7 @@ from matrix_runner.answers.selectors import select_cells
 from matrix_runner.answers.stored_samples import CellSelection, Samples, read_samples, samples_of
 from matrix_runner.answers.verdicts import SHARE, UNWATCHED, Judgement, judge_guidelines
 from matrix_runner.base.errors import BadInput
+from matrix_runner.base.files import RECORDED, read_input
 from matrix_runner.language.guidelines import Guideline
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import round_of
@@ -77,8 +79,8 @@ def as_measured(samples: Samples) -> Measured:
 def read_verdicts(folder: Path) -> dict[str, dict[str, str]]:
     """Return the last row of each guideline in the verdicts of a run; none if the file is missing or was edited."""
     try:
-        with (folder / "verdicts.csv").open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
+        text = read_input(folder / "verdicts.csv", RECORDED).decode()
+        rows = csv.DictReader(io.StringIO(text, newline=""))
         return {row["guideline"]: row for row in rows if row["verdict"]}
     except (OSError, ValueError, KeyError, csv.Error):
         return {}

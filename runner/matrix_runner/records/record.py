@@ -117,7 +117,7 @@ def count_measured(counts: Mapping[Outcome, int] | Mapping[str, int]) -> int:
 
 def check_rule(confidence: float, until: float | None, least: int, most: int | None) -> None:
     """Raise ValueError for a stopping rule that no run has. Manifest and store are checked alike."""
-    if not 0 < confidence < 1:
+    if not 0.5 < confidence < 1:
         raise ValueError(f"confidence of a run is {confidence}")
     if until is not None and not 0 < until < inf:
         raise ValueError(f"until of a run is {until}")

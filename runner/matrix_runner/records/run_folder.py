@@ -102,6 +102,14 @@ class StackBox(NamedTuple):
     below: tuple[tuple[int, str], ...] = ()  # the numbers of the boxes that it uses, and for what; empty: its data
 
 
+def _finds(found: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
+    from matrix_runner.language.find import Find  # slow to import, and few runs search
+
+    for one in found.values():
+        Find.model_validate(one)
+    return found
+
+
 class StackFacts(BaseModel, frozen=True, extra="forbid"):
     """Properties of a stack that follow from its declaration."""
 
@@ -152,7 +160,7 @@ class Manifest(BaseModel, frozen=True, extra="forbid"):
     )
     stacks: dict[str, StackFacts] = Field(default_factory=dict, description="facts of each stack")
     weights: dict[str, float] = Field(default_factory=dict, description="`for:`, the weights of workloads")
-    finds: dict[str, dict[str, str]] = Field(
+    finds: Annotated[dict[str, dict[str, str]], AfterValidator(lambda found: found and _finds(found))] = Field(
         default_factory=dict, description="`find` of the workloads that are searched, with the axis"
     )
     search: dict[str, str] = Field(default_factory=dict, description="what `matrix bisect` searched in it")

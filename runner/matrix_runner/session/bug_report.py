@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from matrix_runner.base.errors import MatrixError, UnfitFile
-from matrix_runner.base.files import RECORDED, read_input
+from matrix_runner.base.errors import MatrixError
+from matrix_runner.base.files import RECORDED, read_input, refuse_link
 from matrix_runner.base.log import LOG_FILE, without_secrets
 from matrix_runner.base.process import run
 from matrix_runner.base.text import Pseudonyms
@@ -101,10 +101,8 @@ def _parts(run: RunFolder, *, figures: bool) -> Iterator[tuple[str, Callable[[],
 
 
 def _own(run: RunFolder, name: str, content: Callable[[], bytes | Iterable[str]]) -> Iterable[str]:
-    """Return the lines of a file of the run: through a link, a report for others could have any file of this host."""
-    path = run.path / name
-    if path.exists() and (path.stat().st_nlink > 1 or not path.resolve().is_relative_to(run.path.resolve())):
-        raise UnfitFile(path, "it is a link, perhaps to a file that is not of the run")
+    """Return the lines of a file of the run."""
+    refuse_link(run.path, name)
     found = content()
     return found.decode("utf-8", "replace").splitlines() if isinstance(found, bytes) else found
 

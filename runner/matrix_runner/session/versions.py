@@ -36,6 +36,7 @@ from matrix_runner.machines.qemu import explain_unusable_kernel
 from matrix_runner.machines.qemu.build import list_kernels
 from matrix_runner.machines.qemu.recipe import image_in
 from matrix_runner.records.record import CellRow
+from matrix_runner.records.run_folder import MANIFEST, RunFolder, UnusableManifest
 from matrix_runner.space.rules import BadRule, axis_named
 from matrix_runner.work.metrics import KNOWN, Metric, metric_named
 
@@ -392,12 +393,21 @@ def bisection_of(rows: Sequence[CellRow], wanted: BisectOptions) -> Bisection:
     return Bisection(along, tuple(versions), tuple(map(tuple, versions.values())), metric, rule)
 
 
-def recorded_search(written: Mapping[str, str], titles: Mapping[str, str], journal: Journal) -> BisectSteering:
+def recorded_search(folder: RunFolder, journal: Journal) -> BisectSteering:
     """Return the search of a run by its manifest and its journal."""
-    metric = None if written["metric"] == USUAL else written["metric"]
-    confidence, smallest = float(written["confidence"]), float(written["smallest"])
-    wanted = BisectOptions(written["along"], written["good"], written["bad"], metric, confidence, smallest)
-    return read_search(replace(bisection_of(journal.cells(), wanted), titles=titles), journal)
+    written = folder.manifest.search
+    try:
+        metric = None if written["metric"] == USUAL else written["metric"]
+        confidence, smallest = float(written["confidence"]), float(written["smallest"])
+        if not (0 < confidence < 1 and 0 < smallest < 0.5):
+            raise ValueError(f"confidence {confidence}, smallest {smallest}")
+        wanted = BisectOptions(written["along"], written["good"], written["bad"], metric, confidence, smallest)
+        return read_search(replace(bisection_of(journal.cells(), wanted), titles=folder.manifest.titles), journal)
+    except (KeyError, ValueError, ArithmeticError) as problem:
+        why = "someone edited its `search`: restore it from a backup"
+        raise UnusableManifest(
+            f"{folder.path / MANIFEST} has no search", details=repr(problem), resolution=why
+        ) from problem
 
 
 def _metric(word: str) -> Metric:

@@ -8,7 +8,7 @@ import struct
 import tempfile
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,14 @@ from matrix_runner.records.counters import observe_use, split_counters
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import Attempt, CellRow, Outcome, Reading, Trial
 from matrix_runner.records.salvage import salvage
-from matrix_runner.space.declared_files import load_guidelines, matched, parse_lab, parse_published
+from matrix_runner.space.declared_files import (
+    AcceptedFiles,
+    load_guidelines,
+    matched,
+    parse_lab,
+    parse_listed,
+    parse_published,
+)
 from matrix_runner.space.load import check, parse
 from matrix_runner.space.select import select
 from matrix_runner.work.fio import output as fio_output
@@ -97,6 +104,10 @@ def _trace(content: str | bytes) -> None:
 def _hosts(text: str) -> None:
     lab = parse_lab("hosts.yaml", text)
     matched(lab, Needs.model_validate({"disks": {"count": 1, "kind": "hdd", "tag": "fast"}}), "nas-1")
+
+
+def _accepted(kind: str, text: str) -> None:
+    AcceptedFiles(**{kind: parse_listed(kind, f"{kind}.yaml", text)}).check_cells(_volumes())
 
 
 def _fio(text: str) -> None:
@@ -307,6 +318,13 @@ _CENSUS = "\n".join(
 )
 
 
+_BASELINES = "- {matrix: small-*, host: lab1, run: nightly-1, reason: after the upgrade}\n- {run: 'a*'}\n"
+_KNOWN_CHANGES = """\
+- {matrix: '*', cells: {bs: 16KiB}, metric: read.iops, change: -8%, since: 2026-03-01, until: 2026-04-01, reason: x}
+- {change: +12%, since: 2026-03-01, reason: y, link: 'https://example.org/1'}
+"""
+
+
 @cache
 def _volumes() -> Space:
     return parse(str(_STUDY / "matrix.yaml"), (_STUDY / "matrix.yaml").read_text()).space
@@ -353,6 +371,8 @@ def parsers() -> dict[str, Parser]:
         "model": Parser(tuple(path.read_text() for path in sorted((ROOT / "matrix/models").glob("*.yaml"))), _model),
         "guidelines": Parser(guidelines, _guidelines),
         "published": Parser((_PUBLISHED,), lambda text: parse_published("published.yaml", text, _volumes())),
+        "baselines": Parser((_BASELINES,), partial(_accepted, "baselines")),
+        "known-changes": Parser((_KNOWN_CHANGES,), partial(_accepted, "known_changes")),
         "fio": Parser(tuple(map(fio_output_of, fio)), _fio, mutate_json),
         "guest": Parser((_GUEST,), _guest),
         "smart": Parser((smart,), _smart, mutate_json),

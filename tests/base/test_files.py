@@ -96,3 +96,11 @@ def kill_a_writer(path: Path, contents: list[bytes]) -> None:
         written.read(1)
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+
+
+def test_a_link_in_place_of_the_new_file_is_not_followed(tmp_path: Path) -> None:
+    """In a folder that others may write, they could let it lead to any file of this user."""
+    (tmp_path / "mine").write_text("precious")
+    (tmp_path / f".out.{os.getpid()}.new").symlink_to(tmp_path / "mine")
+    write_atomically(tmp_path / "out", b"new")
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"mine": "precious", "out": "new"}

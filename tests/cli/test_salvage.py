@@ -100,6 +100,21 @@ def test_a_row_that_matrix_did_not_write_is_named_and_dropped(run: Path, call: C
     assert trials(other(run)) == trials(run)
 
 
+@pytest.mark.parametrize(("table", "column"), [("batches", "seconds"), ("batches", "round")])
+def test_a_value_of_another_kind_with_a_right_checksum_is_dropped(
+    run: Path, call: Call, table: str, column: str
+) -> None:
+    """Another program can write a right checksum."""
+    names = data_columns(IN_JOURNAL.metadata.tables[table])
+    with closing(sqlite3.connect(run / "journal.sqlite")) as connection, connection:
+        connection.execute(f"UPDATE {table} SET {column} = 'x' WHERE id = 1")  # noqa: S608
+        ((_, *row),) = connection.execute(f"SELECT id, {', '.join(names)} FROM {table} WHERE id = 1")  # noqa: S608
+        connection.execute(f"UPDATE {table} SET crc = ? WHERE id = 1", [tables.crc_of(row)])  # noqa: S608
+    said = call("salvage", str(run))
+    assert (said.status, said.err) == (0, "")
+    assert f"dropped: 1 row of {table}" in said.out
+
+
 def test_trials_are_written_many_in_a_transaction(run: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     """A durable transaction for each of 100,000 trials takes minutes."""
     with closing(sqlite3.connect(run / "journal.sqlite")) as connection, connection:

@@ -122,6 +122,16 @@ def test_a_journal_that_is_no_file_is_not_salvaged(matrix: object, call: Call, t
     assert "did you mean" not in call("results", "latest").err
 
 
+def test_a_device_in_place_of_a_log_is_not_copied(matrix: object, call: Call, tmp_path: Path) -> None:
+    """A copy of /dev/zero would fill the disk."""
+    assert call("run", "--on", "dry", "--quiet", "small.yaml").status == 0
+    (journal,) = (tmp_path / "results").glob("*/journal.sqlite")
+    (journal.parent / "journal.sqlite-wal").unlink(missing_ok=True)
+    (journal.parent / "journal.sqlite-wal").symlink_to("/dev/zero")
+    said = call("salvage", str(journal.parent))
+    assert (said.status, "a mistake in matrix itself" in said.err) == (0, False), said
+
+
 def test_only_a_journal_is_salvaged(matrix: object, call: Call, tmp_path: Path) -> None:
     assert call("run", "--on", "dry", "--quiet", "small.yaml").status == 0
     script = next((tmp_path / "results").glob("*/cells/**/1-set-up.sh"))

@@ -121,3 +121,23 @@ def test_labels_of_earlier_versions_are_read_and_written_as_they_were() -> None:
     text, mine = f"matrix-disk 1 {digest} {content}", Label("20260101-1", "wwn-1", "ZC11", "free")
     assert inventory.decode_label(text) == mine
     assert inventory.encode_label(mine).rstrip(b"\0").decode() == text
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"run":[],"disk":"a","serial":"b","state":"held"}',
+        '{"run":7,"disk":"a","serial":"b","state":"held"}',
+        '{"run":"a","disk":null,"serial":"b","state":"held"}',
+        '{"run":"a","disk":"a","serial":{},"state":"held"}',
+        '{"run":"a","disk":"a","serial":"b","state":true}',
+        '{"run":"a","disk":"a","serial":"b"}',
+        '["a","b","c","held"]',
+        "7",
+        "[" * 2000,
+    ],
+)
+def test_a_label_that_someone_else_wrote_is_none(content: str) -> None:
+    """Its checksum has no secret: whoever hands out a disk can write one, and `matrix clean` reads it."""
+    text = f"{inventory.LABEL_MAGIC} 1 {inventory._digest(content)} {content}"
+    assert inventory.decode_label(text) is None

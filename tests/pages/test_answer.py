@@ -200,6 +200,7 @@ def test_names_are_no_markup() -> None:
         ("one ` alone_", r"one \` alone\_"),
         ("`a|b` and `<i>` and `c`", r"\`a\|b\` and \`\<i>\` and `c`"),
         ("``x``", r"\`\`x\`\`"),
+        ("a@b and @org/team, (@me)", "a@b and @\u200borg/team, (@\u200bme)"),
         ("[a](https://b) and ![a](https://b)", r"\[a](https://b) and !\[a](https://b)"),
     ],
 )

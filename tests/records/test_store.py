@@ -330,7 +330,9 @@ def test_a_journal_is_no_shared_store(tmp_path: Path) -> None:
         SharedStore.open(address_of(str(folder.journal), tmp_path))
 
 
-@pytest.mark.parametrize("broken", ["mysql://h/d", "", "postgresql://", "sqlite://"])
+@pytest.mark.parametrize(
+    "broken", ["mysql://h/d", "", "postgresql://", "sqlite://", "/", ".", "sqlite:////", "postgresql://h/d?plugin=x"]
+)
 def test_addresses_that_cannot_be(broken: str, tmp_path: Path) -> None:
     if broken == "postgresql://":
         assert address_of(broken, tmp_path).url is not None  # libpq fills in the rest from its own variables

@@ -172,6 +172,11 @@ def _of_others() -> Iterator[tuple[str, Place]]:
     """Yield the places in documents that are no matrix, by the schema and the name of the definition."""
     hosts = {"": (), "LabCluster": ("cluster",), "LabHost": ("hosts", "lab1"), "LabDisk": ("hosts", "lab1", "disks", 0)}
     yield from ((f"hosts {name}", Place(_LAB, path)) for name, path in hosts.items())
+    accepted = {
+        "baselines Baseline": {"matrix": "a", "host": "h", "run": "r", "reason": "x"},
+        "known-changes KnownChange": {"cells": {"bs": "16KiB"}, "change": "-8%", "since": "2026-03-31", "reason": "x"},
+    }
+    yield from ((name, Place([entry], (0,))) for name, entry in accepted.items())
     tables = {"": (), "Table": ("tables", 0), "Row": ("tables", 0, "rows", 0), "Reason": ("tables", 0, "whys", 0)}
     yield from ((f"published {name}", Place(_FIGURES, path)) for name, path in tables.items())
     for name, place in PLACES.items():
@@ -204,7 +209,7 @@ def definitions() -> dict[str, Document]:
 @cache
 def definitions_of_others() -> dict[str, Document]:
     found: dict[str, Document] = {}
-    for kind in ("guidelines", "hosts", "model", "published"):
+    for kind in ("baselines", "guidelines", "hosts", "known-changes", "model", "published"):
         schema = json.loads((TOP / f"matrix/{kind}.schema.json").read_text())
         whole = {"": schema} if "properties" in schema else {}
         found |= {f"{kind} {name}": one for name, one in {**whole, **schema["$defs"]}.items()}

@@ -72,8 +72,9 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     """Open a new file that replaces `path` durably at the end of the block, and not after an error."""
     temporary = path.parent / f".{path.name}.{os.getpid()}.new"
     with file_errors(path):
+        temporary.unlink(missing_ok=True)  # of a killed process with our number, or a link of someone else
         try:
-            with temporary.open("wb") as file:
+            with temporary.open("xb") as file:
                 yield file
                 _make_durable(file)
             temporary.replace(path)

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from pathlib import Path
 from shlex import join
 from types import MappingProxyType
@@ -87,8 +87,9 @@ def decode_label(text: str) -> Label | None:
     words = text.rstrip("\0").split(" ", 3)
     if len(words) != 4 or words[:2] != [LABEL_MAGIC, "1"] or words[2] != _digest(words[3]):
         return None
-    with suppress(json.JSONDecodeError, TypeError):
-        return Label(**json.loads(words[3]))
+    with suppress(ValueError, TypeError, RecursionError):
+        label = Label(**json.loads(words[3]))
+        return label if {*map(type, astuple(label))} == {str} else None  # anyone can write a disk
     return None
 
 

@@ -82,7 +82,10 @@ def metrics_of_changes(checks: Sequence[Checked]) -> bytes:
 
 
 def _metric_lines(checks: Sequence[Checked]) -> Iterator[str]:
-    latest = {tuple(_of_run(one.run).items()): one.run for one in sorted(checks, key=lambda one: one.run.started)}
+    in_order = sorted(checks, key=lambda one: one.run.started)
+    latest = {tuple(_of_run(one.run).items()): one.run for one in in_order}
+    # A changed cell has the name of the one before it. Collectors refuse a file that has labels twice.
+    checks = [*{tuple(_labels(one).items()): one for one in in_order}.values()]
     samples: dict[str, list[tuple[dict[str, str], float]]] = {
         "matrix_speed_ratio": [(_labels(one), one.speed) for one in checks if one.speed is not None],
         "matrix_alarm": [(_labels(one) | {"alarm": one.alarm}, int(bool(one.alarm))) for one in checks],

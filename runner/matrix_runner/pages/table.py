@@ -100,6 +100,7 @@ def _line(values: Any, *, escape: bool = True) -> str:
 
 
 _SIGN = re.compile(r"[\\|`*_<[]")
+_MENTION = re.compile(r"(?<!\w)@(?=\w)")  # GitHub tells the user of this name
 _CODE_OR_SIGN = re.compile(rf"(?<!`)`[^`]+`(?!`)|{_SIGN.pattern}")
 
 
@@ -110,7 +111,7 @@ def escape_markdown(text: str) -> str:
         is_code = len(found[0]) > 1 and not {"|", "<", "\\"} & {*found[0]}
         return found[0] if is_code else _SIGN.sub(r"\\\g<0>", found[0])
 
-    return " ".join(_CODE_OR_SIGN.sub(escape, text).split())
+    return _MENTION.sub("@\u200b", " ".join(_CODE_OR_SIGN.sub(escape, text).split()))
 
 
 _GAP = 2

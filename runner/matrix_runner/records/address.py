@@ -36,7 +36,13 @@ def address_of(named: str | None, results: Path) -> Address:
         return Address(file=results / _FILE)
     if not text.strip():
         raise _unusable(text, "it is empty")
-    return _url(text) if "://" in text else Address(file=Path(text))
+    return _url(text) if "://" in text else _file(text, text)
+
+
+def _file(path: str, text: str) -> Address:
+    if not Path(path).name:
+        raise _unusable(text, "it is a folder")
+    return Address(file=Path(path))
 
 
 def is_named(store: str | None) -> bool:
@@ -50,10 +56,12 @@ def _url(text: str) -> Address:
         raise _unusable(text, "it is not a valid URL") from None
     kind = url.get_backend_name()
     if kind == "sqlite" and url.database:
-        return Address(file=Path(url.database))
+        return _file(url.database, text)
     if kind in {"postgresql", "postgres"}:
         if "@" in (url.host or ""):
             raise _unusable(text, "a host name has no @; in a password, write %40 for @")
+        if "plugin" in url.query:
+            raise _unusable(text, "it names a plugin")
         return Address(url=url)
     raise _unusable(text, f"'{kind}' is not a supported database")
 

@@ -14,11 +14,11 @@ from sqlalchemy import Table
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateTable
 
-from matrix_runner.base.errors import Damaged, HarnessBroken
-from matrix_runner.base.files import scratch_folder
+from matrix_runner.base.errors import Damaged, HarnessBroken, UnfitFile
+from matrix_runner.base.files import check_regular, scratch_folder
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import CellRow, Reading, Trial
-from matrix_runner.records.rows import cell_of, digest_of, job_of, readings_of, trial_of, with_jobs
+from matrix_runner.records.rows import cell_of, checker, digest_of, job_of, readings_of, trial_of, with_jobs
 from matrix_runner.records.tables import CRC, IN_JOURNAL, PLAIN, data_columns, is_sound
 from matrix_runner.work.fio.output import Figures
 
@@ -50,9 +50,10 @@ def salvage(journal: Path) -> Salvaged:
             raise HarnessBroken(f"nothing can be read of {journal}", details="it does not begin as a file of SQLite")
     with scratch_folder("matrix-salvage") as folder:
         copy = folder / journal.name
-        for suffix in ("", "-wal"):
-            with suppress(FileNotFoundError, IsADirectoryError, shutil.SpecialFileError):
-                shutil.copyfile(f"{journal}{suffix}", f"{copy}{suffix}")
+        for name in (journal.name, f"{journal.name}-wal"):
+            with suppress(FileNotFoundError, UnfitFile):
+                check_regular(source := journal.with_name(name), source.stat())  # a copy of a device has no end
+                shutil.copyfile(source, folder / name)
         with suppress(Damaged, HarnessBroken):  # refuses a journal of another version
             Journal.existing(copy).close()
         try:
@@ -134,7 +135,13 @@ class _Reader:
         unique = [column.name for column in table.primary_key if column.name != "id"]
         found: dict[object, dict[str, Any]] = {}
         columns = data_columns(table)
-        for row in self._read(table, lambda row: dict(zip(columns, row, strict=True))):
+        check = checker(table, columns)
+
+        def parse(row: Sequence[Any]) -> dict[str, Any]:
+            check(row)
+            return dict(zip(columns, row, strict=True))
+
+        for row in self._read(table, parse):
             found.setdefault(tuple(row[name] for name in unique) or len(found), row)
         return list(found.values())
 

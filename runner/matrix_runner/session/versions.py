@@ -400,7 +400,7 @@ def recorded_search(folder: RunFolder, journal: Journal) -> BisectSteering:
         metric = None if written["metric"] == USUAL else written["metric"]
         confidence, smallest = float(written["confidence"]), float(written["smallest"])
         if not (0 < confidence < 1 and 0 < smallest < 0.5):
-            raise ValueError(f"confidence {confidence}, smallest {smallest}")
+            raise ValueError(f"confidence {confidence}, smallest {smallest}")  # noqa: TRY301 - a message below says more
         wanted = BisectOptions(written["along"], written["good"], written["bad"], metric, confidence, smallest)
         return read_search(replace(bisection_of(journal.cells(), wanted), titles=folder.manifest.titles), journal)
     except (KeyError, ValueError, ArithmeticError) as problem:

@@ -69,6 +69,8 @@ def check_left_out(call: Call) -> None:
         (b'"matrix": "sweep"', b'"matrix": "sw\xffep"'),
         (b'"matrix": "sweep"', b'"matrix": 7'),
         (b'"finds": {}', b'"finds": {"seq": {"x": "y"}}'),
+        (b'"stacks": {}', b'"stacks": {"a": {"capacity": 1, "boxes": [["a", 1, "disks", 1, [[0, ""]]]]}}'),
+        (b'"stacks": {}', b'"stacks": {"a": {"capacity": 1, "boxes": [["a", 1, "disks", 1, [[-1, ""]]]]}}'),
         (b'"id": "run2"', b'"id": "run1"'),
         (b'"id": "run2"', b'"id": "run9"'),
     ],

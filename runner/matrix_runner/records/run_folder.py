@@ -102,6 +102,12 @@ class StackBox(NamedTuple):
     below: tuple[tuple[int, str], ...] = ()  # the numbers of the boxes that it uses, and for what; empty: its data
 
 
+def _from_below(boxes: tuple[StackBox, ...]) -> tuple[StackBox, ...]:
+    if any(not 0 <= number < at for at, box in enumerate(boxes) for number, _ in box.below):
+        raise ValueError("a box uses one that is not below it")
+    return boxes
+
+
 def _finds(found: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
     from matrix_runner.language.find import Find  # slow to import, and few runs search
 
@@ -121,7 +127,9 @@ class StackFacts(BaseModel, frozen=True, extra="forbid"):
     memory: dict[str, int] = Field(
         default_factory=dict, description="bytes of memory of each unit of a tunable, such as stripe_cache_size"
     )
-    boxes: tuple[StackBox, ...] = Field(default=(), description="its picture, from the disks up")
+    boxes: Annotated[tuple[StackBox, ...], AfterValidator(_from_below)] = Field(
+        default=(), description="its picture, from the disks up"
+    )
 
 
 class Manifest(BaseModel, frozen=True, extra="forbid"):

@@ -25,7 +25,6 @@ from matrix_runner.records.record import CellRow
 from matrix_runner.records.store import RunRow, SharedStore
 
 _FILES = "matrix-site.json"  # the files that the site wrote, which a later one may remove
-_NEW = "name a new or empty folder with --to"
 _HISTORY_ROWS = 500
 #: Scripts and styles stay; of tags, two attributes are texts.
 _PARTS = re.compile(r"(<script.*?</script>|<style.*?</style>)|(<[^>]*>\s*)|([^<]+)", re.DOTALL)
@@ -217,12 +216,14 @@ def _files_of_site(to: Path) -> set[str]:
     except (OSError, ValueError, TypeError):
         if not to.is_dir() or not any(to.iterdir()):
             return set()
-        raise BadInput(f"{to} has other files than a site of matrix", resolution=_NEW) from None
+        raise BadInput(
+            f"{to} has other files than a site of matrix", resolution="name a new or empty folder with --to"
+        ) from None
 
 
 def _path_in(to: Path, name: str) -> Path:
     """Return the path of a file of a site. Refuse one to which a list or a link of others leads elsewhere."""
     path, top = to / name, to.resolve()
     if path.parent.resolve() not in {top, top / path.parent.name} or not path.name.strip("."):
-        raise BadInput(f"{path} is not in {to}", resolution=_NEW)
+        raise BadInput(f"{path} is not in {to}", resolution="name a new or empty folder with --to")
     return path

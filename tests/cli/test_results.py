@@ -529,7 +529,7 @@ def test_the_suffix_of_the_file_selects_the_format(call: Call, two_runs: Path, t
     assert call("results", "--to", "all", "--format", "csv").status == 0
     said = call("results", "--to", "absent/all.csv")
     assert said.status == 2
-    assert "name a file with `--to`" in said.err
+    assert "name a file in a folder that exists" in said.err
     assert "--results" not in said.err
 
 
@@ -905,7 +905,7 @@ def test_verdicts_that_rest_on_host_limited_trials_are_marked(call: Call, tmp_pa
 def test_a_pivot_marks_host_limited_trials(call: Call, tmp_path: Path) -> None:
     past.recorded(tmp_path / "results", host_limited(trials(), LARGE_CHUNK.id), 1, CELLS)
     shown = call("results", "latest", "--pivot", "chunk").out
-    assert "(!) 3 of 15 trials are host-limited: the host was too slow for the simulated disks" in shown
+    assert "(!) 3 of 15 trials are host-limited: the host was too slow or too busy" in shown
     assert sum("IOPS" in line and line.count("(!)") == 1 for line in shown.splitlines()) == 1
     told = call("results", "latest", "--pivot", "chunk", "--format", "csv")
     assert [one["host_limited"] for one in rows(told.out)] == ["3", "0"]

@@ -226,22 +226,27 @@ def test_pages_fit_and_are_accessible(site: Path, chromium: Browser, page: str) 
     assert not [link for link in links if not (folder / link.partition("#")[0]).is_file()]
 
 
-def test_pages_of_runs_of_one_day_fit_a_telephone(tmp_path: Path, call: Call, chromium: Browser) -> None:
-    for number in range(1, 25):
-        trials = [past.measured("c0", 1, 1e8)]
-        day: dict[str, Any] = {"started": f"2026-03-04T{number - 1:02}:06:07+00:00", "matrix": "a-sweep-of-a-long-name"}
-        past.recorded(tmp_path / "results", trials, number, CELLS[:1], exit=0, **day)
-        (tmp_path / f"results/run-{number}").rename(
-            tmp_path / f"results/a-sweep-of-a-long-name-qemu-202603040{number:02}"
-        )
+@pytest.mark.parametrize(
+    ("start", "labels"),
+    [("2026-03-04T{:02}:06:07+00:00", {"01:06", "07:06"}), ("2026-03-{:02}T05:06:07+00:00", {"2026-03-01"})],
+    ids=["one day", "nights"],
+)
+def test_many_synthetic_runs_fit_a_telephone(
+    tmp_path: Path, call: Call, chromium: Browser, start: str, labels: set[str]
+) -> None:
+    name = "a-sweep-of-a-long-name"
+    for number in range(1, 24):
+        run: dict[str, Any] = {"started": start.format(number), "matrix": name, "machine": "dry", "synthetic": True}
+        made = past.recorded(tmp_path / "results", [past.measured("c0", 1, 1e8)], number, CELLS[:1], exit=0, **run)
+        made.path.rename(made.path.with_name(f"{name}-dry-20260304-0506{number:02}"))
     assert call("site").status == 0
     chromium.show_as(400, "light")
-    for page in ("index.html", "compare.html", "matrix-a-sweep-of-a-long-name.html"):
+    for page in ("index.html", "compare.html", f"matrix-{name}.html"):
         chromium.open((tmp_path / "public" / page).as_uri())
         assert not find_faults(chromium, widths=(400,))
-    labels = chromium.run("[...document.querySelectorAll('.axes .tick')].map(one => one.textContent)")
-    assert {"00:06", "06:06"} <= {*labels}
-    assert "2026-03-04" not in labels, "all have this day"
+    found = chromium.run("[...document.querySelectorAll('.axes .tick')].map(one => one.textContent)")
+    assert labels <= {*found}
+    assert sum(one in labels for one in found) == len(labels), "each once"
     assert "its verdicts" not in (tmp_path / "public/index.html").read_text(), "there is none"
 
 

@@ -92,7 +92,7 @@ def write_output(path: Path, content: bytes | Iterable[bytes]) -> None:
         else:
             write_atomically(path, content)
     except BadInput as error:
-        advice = "name a file in a folder that you may write, such as by `--to`"
+        advice = "name a file in a folder that exists and that you may write, such as by `--to`"
         raise BadInput(error.brief, details=error.details, resolution=advice) from None
 
 

@@ -59,7 +59,7 @@ def command(runs: Words, to: Path, with_hosts: bool, opens: bool | None, source:
     if left_out:
         echo(f"note: {left_out.removesuffix('--runs')}RUNS", err=True)
     replaced = "names of hosts stay" if with_hosts else f"replaced: {pseudonyms.summary}"
-    echo(f"{to}/index.html: {len(among):,} runs, {count:,} files; {replaced}")
+    echo(f"{to}/index.html: {len(among):,} run{'s' * (len(among) != 1)}, {count:,} files; {replaced}")
     open_page(to / "index.html", opens)
 
 

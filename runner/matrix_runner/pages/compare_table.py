@@ -189,7 +189,7 @@ def _caveats(done: Comparison) -> Iterator[str]:
     if doubts:
         lines = sum(line.doubtful for line in done.lines)
         rest = f"{lines:,} of {len(done.lines):,} verdicts use such trials, and may describe the host"
-        yield f"(!) host-limited trials (too slow for the simulated disks): {'; '.join(doubts)}; {rest}"
+        yield f"(!) host-limited trials (the host was too slow or too busy): {'; '.join(doubts)}; {rest}"
     if differing := differences(done.a, done.b):
         yield "the environments differ, which may be the reason for a difference:"
         yield from (f"  {name}: {left} → {right}" for name, left, right in differing)

@@ -337,9 +337,7 @@ def notes_of(table: Table, metric: str | None) -> Iterator[str]:
         yield f"{lacking:,} of {len(among):,} cells have no {metric or 'figures'}"
     if host_limited := sum(max(map(one.host_limited_of, metrics)) for one in among):
         trials = sum(max(len(one.counted(name)) for name in metrics) for one in among)
-        yield (
-            f"(!) {host_limited:,} of {trials:,} trials are host-limited: the host was too slow for the simulated disks"
-        )
+        yield (f"(!) {host_limited:,} of {trials:,} trials are host-limited: the host was too slow or too busy")
     yield from table.naming.notes()
     yield from describe_determined(axis, table.along)
     yield from alias_notes(table.cells, (one.cell.axes for one in among))

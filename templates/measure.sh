@@ -16,6 +16,22 @@ exec </dev/null
 {% include 'confined.sh' %}
 {% endif %}
 
+{% if work.nvme_key == 'ioengine' %}
+# Commands go to the character device of a disk, past the block layer.
+for number in "${!under_test[@]}"; do
+  kernel_name "${under_test[number]}"
+  unit=/dev/ng${REPLY#nvme}
+  [[ $REPLY == nvme* && -c $unit ]] || fail "${under_test[number]} has no device for commands of NVMe, such as /dev/ng0n1"
+  ln -sfn "$unit" "unit-$number"
+  under_test[number]=$unit
+done
+{% elif work.nvme_key %}
+for device in {{ stack.devices }}; do
+  kernel_name "$device"
+  first_line "/sys/class/block/$REPLY/queue/io_poll"
+  [[ $REPLY == 1 ]] || fail "$device has no queues to poll: write \`machine: {cmdline: nvme.poll_queues=1}\`, or set it on the host"
+done
+{% endif %}
 {% if not files and not work.direct %}
 # Empties the caches of these devices, before and after the trial: earlier data must not be read from memory, and later
 # trials must not write data of this one. Dirty data is written first. Other devices of the host keep their caches.

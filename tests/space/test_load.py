@@ -222,7 +222,7 @@ MISTAKES = [
     ("disks: {", "disks: {model: {kind: volume, iops: 80, burst: {iops: 70, credits: 5s}}, ", "a burst of 70 IOPS is not more than 80"),
     ("repeat: 2", "repeat: 2\nbus_limit: {pci: {disks: [9], bandwidth: 133MB/s}}", "there is no disk 9; they are numbered from 0 to 3"),
     ("repeat: 2", "repeat: 2\nbus_limit: {pci: {disks: [0], bandwidth: 133MB/s}}", "disk 0 has no model, so its rate cannot be limited"),
-    ("rw: read,", "rw: read, ioengine: libaoi,", "'libaoi' is not one of libaio, io_uring, posixaio, sync, psync, vsync, pvsync, pvsync2, splice or mmap; did you mean libaio?"),
+    ("rw: read,", "rw: read, ioengine: libaoi,", "'libaoi' is not one of libaio, io_uring, posixaio, sync, psync, vsync, pvsync, pvsync2, splice, mmap or io_uring_cmd; did you mean libaio?"),
     ("rw: read,", "rw: read, ioengine: [libaio, filecreate],", "'filecreate': this engine does no I/O, so its figures would not depend on `rw` and `bs`"),
     ("rw: read,", "rw: read, ioengine: 'null',", "'null': this engine does no I/O"),
     ("rw: read,", "rw: read, ioengine: net,", "'net': this engine does not use the disks or files of a layout"),

@@ -135,7 +135,7 @@ def cell_scripts(
     # Equal for all cells of the stack that have these in common, if only fio is at work on devices.
     is_plain = not place.files and declared.script_values(place.span, slow) is None
     pace = slow, stack.retimed
-    common = (cell.tune.digest, work.direct, work.trims, sampled, pace) if is_plain else ()
+    common = (cell.tune.digest, work.direct, work.trims, work.nvme_key, sampled, pace) if is_plain else ()
     samples = script("samples", *common) if sampled else ""
     course = script("profile") if work.profile else ""
     tune, verify, measure = (script(phase, *common) for phase in ("tune", "verify", "measure"))

@@ -204,7 +204,7 @@ def _check_fit(space: Space, ruled: Ruled, findings: Findings) -> None:
         for workload in stack.workloads:
             work = workload.value
             why = work.misfit(stack.room, None if stack.in_files else len(tops), sector)
-            why = why or _trim_problem(work, stack, space.matrix)
+            why = why or _trim_problem(work, stack, space.matrix) or _nvme_problem(work, stack, space.matrix)
             if why and not all(ruled.out(coords) for coords in spellings(stack, workload)):
                 place = dict(workload.coords)["workload"], why.field
                 misfits.setdefault(place, []).append((stack.label, why.message))
@@ -230,6 +230,16 @@ def _trim_problem(work: Workload, stack: Stack, matrix: Matrix) -> Problem | Non
     why = next((why for layer in stack.layers.value if (why := layer.why_no_trims)), "")
     if why or (not matrix.needs and any(disk.physics and not disk.physics.ages for disk in matrix.every_disk())):
         return work.trim_problem(why)
+    return None
+
+
+def _nvme_problem(work: Workload, stack: Stack, matrix: Matrix) -> Problem | None:
+    """Return why a workload cannot send commands or polled requests. Disks of a host are checked before a trial."""
+    key = work.nvme_key
+    if key == "ioengine" and (layer := next((one.kind for one in stack.layers.value if not one.selects), "")):
+        return Problem(key, f"io_uring_cmd goes to disks past all layers, and this stack has `{layer}`")
+    if key and not matrix.needs and any(disk.bus != "nvme" for disk in matrix.every_disk()):
+        return Problem(key, "only NVMe disks have it; write `bus: nvme` below `disks:`")
     return None
 
 

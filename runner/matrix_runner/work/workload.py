@@ -105,6 +105,11 @@ class Workload(Model):
         """Return why its trims are impossible; `why`: the reason of a layer, empty if a model of a disk knows none."""
 
     @property
+    def nvme_key(self) -> str:
+        """Return the key that needs NVMe disks; empty if none does."""
+        return ""
+
+    @property
     @abstractmethod
     def directions(self) -> Mapping[str, Collection[str]]:
         """Return the directions that each job may have, and at the empty name those of all jobs."""

@@ -137,8 +137,11 @@ class Steady(Model):
             yield Problem("fio", f"`{twice[0]}` and `steady:` set the same; write one of them")
 
 
-#: fio's engines that work on devices and on files.
-Engine = Literal["libaio", "io_uring", "posixaio", "sync", "psync", "vsync", "pvsync", "pvsync2", "splice", "mmap"]
+#: fio's engines for a workload. The last one sends commands to NVMe disks, past the kernel's block layer.
+Engine = Literal[
+    "libaio", "io_uring", "posixaio", "sync", "psync", "vsync", "pvsync", "pvsync2", "splice", "mmap", "io_uring_cmd"
+]
+*FILE_ENGINES, COMMANDS = get_args(Engine)
 #: fio's other engines, and why a workload cannot use them.
 NOT_ENGINES = _refused("engine")
 
@@ -157,7 +160,7 @@ def _aliases(value: object) -> object:
 
 def _engine(value: object) -> object:
     name = value.partition(":")[0] if isinstance(value, str) else ""
-    if name in NOT_ENGINES:
+    if name in NOT_ENGINES and name != COMMANDS:
         raise ValueError(f"this engine {NOT_ENGINES[name]}; use one of {', '.join(get_args(Engine))}")
     return value
 
@@ -202,7 +205,7 @@ class WorkloadKeys(Model):
     )
     ramp: Time = Field(0.0, description="time at the start that does not count")
     ioengine: Annotated[Engine, BeforeValidator(_engine), WithJsonSchema({"enum": [*get_args(Engine)]})] = Field(
-        "libaio", description="how fio sends its requests to the kernel"
+        "libaio", description="how fio sends its requests to the kernel; io_uring_cmd: as commands to NVMe disks"
     )
     direct: bool = True
     sync: Literal["none", "sync", "dsync"] = Field(

@@ -10,7 +10,7 @@ from matrix_runner.base.quantities import format_in_unit, format_size, resolve_m
 from matrix_runner.layers import Problem
 from matrix_runner.work import slow as slow_motion
 from matrix_runner.work.fio.bounds import MIXED, READS, TRIMS, option_name
-from matrix_runner.work.fio.keys import DEFAULT_SIZE, POINTS, FileSet, OpenValue, WorkloadKeys, refused
+from matrix_runner.work.fio.keys import COMMANDS, DEFAULT_SIZE, POINTS, FileSet, OpenValue, WorkloadKeys, refused
 from matrix_runner.work.metrics import FLUSH, sides_of_kind
 from matrix_runner.work.workload import NO_MODEL_OF_TRIMS, Load, Result, Workload
 
@@ -53,6 +53,11 @@ class FioWorkload(WorkloadKeys, Workload):
     @property
     def trims(self) -> bool:
         return self.rw in TRIMS or "trim_percentage" in self.fio
+
+    @property
+    def nvme_key(self) -> str:
+        polls = next((name for name in ("hipri", "hipri_percentage") if self.fio.get(name)), "")
+        return "ioengine" if self.ioengine == COMMANDS else f"fio.{polls}" if polls else ""
 
     def trim_problem(self, why: str) -> Problem:
         return Problem("rw" if self.rw in TRIMS else "fio.trim_percentage", why or NO_MODEL_OF_TRIMS)

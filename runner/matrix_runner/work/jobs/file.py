@@ -4,7 +4,6 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import get_args
 
 from matrix_runner.base.findings import Place
 from matrix_runner.work.fio.bounds import (
@@ -15,7 +14,7 @@ from matrix_runner.work.fio.bounds import (
     relative_name,
     relative_names,
 )
-from matrix_runner.work.fio.keys import NOT_ENGINES, OWNED, Engine, reason, refused
+from matrix_runner.work.fio.keys import FILE_ENGINES, NOT_ENGINES, OWNED, reason, refused
 
 #: Keywords of `filename_format` in fio's order. A file's number and its job's cannot make another folder of a name.
 _IN_NAMES = ("$jobname", "$jobnum", "$filenum", "$clientuid")
@@ -360,7 +359,7 @@ def why_refused(option: Option, *, in_files: bool) -> str:
 
 def _why_no_engine(value: str) -> str:
     name = value.partition(":")[0]
-    if value in get_args(Engine):
+    if value in FILE_ENGINES:
         return ""
     why = NOT_ENGINES.get(name, "is not one of fio's engines for disks and files")
-    return f"ioengine={value[:60]}: this engine {why}; use one of {', '.join(get_args(Engine))}"
+    return f"ioengine={value[:60]}: this engine {why}; use one of {', '.join(FILE_ENGINES)}"

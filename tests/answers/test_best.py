@@ -111,4 +111,4 @@ def test_effects_of_rounds_cancel() -> None:
 
 def test_the_usual_number_is_below_that_of_all_values() -> None:
     assert usual_trials(32, 3) < 50
-    assert usual_trials(3, 1) <= 3 + 9 + 18
+    assert usual_trials(3, 1) <= 3 + 12 + 18

@@ -137,4 +137,4 @@ def test_a_value_that_breaks_is_passed_over(bench: Bench) -> None:
 
 def test_the_plan_states_the_usual_number_of_trials(bench: Bench) -> None:
     run(bench)
-    assert bench.plan.trials(3) == pytest.approx(len(bench.trials), rel=0.35)
+    assert bench.plan.trials(3) == pytest.approx(len(bench.trials), rel=0.4)

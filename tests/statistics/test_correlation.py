@@ -39,7 +39,7 @@ def test_intervals_of_correlated_values_cover_better_and_of_independent_ones_as_
         return float(np.mean([one is None or not one.low <= 0 <= one.high for one in found]))
 
     assert 0.025 <= misses(0.0) <= 0.06
-    assert misses(0.5) <= 0.14 if n == 8 else 0.09  # without an allowance: 24 %
+    assert misses(0.5) <= (0.14 if n == 8 else 0.09)  # without an allowance: 24 %
 
 
 def test_few_values_get_no_allowance() -> None:

@@ -18,7 +18,7 @@ from matrix_runner.statistics.race import stand
 from matrix_runner.statistics.ratios import Ratio
 from matrix_runner.statistics.stopping import Rule, is_precise
 
-EXPLORING = 4  # rounds that look for the best value
+EXPLORING = 5  # rounds that look for the best value
 LAST = EXPLORING + 40  # no more rounds decide
 _LEAST_TRIED = 5  # values in the first round
 _AGAIN = 3  # of the best values so far, in each later round that looks
@@ -38,8 +38,8 @@ def next_values(figures: Sequence[Mapping[int, float]], default: int | None, rul
 
 
 def _grid(places: Sequence[int]) -> set[int]:
-    """Return values with equal distances, which the later rounds that look can halve to neighbours."""
-    steps = max(_LEAST_TRIED - 1, ceil((len(places) - 1) / 2 ** (EXPLORING - 1)))
+    """Return values with equal distances, which the later rounds but one that look can halve to neighbours."""
+    steps = max(_LEAST_TRIED - 1, ceil((len(places) - 1) / 2 ** (EXPLORING - 2)))
     return {places[round(step * (len(places) - 1) / steps)] for step in range(steps + 1)}
 
 
@@ -123,4 +123,5 @@ def answer(figures: Sequence[Mapping[int, float]], default: int | None, rule: Ru
 def usual_trials(values: int, rounds: int) -> int:
     """Return the number of trials of most searches."""
     tried = len(_grid(range(values)))
-    return tried + (EXPLORING - 1) * (min(values, _AGAIN) + (values > tried)) + min(values, 2) * max(8, rounds)
+    later = EXPLORING - 1
+    return tried + later * min(values, _AGAIN) + min(later, values - tried) + min(values, 2) * max(8, rounds)

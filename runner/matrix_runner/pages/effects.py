@@ -8,16 +8,14 @@ from math import exp, fsum, isfinite, log
 from typing import ClassVar
 
 from matrix_runner.answers.axes import grouped
-from matrix_runner.answers.cell_figures import CellFigures
+from matrix_runner.answers.cell_figures import CellFigures, kind_of
 from matrix_runner.pages.axis_charts import Group
 from matrix_runner.pages.charts import Chart, RatioLine, ratio_chart
 from matrix_runner.pages.run_data import RunData, Section
 from matrix_runner.pages.table import Grid
 from matrix_runner.pages.terminal_text import MARK, SOME_HOST_LIMITED, figure, percent, times, times_between
-from matrix_runner.records.record import Trial
+from matrix_runner.records.record import CellRow, Trial
 from matrix_runner.records.run_folder import Manifest
-from matrix_runner.statistics.arrays import np
-from matrix_runner.statistics.changes import cell_levels
 from matrix_runner.statistics.ratios import Ratio, paired_ratio
 from matrix_runner.statistics.screening import Effect, Estimate, Factors, Screen, screen
 from matrix_runner.work.metrics import SIDES, sides_of
@@ -241,7 +239,10 @@ _RATIOS = (
     "A ratio is how many times as large the rate is as with the first value, on average over the cells. Of a "
     "pair, it is how many times as large the first change is with the second one."
 )
-_PLOTS = "Cells of one stack share its set-up, so small effects of layers are less sure than they look."
+_PLOTS = (
+    "Axes of layers are compared between the {} set-ups of stacks, others within stacks. More rounds (`repeat:`) set "
+    "up the stacks again, and show smaller effects of layers."
+)
 _PAIRWISE = "This design has each pair of values once: it finds what breaks, and estimates no effect."
 
 
@@ -261,8 +262,11 @@ def screen_sections(content: RunData, manifest: Manifest) -> Iterator[Section]:
     if len(cells) < _LEAST_CELLS:
         return
     factors = Factors.of([cell.axes for cell in cells])
-    found = screen(factors.levels, np.array(cell_levels([rates[cell.id] for cell in cells])), content.confidence)
-    table = _screen_table(found, factors, content.confidence)
+    numbers: dict[str, int] = {}
+    stacks = [numbers.setdefault(_stack(cell), len(numbers)) for cell in cells]
+    found = screen(factors.levels, [rates[cell.id] for cell in cells], stacks, content.confidence)
+    set_ups = {(stack, number) for cell, stack in zip(cells, stacks, strict=True) for number in rates[cell.id]}
+    table = _screen_table(found, factors, content.confidence, len(set_ups))
     kept = {factors.names[at] for one in (*found.axes, *found.pairs) if one.is_active for at in one.term}
     text = _next_matrix(manifest, factors, kept)
     files = {NEXT: text.encode()} if text else {}
@@ -271,10 +275,14 @@ def screen_sections(content: RunData, manifest: Manifest) -> Iterator[Section]:
     )
 
 
-def _screen_table(found: Screen, factors: Factors, confidence: float) -> Grid:
+def _stack(cell: CellRow) -> str:
+    return str(sorted((axis, value) for axis, value in cell.axes.items() if kind_of(axis) == "stack"))
+
+
+def _screen_table(found: Screen, factors: Factors, confidence: float, set_ups: int) -> Grid:
     rows = [row for one in (*found.axes, *found.pairs) for row in _rows(one, factors)]
     sure = f"Each interval ({confidence * 100:g} %) applies to its own ratio"
-    notes = (_RATIOS, f"{sure}; `matters` is tested for all axes and pairs together. {_PLOTS}")
+    notes = (_RATIOS, f"{sure}; `matters` is tested for all axes and pairs together. {_PLOTS.format(set_ups)}")
     return Grid(("axis", "change", "ratio", "interval", "matters"), rows, notes, frozenset(("ratio", "interval")))
 
 
@@ -290,7 +298,7 @@ def _rows(effect: Effect, factors: Factors) -> Iterator[tuple[str, ...]]:
 
 def _texts(ratio: Estimate | None) -> tuple[str, str]:
     if ratio is None:
-        return "", "cannot be told from other axes"
+        return "", "cannot be told from other axes or set-ups"
     return times(ratio.ratio), times_between(ratio.low, ratio.high) if isfinite(ratio.high) else "unbounded"
 
 
@@ -303,9 +311,10 @@ def _lines(found: Screen, factors: Factors, kept: set[str], text: str, content: 
         yield f"  {name}: up to {times(one.size)}{' between two values' if len(one.term) == 1 else ', as a pair'}"
     if not active:
         yield "  no axis changes the rate by more than the noise"
-    idle = [one for one in found.axes if not one.is_active and factors.names[one.term[0]] not in kept]
-    if idle:
-        yield f"  no effect seen: {', '.join(factors.names[one.term[0]] for one in idle)}"
+    idle = {factors.names[one.term[0]]: one.is_vague for one in found.axes if not one.is_active}
+    for is_vague, text_of in ((False, "no effect seen"), (True, "cannot tell, the cells or set-ups are too few")):
+        if names := [name for name in idle if name not in kept and idle[name] is is_vague]:
+            yield f"  {text_of}: {', '.join(names)}"
     if text:
         yield f"{NEXT} has all values of the axes that matter, and the first value of the others."
 

@@ -2,24 +2,31 @@
 
 The logarithm of a figure is modelled as a sum of effects of values of axes (main effects) and of pairs of values of two
 axes (interactions). The choice is greedy and D-optimal for all of these, with a prior that most interactions are small
-(DuMouchel and Jones 1994). The fit adds the axis or pair with the smallest p-value of its F-test, as long as that is
-below its part of the error: a third of the error belongs to all axes together, a third to all pairs (Bonferroni),
-and a third is left for what the order of choices adds.
+(DuMouchel and Jones 1994). The fit adds the axis or pair with the smallest p-value of its F-test (apart from all other
+axes, if enough values are left for their scatter), as long as that is below its part of the error: a third of the error
+belongs to all axes together, a third to all pairs (Bonferroni), and a third is left for what the order of choices adds.
+
+The design is a split plot: the cells of a stack share its set-up. So an axis in which these cells differ, and a pair
+with such an axis, is tested by differences within stacks. The other axes and pairs are tested by the scatter between
+the set-ups of stacks, without the effects that show within stacks.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from math import exp, inf, sqrt
 from typing import Self
 
 from matrix_runner.statistics.arrays import Floats, Levels, np
+from matrix_runner.statistics.changes import Sample, cell_levels, log_table
 from matrix_runner.statistics.ratios import bounded_exp, t_factor, variance_ratio_p
 
 Term = tuple[int, ...]  # an axis, or a pair of axes
 _MOST_CANDIDATES = 10_000
 _MOST_COLUMNS = 600  # of the model by which cells are chosen
 _PRIOR = {0: 1e-6, 1: 1e-3, 2: 1.0}  # precision of the mean, of main effects, and of interactions
+_VAGUE = 2.0  # bounds of an effect that differ by more say little
 _EXACT = 1e-9  # columns with less than this share of their size are sums of others
 
 
@@ -131,46 +138,118 @@ class Effect:
         found = [1.0, *(one.ratio for one in self.ratios if one)]
         return max(found) / min(found)
 
+    @property
+    def is_vague(self) -> bool:
+        return any(one is None or one.high > _VAGUE * one.low for one in self.ratios)
+
 
 @dataclass(frozen=True, slots=True)
 class Screen:
     axes: tuple[Effect, ...]  # the largest first, the active ones before others
     pairs: tuple[Effect, ...]  # the active ones
     cells: int
-    scatter: float  # of cells around the model, as a share; inf: too few cells
+    scatter: float  # of the cells of a stack around the model, as a share; inf: too few cells
 
 
-def screen(levels: Levels, logs: Floats, confidence: float) -> Screen:
-    """Return the effects of all axes, and the pairs that interact, from the logarithm of a figure of each cell."""
-    active = _active(levels, logs, 1 - confidence)
-    axes = [_effect(levels, logs, (at,), active, confidence) for at in range(levels.shape[1])]
+def screen(levels: Levels, samples: Sequence[Sample], stacks: Sequence[int], confidence: float) -> Screen:
+    """Return the effects of all axes, and the pairs that interact, from the figure of each cell by round.
+
+    `stacks`: by cell, the number of its stack.
+    """
+    plots = _Plots.of(levels, samples, stacks)
+    active = _active(plots, 1 - confidence)
+    axes = [_effect(plots, (at,), active, confidence) for at in range(levels.shape[1])]
     axes.sort(key=lambda one: (not one.is_active, -one.size))
-    pairs = [_effect(levels, logs, term, active, confidence) for term in active if len(term) == 2]
-    _, freedom, residual = _basis(levels, logs, active)
+    pairs = [_effect(plots, term, active, confidence) for term in active if len(term) == 2]
+    _, freedom, residual = plots.strata(active)[0].fitted
     scatter = sqrt(float(residual @ residual) / freedom) if freedom > 0 else inf
     return Screen(tuple(axes), tuple(sorted(pairs, key=lambda one: -one.size)), len(levels), scatter)
 
 
-def _active(levels: Levels, logs: Floats, error: float) -> list[Term]:
-    count = levels.shape[1]
-    every: list[Term] = [*((at,) for at in range(count)), *combinations(range(count), 2)]
-    limits = {1: error / 3 / max(1, count), 2: error / 3 / max(1, len(every) - count)}
+@dataclass(frozen=True)
+class _Stratum:
+    """Values that differ by the same error: cells of a stack, or the means of the set-ups of stacks in a round."""
+
+    levels: Levels
+    logs: Floats
+    groups: Levels  # stacks, or rounds: only differences within them are used
+    terms: Sequence[Term]  # active ones
+
+    @cached_property
+    def fitted(self) -> tuple[Floats, int, Floats]:
+        """Return an orthonormal basis of groups and terms, the degrees of freedom left, and the residual."""
+        member = (self.groups[:, None] == np.unique(self.groups)).astype(float)
+        basis = member / np.sqrt(member.sum(axis=0))
+        for term in self.terms:
+            basis = np.hstack([basis, _beyond(basis, _columns(self.levels, term))])
+        return basis, len(self.levels) - basis.shape[1], self.logs - basis @ (basis.T @ self.logs)
+
+    @property
+    def has_enough(self) -> bool:
+        """Return whether the terms leave half of the degrees of freedom."""
+        return 2 * self.fitted[1] >= len(self.levels) - len(np.unique(self.groups))
+
+
+@dataclass(frozen=True, slots=True)
+class _Plots:
+    """The cells of a split-plot design: those of a stack share its set-ups, and so the error of these."""
+
+    levels: Levels
+    logs: Floats  # by cell
+    table: Floats  # by cell and round
+    stacks: Levels  # by cell
+    of_stacks: frozenset[int]  # the axes in which the cells of a stack do not differ
+
+    @classmethod
+    def of(cls, levels: Levels, samples: Sequence[Sample], stacks: Sequence[int]) -> Self:
+        _, first, numbers = np.unique(np.asarray(stacks), return_index=True, return_inverse=True)
+        fixed = np.flatnonzero((levels == levels[first[numbers.ravel()]]).all(axis=0)).tolist()
+        return cls(levels, np.array(cell_levels(samples)), log_table(samples), numbers.ravel(), frozenset(fixed))
+
+    def is_of_stacks(self, term: Term) -> bool:
+        return self.of_stacks.issuperset(term)
+
+    def strata(self, active: Iterable[Term]) -> tuple[_Stratum, _Stratum]:
+        """Return the cells, then the set-ups without the effects that the cells show."""
+        sides: tuple[list[Term], list[Term]] = [], []
+        for term in active:
+            sides[self.is_of_stacks(term)].append(term)
+        cells = _Stratum(self.levels, self.logs, self.stacks, sides[0])
+        member = (self.stacks == np.unique(self.stacks)[:, None]).astype(float)
+        table = self.table
+        if sides[0]:
+            columns = np.hstack([_columns(self.levels, one) for one in sides[0]])
+            within = columns - member.T @ (member @ columns / member.sum(axis=1, keepdims=True))
+            table = table - (columns @ np.linalg.lstsq(within, self.logs, rcond=_EXACT)[0])[:, None]
+        counts = member @ ~np.isnan(table)
+        stack, number = np.nonzero(counts)
+        means = (member @ np.nan_to_num(table))[stack, number] / counts[stack, number]
+        return cells, _Stratum(self.levels[member.argmax(axis=1)[stack]], means, number, sides[1])
+
+
+def _active(plots: _Plots, error: float) -> list[Term]:
     found: list[Term] = []
     while True:
-        basis, freedom, residual = _basis(levels, logs, found)
-        tested = ((_p_value(levels, term, basis, freedom, residual), term) for term in every if term not in found)
-        best = min(tested, key=lambda one: one[0] / limits[len(one[1])], default=None)
-        if best is None or best[0] >= limits[len(best[1])]:
+        shares = _error_shares(plots, found)
+        best = min(shares, key=shares.__getitem__, default=None)
+        if best is None or shares[best] >= error / 3:
             return found
-        found.append(best[1])
+        found.append(best)
 
 
-def _basis(levels: Levels, logs: Floats, terms: Iterable[Term]) -> tuple[Floats, int, Floats]:
-    """Return an orthonormal basis of the mean and these terms, the degrees of freedom left, and the residual."""
-    basis = np.full((len(levels), 1), 1 / sqrt(len(levels)))
-    for term in terms:
-        basis = np.hstack([basis, _beyond(basis, _columns(levels, term))])
-    return basis, len(levels) - basis.shape[1], logs - basis @ (basis.T @ logs)
+def _error_shares(plots: _Plots, found: Sequence[Term]) -> dict[Term, float]:
+    """Return the p-value of each other term, times the number of axes or pairs."""
+    axes: list[Term] = [(at,) for at in range(plots.levels.shape[1])]
+    pairs: list[Term] = [*combinations(range(len(axes)), 2)]
+    known, active = plots.strata(found), [one for one in found if len(one) == 2]
+    apart = {one: plots.strata([*(other for other in axes if other != one), *active]) for one in ((), *axes)}
+    shares = {}
+    for several in (axes, pairs):
+        for term in several:
+            side = plots.is_of_stacks(term)
+            full = apart.get(term, apart[()])[side]
+            shares[term] = len(several) * _p_value(full if full.has_enough else known[side], term)
+    return {term: share for term, share in shares.items() if term not in found}
 
 
 def _beyond(basis: Floats, columns: Floats) -> Floats:
@@ -181,8 +260,9 @@ def _beyond(basis: Floats, columns: Floats) -> Floats:
     return kept
 
 
-def _p_value(levels: Levels, term: Term, basis: Floats, freedom: int, residual: Floats) -> float:
-    added = _beyond(basis, _columns(levels, term))
+def _p_value(stratum: _Stratum, term: Term) -> float:
+    basis, freedom, residual = stratum.fitted
+    added = _beyond(basis, _columns(stratum.levels, term))
     rank, left = added.shape[1], freedom - added.shape[1]
     if not rank or left < 1:
         return 1.0
@@ -192,9 +272,9 @@ def _p_value(levels: Levels, term: Term, basis: Floats, freedom: int, residual: 
     return variance_ratio_p(explained / rank / ((total - explained) / left), rank, left)
 
 
-def _effect(levels: Levels, logs: Floats, term: Term, active: Sequence[Term], confidence: float) -> Effect:
-    others, own = [one for one in active if one != term], _columns(levels, term)
-    basis, freedom, residual = _basis(levels, logs, others)
+def _effect(plots: _Plots, term: Term, active: Sequence[Term], confidence: float) -> Effect:
+    stratum = plots.strata(one for one in active if one != term)[plots.is_of_stacks(term)]
+    own, (basis, freedom, residual) = _columns(stratum.levels, term), stratum.fitted
     rest = own - basis @ (basis.T @ own)
     inverse = np.linalg.pinv(rest.T @ rest, rcond=_EXACT)
     slopes, rank = inverse @ rest.T @ residual, int(np.linalg.matrix_rank(rest)) if rest.size else 0

@@ -117,6 +117,8 @@ def test_the_same_command_ends_the_work(
         else {f"run-{one}" for one in range(1, NIGHTS + 1) if "rm" not in words or one != 2}
     )
     assert names == kept
+    if "prune" in words:
+        assert not [*(place / "results").glob(".*.half")], "their space is free"
     if "clean" in words:
         assert not [path for path in (place / "cache").rglob("*") if path.is_file() and not path.name.startswith(".")]
     if "nightly" in words:

@@ -35,6 +35,7 @@ from matrix_runner.records.run_folder import (
     reasons_to_keep,
     remove_run,
     runs_to_remove,
+    sweep_halves,
 )
 from matrix_runner.records.store import RunRow, SharedStore, describe_run
 
@@ -249,6 +250,8 @@ def prune(keep: Keep, dry_run: bool, yes: bool, accepted: Path, source: Source) 
     """
     if keep.since is None and not keep.last and keep.size is None:
         raise BadInput("no rule says which runs stay", resolution="add --keep AGE, --keep-last N or --down-to SIZE")
+    if not dry_run:
+        sweep_halves(source.results)  # what a kill left of an earlier removal
     with _open_all(source) as (shared, every):
         sized = [replace(one, size=folder_size(one.folder.path)) for one in every if one.folder]
         rules = replace(keep, named=_baselines(sized, accepted))

@@ -247,7 +247,7 @@ def create(results: Path, manifest: Manifest, name: str | None = None) -> RunFol
     content = _json(manifest)
     with recorded_file_errors(results):
         results.mkdir(parents=True, exist_ok=True)
-        _sweep_halves(results)
+        sweep_halves(results)
         half = results / f".{token_hex(8)}{HALF}"
         half.mkdir()
         try:
@@ -263,7 +263,7 @@ def create(results: Path, manifest: Manifest, name: str | None = None) -> RunFol
     return RunFolder(folder, manifest)
 
 
-def _sweep_halves(results: Path) -> None:
+def sweep_halves(results: Path) -> None:
     """Remove the unfinished folders of killed runs. An empty one may be in use soon, so skip locked ones."""
     for half in results.glob(f".*{HALF}"):
         with suppress(OSError), _held(half, wait=False) as held:

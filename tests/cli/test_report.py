@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.records import past
 
@@ -44,3 +44,16 @@ def test_reports_of_several_runs_go_to_folders(tmp_path: Path, call: Call) -> No
         past.recorded(tmp_path / "results", [past.measured("c1", 1, 1e8)], number, exit=0)
     assert call("report", "run-1", "run-2", "--to", "reports").status == 0
     assert {path.name for path in (tmp_path / "reports").iterdir()} == {"run-1", "run-2"}
+
+
+def test_an_earlier_run_is_named_as_elsewhere(tmp_path: Path, call: Call) -> None:
+    for number in (1, 2, 3):
+        past.recorded(tmp_path / "results", [past.measured("c1", 1, 1e8)], number, exit=0)
+    other: dict[str, Any] = {"matrix": "other", "machine": "dry", "synthetic": True}
+    past.recorded(tmp_path / "results", [past.measured("c1", 1, 1e8)], 4, exit=0, **other)
+    for word, name in (("latest~1", "run-2"), ("sweep~2", "run-1"), ("latest", "run-3"), ("other", "run-4")):
+        assert f"results/{name}/: report.html" in call("report", word).out
+    for word, name in (("latest", "run-4"), ("sweep~1", "run-2")):  # with results or without
+        assert f": {name}, " in call("bug-report", word).out
+    said = call("report", "sweep~3")
+    assert (said.status, "sweep~3 is not the folder of a run" in said.err) == (2, True)

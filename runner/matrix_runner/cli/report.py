@@ -5,6 +5,7 @@ import sys
 import tempfile
 from contextlib import nullcontext
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import click
@@ -45,7 +46,8 @@ def command(runs: tuple[Path, ...], to: Path | None, junit: Path | None, opens: 
 
     A search by `matrix bisect` gets its bisect.html and bisect.md again, too.
 
-    RUN is a run folder, its name, the name of a matrix (its last run with results), or `latest`.
+    RUN is a run folder, its name, `latest`, or the name of a matrix (its last run with results); `latest~1` is the run
+    before.
     """
     read = [folder_of(run, results) for run in runs]
     folders = [(to if len(read) == 1 else to / folder.name) if to else folder for folder in read]
@@ -66,7 +68,9 @@ def folder_of(run: Path, results: Path, *, with_results: bool = True) -> Path:
     return _latest(results, str(run), with_results=with_results) or run
 
 
-def _latest(results: Path, name: str, *, with_results: bool) -> Path | None:
+def _latest(results: Path, text: str, *, with_results: bool) -> Path | None:
+    """Return the latest run of a name, or an earlier one of the same matrix and machine: `latest~1`."""
+    name, _, back = text.partition("~")
     every, _ = readable_runs(results)
     among = [one for one in every if name in {LATEST, one.manifest.matrix}]
     if not among:
@@ -74,14 +78,18 @@ def _latest(results: Path, name: str, *, with_results: bool) -> Path | None:
             advice = "name the folder of a run, or the folder of all runs by --results"
             raise BadInput(f"{results}: there is no run", resolution=advice)
         return None
-    if not with_results:
-        return among[0].path
-    ordered = sorted(among, key=lambda run: run.manifest.synthetic)
-    found = next(filter(has_results, ordered), ordered[0])
-    if found is not among[0]:
+    ordered = sorted(among, key=lambda run: run.manifest.synthetic) if with_results else among
+    first = next(filter(has_results, ordered), ordered[0]) if with_results else ordered[0]
+    if back:
+        kind = first.manifest.matrix, first.manifest.machine
+        alike = [one for one in ordered if (one.manifest.matrix, one.manifest.machine) == kind]
+        fitting = filter(has_results, alike) if with_results else iter(alike)
+        found = next(islice(fitting, int(back), None), None) if back.isdecimal() else None
+        return found.path if found else None
+    if first is not among[0]:
         why = explain_later_run(among[0].path.name, measured=has_results(among[0]))
         echo(f"note: {why}", err=True)
-    return found.path
+    return first.path
 
 
 def write_report(run: Path, to: Path | None = None) -> Ending:

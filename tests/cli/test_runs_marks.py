@@ -146,3 +146,19 @@ def test_the_list_shows_the_baseline(nights: Path, call: Call, tmp_path: Path) -
     said = call("runs")
     assert (said.status, "baselines.yaml: 1 error" in said.err) == (0, True)
     assert "the list does not show baselines" in said.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("runs", "note", "latest", "a\udcffb"),
+        ("runs", "tag", "latest", "\udcff"),
+        ("runs", "exclude", "latest", "--reason", "\udcff"),
+        ("accept", "latest", "--baseline", "--reason", "\udcff"),
+        ("accept", "latest", "--reason", "x", "--link", "\udcff"),
+    ],
+)
+def test_a_text_that_is_not_utf8_is_refused(nights: Path, call: Call, words: tuple[str, ...]) -> None:
+    """Python reads such an argument as halves of surrogate pairs, which no file of a run can hold."""
+    said = call(*words)
+    assert (said.status, "a mistake in matrix itself" in said.err) == (2, False), said

@@ -13,7 +13,7 @@ import click
 import orjson
 
 from matrix_runner.base.errors import BadInput
-from matrix_runner.cli.options import Parsed, Words, combined, only, run_argument
+from matrix_runner.cli.options import Parsed, Words, combined, only, run_argument, stored_text
 from matrix_runner.cli.screen import echo, echo_whole
 from matrix_runner.cli.store_options import Source, accepted, open_store, select_runs, source
 
@@ -65,8 +65,8 @@ class Why:
 _why = combined(
     "why",
     Why,
-    reason=click.option("--reason", required=True, help="Why it is accepted; reports show it."),
-    link=click.option("--link", default="", help="Where it is explained, e.g. an issue."),
+    reason=click.option("--reason", required=True, callback=stored_text, help="Why it is accepted; reports show it."),
+    link=click.option("--link", default="", callback=stored_text, help="Where it is explained, e.g. an issue."),
     since=click.option("--since", type=_DAY, help="The first day with the change.  [default: that of RUN]"),
     until=click.option("--until", type=_DAY, help="The last day for which it is accepted.  [default: no limit]"),
 )

@@ -17,8 +17,8 @@ from matrix_runner.answers.fio_import import Group, count_documents, parse_group
 from matrix_runner.base.errors import BadInput, Exit, UnfitFile
 from matrix_runner.base.files import RECORDED, read_input, write_atomically
 from matrix_runner.base.model import digest
-from matrix_runner.base.text import printable, shorten
-from matrix_runner.cli.options import results, store
+from matrix_runner.base.text import printable
+from matrix_runner.cli.options import results, store, stored_text
 from matrix_runner.cli.screen import echo, show_notes
 from matrix_runner.records.address import address_of
 from matrix_runner.records.databases import translate_errors
@@ -26,7 +26,6 @@ from matrix_runner.records.environment import Host
 from matrix_runner.records.files import parts_of
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import UNSETTLED, CellRow, Outcome, Trial, TrialFacts
-from matrix_runner.records.rows import LONGEST
 from matrix_runner.records.run_folder import Manifest, RunFolder, create, runs
 from matrix_runner.records.store_sync import Feed
 from matrix_runner.session.run_request import command_line
@@ -71,21 +70,13 @@ Exit codes: 0 every file has figures, 2 bad input, 3 all jobs of a file are brok
 """
 
 
-def _text(context: click.Context, parameter: click.Parameter, text: str) -> str:  # noqa: ARG001
-    if not text.isascii() and text != text.encode(errors="replace").decode():
-        raise click.BadParameter("it is not UTF-8")
-    if len(text) > LONGEST:
-        raise click.BadParameter(f"'{shorten(text, 60)}' has {len(text):,} characters; at most {LONGEST:,}")
-    return text
-
-
 def _axis(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
     found = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.strip() or not value.strip():
             raise click.BadParameter(f"'{text}' is not AXIS=VALUE")
-        _text(context, parameter, text)
+        stored_text(context, parameter, text)
         found[name.strip()] = value.strip()
     return found
 
@@ -103,12 +94,12 @@ def _axis(context: click.Context, parameter: click.Parameter, texts: tuple[str, 
     "--name",
     default="imported",
     show_default=True,
-    callback=_text,
+    callback=stored_text,
     help="The name of the run, in place of a matrix name.",
 )
 @click.option("--axis", "axes", multiple=True, metavar="AXIS=VALUE", callback=_axis, help="An axis of all cells.")
-@click.option("--host", default="", callback=_text, help="The measured host.")
-@click.option("--kernel", default="", callback=_text, help="Its kernel (`uname -r`).")
+@click.option("--host", default="", callback=stored_text, help="The measured host.")
+@click.option("--kernel", default="", callback=stored_text, help="Its kernel (`uname -r`).")
 @results
 @store
 def command(files: tuple[Path, ...], results: Path, store: str | None, layout: str, **options: Any) -> None:

@@ -19,6 +19,7 @@ from click.shell_completion import CompletionItem
 
 from matrix_runner.base.errors import BadInput, HarnessBroken
 from matrix_runner.base.quantities import NoUnit, parse_size, parse_time
+from matrix_runner.base.text import shorten
 from matrix_runner.machines import MACHINES, WITH_HOSTS, Where
 
 if TYPE_CHECKING:
@@ -143,6 +144,17 @@ class Parsed(click.ParamType[Any]):
             self.fail(f"{problem} Write number and unit as one word, like 1MB", param, ctx)
         except ValueError as problem:
             self.fail(str(problem), param, ctx)
+
+
+def stored_text(context: click.Context, parameter: click.Parameter, text: str) -> str:  # noqa: ARG001
+    """Refuse a text that no manifest or store can hold."""
+    from matrix_runner.records.rows import LONGEST
+
+    if not text.isascii() and text != text.encode(errors="replace").decode():
+        raise click.BadParameter("it is not UTF-8")
+    if len(text) > LONGEST:
+        raise click.BadParameter(f"'{shorten(text, 60)}' has {len(text):,} characters; at most {LONGEST:,}")
+    return text
 
 
 class _Later:

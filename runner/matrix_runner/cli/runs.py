@@ -15,7 +15,7 @@ from matrix_runner.answers.selectors import runs_named, runs_of_baseline
 from matrix_runner.base.errors import BadInput, Damaged, MatrixError
 from matrix_runner.base.findings import few
 from matrix_runner.base.quantities import parse_size
-from matrix_runner.cli.options import Parsed, combined, rows, run_argument
+from matrix_runner.cli.options import Parsed, combined, rows, run_argument, stored_text
 from matrix_runner.cli.screen import confirm_removal, echo, echo_whole, json_text, print_sheet
 from matrix_runner.cli.store_options import Source, accepted, plain_source, report_damage
 from matrix_runner.hosts.disk_ledger import lease_records, state_dir
@@ -192,7 +192,7 @@ def _verdicts(folder: RunFolder) -> Mapping[str, int]:
 
 _RUNS = run_argument("names", nargs=-1, required=True, metavar="RUN...")
 _YES = click.option("--yes", is_flag=True, help="Do not ask.")
-_TAG = re.compile(r"[^\s,]{1,50}")
+_TAG = re.compile(r"[^\s,\ud800-\udfff]{1,50}")
 
 
 @command.command("rm", epilog="Example:  matrix runs rm 'chunk-sweep-qemu-202601*'")
@@ -294,7 +294,7 @@ def tag(run: str, tags: tuple[str, ...], take: bool, source: Source) -> None:
 
 @command.command("note", epilog="Example:  matrix runs note latest 'with the new cable'")
 @run_argument("run")
-@click.argument("text")
+@click.argument("text", callback=stored_text)
 @plain_source
 def note(run: str, text: str, source: Source) -> None:
     """Write a note on a run; an empty TEXT removes it."""
@@ -303,7 +303,7 @@ def note(run: str, text: str, source: Source) -> None:
 
 @command.command("exclude", epilog="Example:  matrix runs exclude latest --reason 'a rebuild was under way'")
 @_RUNS
-@click.option("--reason", required=True, help="Why; `matrix runs` shows it.")
+@click.option("--reason", required=True, callback=stored_text, help="Why; `matrix runs` shows it.")
 @accepted
 @plain_source
 def exclude(names: tuple[str, ...], reason: str, accepted: Path, source: Source) -> None:

@@ -7,6 +7,10 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+from click.testing import CliRunner
+
+from matrix_runner.base.errors import BadInput
+from matrix_runner.cli.cluster import worker_command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +26,24 @@ def test_the_unit_starts_the_program_that_printed_it(call: Call, tmp_path: Path)
         path.write_text(unit.replace(str(tmp_path / "matrix"), "/bin/true"))
         checked = subprocess.run(["systemd-analyze", "verify", path], capture_output=True, text=True)
         assert checked.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("folder", "word"), [("a b", '"{}/a b/matrix"'), ("a%h", '"{}/a%%h/matrix"'), ("a$b", '"{}/a$$b/matrix"')]
+)
+def test_the_unit_quotes_the_place_of_the_program(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: str, word: str
+) -> None:
+    (tmp_path / folder).mkdir()
+    monkeypatch.setattr("sys.argv", [str(tmp_path / folder / "matrix")])
+    assert (
+        f"ExecStart={word.format(tmp_path)} worker --cluster" in CliRunner().invoke(worker_command, ["--unit"]).output
+    )
+
+
+def test_the_unit_has_no_line_of_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["/a\nUser=root/matrix"])
+    assert isinstance(CliRunner().invoke(worker_command, ["--unit"]).exception, BadInput)
 
 
 @pytest.mark.parametrize("words", [("worker",), ("cluster", "status"), ("cluster", "scheduler")])

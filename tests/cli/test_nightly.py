@@ -56,6 +56,17 @@ def test_install_writes_units_that_systemd_reads(call: Call, calls: list[tuple[s
         assert "matrix-nas" not in checked.stderr
 
 
+def test_the_name_of_a_folder_adds_no_line_to_a_unit(
+    call: Call, calls: list[tuple[str, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    matrix = Path.cwd() / "nas.yaml"
+    (folder := tmp_path / "a\nUser=root").mkdir()
+    monkeypatch.chdir(folder)
+    done = call("nightly", "install", str(matrix), "--results", str(tmp_path / "results"))
+    assert (done.status, "has a control character" in done.err) == (2, True), done
+    assert calls == []
+
+
 def test_a_dry_run_writes_no_file(call: Call, calls: list[tuple[str, ...]], tmp_path: Path) -> None:
     done = call("nightly", "install", "nas.yaml", "--dry-run")
     assert "OnCalendar=*-*-* 02:00:00" in done.out

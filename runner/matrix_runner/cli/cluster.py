@@ -153,7 +153,9 @@ def worker_command(
 ) -> None:
     """Join this host to a cluster, as a worker that measures batches until it is stopped."""
     if unit:
-        program = Path(sys.argv[0]).resolve()
+        from matrix_runner.cli.nightly import unit_word
+
+        program = unit_word(str(Path(sys.argv[0]).resolve()))
         echo_whole(UNIT.read_text().replace("ExecStart=matrix ", f"ExecStart={program} "))
         return
     if cluster is None:

@@ -176,8 +176,9 @@ def _refuse_other(path: Path, matrix: Path) -> None:
 def _service(name: str, night: list[str], summary: list[str]) -> str:
     given = sorted((key, value) for key, value in os.environ.items() if key.startswith("MATRIX_"))
     variables = "".join(f"Environment={_quoted(f'{key}={value}')}\n" for key, value in given)
-    run, stop_post = (" ".join(map(_word, words)) for words in (night, summary))
-    folder = str(Path.cwd()).replace("%", "%%")
+    run, stop_post = (" ".join(map(unit_word, words)) for words in (night, summary))
+    _quoted(folder := str(Path.cwd()))  # refuses what could be another line
+    folder = folder.replace("%", "%%")
     return _SERVICE.format(name=name, folder=folder, variables=variables, run=run, summary=stop_post)
 
 
@@ -205,7 +206,7 @@ def _files(matrix: Path) -> tuple[Path, Path]:
     return folder / f"{stem}.service", folder / f"{stem}.timer"
 
 
-def _word(text: str) -> str:
+def unit_word(text: str) -> str:
     """Quote a word of a command line, in which systemd replaces variables."""
     return _quoted(text).replace("$", "$$")
 

@@ -9,6 +9,7 @@ from matrix_runner.scripts.cell import stack_scripts
 from matrix_runner.scripts.jinja import SHIPPED
 from matrix_runner.scripts.stack import bay_of
 from tests.support.matrices import space
+from tests.support.scripts import rendered
 
 TEXT = """\
 name: fs
@@ -101,3 +102,14 @@ def test_an_empty_memory_file_is_written_again(tmp_path: Path) -> None:
 
 def test_the_path_of_a_disk_needs_no_utf8() -> None:
     assert bay_of(["/dev/\udcff"]) != bay_of(["/dev/\udcfe"])
+
+
+def test_the_time_of_a_transaction_group_is_slowed_only_with_zfs() -> None:
+    def tuned(layers: str) -> str:
+        text = TEXT.replace("md: {level: 1}, fs: {type: ext4}", layers).replace(
+            "GiB}", "GiB, bus: sata, model: nas-7200, slow: 4}"
+        )
+        return rendered(next(space(text).cells()))["2-tune.sh"]
+
+    assert "zfs_txg_timeout" in tuned("zfs: {vdev: mirror}")
+    assert "zfs_txg_timeout" not in tuned("md: {level: 1}, fs: {type: xfs}")

@@ -127,6 +127,7 @@ HUGEPAGES = "/sys/kernel/mm/transparent_hugepage/enabled"
 _FIRST = ("scheduler", "cache", "requests")
 #: Timers of file systems, and how long bfq waits for the next request of a process.
 XFS_TIMER = "/proc/sys/fs/xfs/xfssyncd_centisecs"
+ZFS_TIMER = "/sys/module/zfs/parameters/zfs_txg_timeout"  # seconds until a transaction group is written
 #: For md and LVM arrays without their own limits.
 RESYNC_LIMITS = ("/proc/sys/dev/raid/speed_limit_max", "/proc/sys/dev/raid/speed_limit_min")
 F2FS_TIMERS = ("cp_interval", "idle_interval", "discard_idle_interval", "gc_idle_interval")
@@ -253,7 +254,8 @@ def timers(stack: StackView, tunables: tuple[Tunable, ...]) -> tuple[Timer, ...]
         return tuple(file for file in files if (device, file) not in declared and ("", file) not in declared)
 
     host = sorted(f"{MEMORY}/{key.removeprefix('vm.')}" for key in TIMES if key.startswith("vm."))
-    found = [Timer("slow_host", "", left("", (*host, XFS_TIMER, *RESYNC_LIMITS)))]
+    zfs = (ZFS_TIMER,) if any(layer.kind == "zfs" for layer in stack.layers) else ()
+    found = [Timer("slow_host", "", left("", (*host, XFS_TIMER, *RESYNC_LIMITS, *zfs)))]
     queue = sorted(f"queue/{key.replace('.', '/')}" for key in TIMES if key.startswith(("iosched.", "wbt_")))
     for disk in stack.disks:
         files = left(disk, (*queue, "queue/io_timeout"))

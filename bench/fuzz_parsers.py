@@ -347,7 +347,17 @@ tables:
 
 def _written_manifest() -> str:
     host = {"kernel": "6.1", "cpu": "x", "cores": 2, "memory": 1, "hostname": "a"}
-    plain = {"matrix": "m", "fingerprint": "f", "machine": "dry", "synthetic": True, "seed": 1, "command": ["matrix"]}
+    plain = {
+        "id": "a1",
+        "matrix": "m",
+        "fingerprint": "f",
+        "machine": "dry",
+        "synthetic": True,
+        "seed": 1,
+        "command": ["matrix"],
+    }
+    boxes = [["4 disks", 4, "disks", 1], ["md", 1, "devices", 3, [[0, ""]]]]
+    plain |= {"stacks": {"raid5": {"capacity": 3, "boxes": boxes}}, "finds": {"w": {"max": "iops"}}}
     more = {"text": _MATRICES[0], "used": {"a": "b"}, "versions": {"6.1": {"fio": "3"}}, "host": host, "planned": 3}
     return json.dumps({**plain, **more, "started": "2026-01-01T00:00:00+00:00"})
 

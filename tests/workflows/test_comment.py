@@ -27,6 +27,7 @@ class GitHub:
 
     def __init__(self, comments: list[str], *, refuses: bool = False) -> None:
         self.comments, self.refuses = comments, refuses
+        self.strangers = set[int]()  # comments of users without rights; others are of programs
         self.calls: list[str] = []
 
     @contextmanager
@@ -44,7 +45,15 @@ class GitHub:
             self.comments[int(path.rpartition("/")[2])] = body
         page = int(path.rpartition("page=")[2]) if "page=" in path else 1
         listed = list(enumerate(self.comments))[100 * (page - 1) : 100 * page]
-        return [{"body": one, "url": f"http://{host}/comments/{at}"} for at, one in listed]
+        return [
+            {
+                "body": one,
+                "url": f"http://{host}/comments/{at}",
+                "user": {"type": "User" if at in self.strangers else "Bot"},
+                "author_association": "NONE",
+            }
+            for at, one in listed
+        ]
 
     def _handler(github) -> type[BaseHTTPRequestHandler]:  # noqa: N805 - `self` is the handler
         class Handler(BaseHTTPRequestHandler):
@@ -88,6 +97,14 @@ def test_later_jobs_write_the_comment_again(recorder: Recorder) -> None:
     assert github.calls[-1] == "PATCH /comments/151"
     assert len(github.comments) == 153
     assert github.comments[0] == "a review"
+
+
+def test_a_summary_is_not_put_into_the_comment_of_a_stranger(recorder: Recorder) -> None:
+    """Its author could change the figures later."""
+    github = GitHub(["<!-- matrix matrix -->\nmine"])
+    github.strangers = {0}
+    assert pull_request(recorder, github).status == "success"
+    assert github.comments == ["<!-- matrix matrix -->\nmine", "<!-- matrix matrix -->\nall figures\n"]
 
 
 @pytest.mark.parametrize(("token", "event"), [("", "pull_request"), (TOKEN, "schedule")])

@@ -49,12 +49,14 @@ class Part:
 
     @classmethod
     def of(cls, run: RunFolder) -> Self:
-        shard = run.manifest.requested.shard
-        if not shard:
-            raise BadInput(f"{run.path} is not a run of a shard", resolution="`matrix run --shard 1/4` measures one")
+        try:
+            part = cls(run, Shard.parsed(run.manifest.requested.shard))
+        except ValueError:
+            remedy = "`matrix run --shard 1/4` measures one"
+            raise BadInput(f"{run.path} is not a run of a shard", resolution=remedy) from None
         if not run.manifest.finished:
             raise BadInput(f"{run.path} is not finished", resolution="continue it with the command that began it")
-        return cls(run, Shard.parsed(shard))
+        return part
 
     @property
     def manifest(self) -> Manifest:

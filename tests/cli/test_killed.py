@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 
 #: Python reports each change of a file before it happens; the process gets the signal at the n-th one.
 CODE = """
-import os, sys
+import os, signal, sys
 from matrix_runner.cli import main, nightly
 if "nightly" in sys.argv:
     os.geteuid = lambda: 1000  # a unit of root would be one of this host
     nightly._has_systemd = lambda: True
     nightly._systemctl = lambda *words: None
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
 left = [{times}]
 
 def hook(event, arguments):
@@ -127,7 +128,10 @@ def test_the_same_command_ends_the_work(
         assert all("[Unit]" in text for text in units)
 
 
-def test_a_practice_disk_that_was_half_made_is_removed(place: Path, call: Call) -> None:
+def test_a_practice_disk_that_was_half_made_is_removed(
+    place: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("matrix_runner.hosts.scratch.NAMES", place / "by-id")
     code = CODE.format(event="os.rename", times=1, number=int(signal.SIGKILL))
     assert forked.run(["disks", "scratch", "--size", "4MiB"], code=code, cwd=place).returncode == -signal.SIGKILL
     assert [path.name for path in place.glob("scratch-*")] == ["scratch-1.half"]

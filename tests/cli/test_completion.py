@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -58,3 +60,21 @@ def test_topics_of_help(completed: Typed) -> None:
     assert completed("matrix help ba") == ["plain,back-up"]
     assert completed("matrix help runs pr") == ["plain,prune"]
     assert completed("matrix help nigh") == ["plain,nightly-runner", "plain,nightly-without-github", "plain,nightly"]
+
+
+@pytest.mark.parametrize(
+    "command", ["report", "bug-report", "results", "compare", "runs rm", "runs tag", "show x --run"]
+)
+def test_names_are_there_at_once(completed: Typed, command: str) -> None:
+    line = f"matrix {command} "
+    code = (
+        "import os, sys\n"
+        f"os.environ.update(_MATRIX_COMPLETE='bash_complete', COMP_WORDS='{line}', COMP_CWORD='{line.count(' ')}')\n"
+        "from matrix_runner.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "heavy = {'sqlalchemy', 'numpy', 'jinja2', 'ruamel'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines() == RUNS

@@ -1,5 +1,7 @@
 """`matrix report` (session/finish.py, pages/write.py) and `matrix bug-report` (session/bug_report.py)."""
 
+from __future__ import annotations
+
 import os
 import sys
 import tempfile
@@ -7,24 +9,17 @@ from contextlib import nullcontext
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from matrix_runner.answers.selectors import LATEST, explain_later_run
 from matrix_runner.base.errors import BadInput, file_errors
 from matrix_runner.base.files import write_output
 from matrix_runner.cli.options import FILE, PATH, TO_FOLDER, open_page, results, run_argument
 from matrix_runner.cli.screen import WIDTH, columns_of, echo, slow_start
-from matrix_runner.pages.bisect import write_search
-from matrix_runner.pages.junit import merge_documents
-from matrix_runner.pages.stored import declared_by
-from matrix_runner.records.address import address_of
-from matrix_runner.records.journal import Journal
-from matrix_runner.records.observe import has_results, readable_runs
-from matrix_runner.records.run_folder import load
-from matrix_runner.session.finish import Ending, report
-from matrix_runner.session.versions import recorded_search
-from matrix_runner.space.declared_files import MATRIX, PUBLISHED, study_beside
+
+if TYPE_CHECKING:
+    from matrix_runner.session.finish import Ending
 
 _EPILOG = """\b
 Examples:
@@ -49,6 +44,8 @@ def command(runs: tuple[Path, ...], to: Path | None, junit: Path | None, opens: 
     RUN is a run folder, its name, `latest`, or the name of a matrix (its last run with results); `latest~1` is the run
     before.
     """
+    from matrix_runner.pages.junit import merge_documents
+
     read = [folder_of(run, results) for run in runs]
     folders = [(to if len(read) == 1 else to / folder.name) if to else folder for folder in read]
     for run, folder in zip(read, folders, strict=True):
@@ -70,6 +67,9 @@ def folder_of(run: Path, results: Path, *, with_results: bool = True) -> Path:
 
 def _latest(results: Path, text: str, *, with_results: bool) -> Path | None:
     """Return the latest run of a name, or an earlier one of the same matrix and machine: `latest~1`."""
+    from matrix_runner.answers.selectors import LATEST, explain_later_run
+    from matrix_runner.records.observe import has_results, readable_runs
+
     name, _, back = text.partition("~")
     every, _ = readable_runs(results)
     among = [one for one in every if name in {LATEST, one.manifest.matrix}]
@@ -93,6 +93,15 @@ def _latest(results: Path, text: str, *, with_results: bool) -> Path | None:
 
 
 def write_report(run: Path, to: Path | None = None) -> Ending:
+    from matrix_runner.pages.bisect import write_search
+    from matrix_runner.pages.stored import declared_by
+    from matrix_runner.records.address import address_of
+    from matrix_runner.records.journal import Journal
+    from matrix_runner.records.run_folder import load
+    from matrix_runner.session.finish import report
+    from matrix_runner.session.versions import recorded_search
+    from matrix_runner.space.declared_files import MATRIX, PUBLISHED, study_beside
+
     folder = replace(load(run), elsewhere=to)
     if to:
         with file_errors(to):
@@ -134,6 +143,7 @@ def bug_report_command(run: Path, no_figures: bool, to: Path, results: Path) -> 
 
     Names of hosts and users, serial numbers, addresses and paths are replaced. Only reads the run.
     """
+    from matrix_runner.records.run_folder import load
     from matrix_runner.session.bug_report import write_bug_report
 
     folder = load(folder_of(run, results, with_results=False))

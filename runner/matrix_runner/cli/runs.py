@@ -1,5 +1,7 @@
 """`matrix runs`: the table is in pages/runs.py, the state of a run in records/observe.py, removal in run_folder.py."""
 
+from __future__ import annotations
+
 import re
 import sys
 from collections import Counter
@@ -8,36 +10,23 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from matrix_runner.answers.selectors import runs_named, runs_of_baseline
 from matrix_runner.base.errors import BadInput, Damaged, MatrixError
 from matrix_runner.base.findings import few
 from matrix_runner.base.quantities import parse_size
 from matrix_runner.cli.options import Parsed, combined, rows, run_argument, stored_text
 from matrix_runner.cli.screen import confirm_removal, echo, echo_whole, json_text, print_sheet
 from matrix_runner.cli.store_options import Source, accepted, plain_source, report_damage
-from matrix_runner.hosts.disk_ledger import lease_records, state_dir
-from matrix_runner.pages.runs import ListedRun, list_table, run_document, select_by_name
-from matrix_runner.pages.stored import read_verdicts
-from matrix_runner.pages.table import as_sheet
 from matrix_runner.pages.terminal_text import volume
-from matrix_runner.records.address import address_of, is_named
-from matrix_runner.records.journal import Journal
-from matrix_runner.records.observe import State, derive_state, has_results, observe_run, read_progress, readable_runs
-from matrix_runner.records.run_folder import (
-    Keep,
-    KeptRun,
-    RunFolder,
-    folder_size,
-    load,
-    reasons_to_keep,
-    remove_run,
-    runs_to_remove,
-    sweep_halves,
-)
-from matrix_runner.records.store import RunRow, SharedStore, describe_run
+
+if TYPE_CHECKING:
+    from matrix_runner.pages.runs import ListedRun
+    from matrix_runner.records.observe import State
+    from matrix_runner.records.run_folder import Keep, KeptRun, RunFolder
+    from matrix_runner.records.store import RunRow, SharedStore
 
 #: Columns that a narrow terminal drops, in this order: the name of a run holds most of them.
 _SPARE = ("matrix", "machine", "started (UTC)", "trials")
@@ -96,6 +85,11 @@ def command() -> None:
 @plain_source
 def list_runs(names: tuple[str, ...], rows: int, as_json: bool, accepted: Path, source: Source) -> None:
     """List runs, the latest first: state, start time, cells and verdicts."""
+    from matrix_runner.pages.runs import list_table, run_document, select_by_name
+    from matrix_runner.pages.table import as_sheet
+    from matrix_runner.records.address import is_named
+    from matrix_runner.records.observe import State, readable_runs
+
     folders, unreadable = readable_runs(source.results)
     notes = []
     if unreadable:
@@ -133,6 +127,9 @@ def list_runs(names: tuple[str, ...], rows: int, as_json: bool, accepted: Path, 
 
 def _every_run(folders: Sequence[RunFolder], shared: SharedStore | None) -> list[KeptRun]:
     """Return all runs with a folder or in the store, the latest first."""
+    from matrix_runner.records.run_folder import KeptRun
+    from matrix_runner.records.store import describe_run
+
     by_id = {folder.manifest.id for folder in folders}
     elsewhere = [KeptRun(run) for run in shared.runs() if run.id not in by_id] if shared else []
     every = [*(KeptRun(describe_run(folder), folder) for folder in folders), *elsewhere]
@@ -141,6 +138,9 @@ def _every_run(folders: Sequence[RunFolder], shared: SharedStore | None) -> list
 
 @contextmanager
 def _open_store(source: Source, notes: list[str]) -> Iterator[SharedStore | None]:
+    from matrix_runner.records.address import address_of, is_named
+    from matrix_runner.records.store import SharedStore
+
     address = address_of(source.store, source.results)
     opened = None
     try:
@@ -164,6 +164,9 @@ def _list_run(
     lost: State,
 ) -> ListedRun:
     """`lost`: the state of a finished run without a folder."""
+    from matrix_runner.pages.runs import ListedRun
+    from matrix_runner.records.observe import State, derive_state, observe_run, read_progress
+
     if folder is None:
         state = lost if run.finished else State.UNFINISHED
         try:
@@ -185,6 +188,8 @@ def _list_run(
 
 def _verdicts(folder: RunFolder) -> Mapping[str, int]:
     """Count guidelines by their verdict. Verdicts of synthetic runs do not count."""
+    from matrix_runner.pages.stored import read_verdicts
+
     if folder.manifest.synthetic:
         return {}
     return Counter(row["verdict"] for row in read_verdicts(folder.path).values())
@@ -207,9 +212,15 @@ def remove(names: tuple[str, ...], yes: bool, accepted: Path, source: Source) ->
         _remove(chosen, shared, yes=yes)
 
 
+def _rules(**given: Any) -> Keep:
+    from matrix_runner.records.run_folder import Keep
+
+    return Keep(**given)
+
+
 _keep = combined(
     "keep",
-    Keep,
+    _rules,
     since=click.option(
         "--keep", "since", type=Parsed("AGE", _time_ago), help="Keep runs that are younger, e.g. 90d or 12h."
     ),
@@ -248,6 +259,8 @@ def prune(keep: Keep, dry_run: bool, yes: bool, accepted: Path, source: Source) 
     Runs that are not finished stay, those that baselines.yaml names, and the last good run of each matrix, machine and
     host. Without a baseline, the first good runs that stay are the accepted level of later ones.
     """
+    from matrix_runner.records.run_folder import folder_size, runs_to_remove, sweep_halves
+
     if keep.since is None and not keep.last and keep.size is None:
         raise BadInput("no rule says which runs stay", resolution="add --keep AGE, --keep-last N or --down-to SIZE")
     if not dry_run:
@@ -282,6 +295,7 @@ def prune(keep: Keep, dry_run: bool, yes: bool, accepted: Path, source: Source) 
 @plain_source
 def tag(run: str, tags: tuple[str, ...], take: bool, source: Source) -> None:
     """Add tags to a run. `prune` keeps such runs."""
+
     if wrong := [one for one in tags if not _TAG.fullmatch(one)]:
         raise BadInput(f"{wrong[0]!r} is no tag", resolution="use 1 to 50 characters without spaces and commas")
 
@@ -325,6 +339,7 @@ def include(names: tuple[str, ...], source: Source) -> None:
 
 def _baselines(runs: Sequence[KeptRun], accepted: Path) -> frozenset[str]:
     """Return the ids of those runs that baselines.yaml names."""
+    from matrix_runner.answers.selectors import runs_of_baseline
     from matrix_runner.space.declared_files import load_accepted
 
     entries = load_accepted(accepted).baselines.entries
@@ -344,6 +359,8 @@ def _warn_of_baselines(chosen: Sequence[KeptRun], accepted: Path) -> None:
 
 @contextmanager
 def _open_all(source: Source) -> Iterator[tuple[SharedStore | None, list[KeptRun]]]:
+    from matrix_runner.records.observe import readable_runs
+
     folders, _ = readable_runs(source.results)
     notes: list[str] = []
     with _open_store(source, notes) as shared:
@@ -354,6 +371,9 @@ def _open_all(source: Source) -> Iterator[tuple[SharedStore | None, list[KeptRun
 
 @contextmanager
 def _chosen(names: Sequence[str], source: Source) -> Iterator[tuple[SharedStore | None, list[KeptRun]]]:
+    from matrix_runner.answers.selectors import runs_named
+    from matrix_runner.records.observe import has_results
+
     if elsewhere := [name for name in names if "/" in name and Path(name).parent.resolve() != source.results.resolve()]:
         raise BadInput(
             f"{elsewhere[0]} is not in {source.results}/", resolution="name the folder that it is in with `--results`"
@@ -366,6 +386,9 @@ def _chosen(names: Sequence[str], source: Source) -> Iterator[tuple[SharedStore 
 
 
 def _change(names: Sequence[str], source: Source, change: Callable[[RunFolder], dict[str, object]]) -> None:
+    from matrix_runner.records.journal import Journal
+    from matrix_runner.records.run_folder import load
+
     with _chosen(names, source) as (shared, chosen):
         if lacking := [one.run.name for one in chosen if one.folder is None]:
             raise BadInput(
@@ -396,12 +419,17 @@ def _show(found: Sequence[KeptRun]) -> None:
 
 
 def _show_kept(runs: Sequence[KeptRun], removed: Sequence[KeptRun], rules: Keep) -> None:
+    from matrix_runner.records.run_folder import reasons_to_keep
+
     for one, why in reasons_to_keep(runs, rules):
         if one not in removed:
             echo(f"{one.run.name}  stays: {why or 'all runs are small enough without it'}")
 
 
 def _remove(chosen: Sequence[KeptRun], shared: SharedStore | None, *, yes: bool) -> None:
+    from matrix_runner.hosts.disk_ledger import lease_records, state_dir
+    from matrix_runner.records.run_folder import remove_run
+
     if shared and shared.fixed:
         raise BadInput(f"the store {shared.address} is read-only", resolution="remove runs as a user who may write it")
     leased = {one.folder for one in lease_records(state_dir())}

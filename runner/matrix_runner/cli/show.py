@@ -1,8 +1,11 @@
 """One run: `matrix show`, the files of a cell (records/cell_files.py), and `matrix status` (pages/runs.py)."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,13 +13,12 @@ from matrix_runner.base.errors import BadInput, MatrixError, file_errors
 from matrix_runner.cli.options import PATH, TO_FOLDER, Words, matches, results, run_argument, run_option
 from matrix_runner.cli.report import folder_of
 from matrix_runner.cli.screen import echo, echo_whole, json_text
-from matrix_runner.pages.runs import RunStatus, status_document, status_lines
-from matrix_runner.records.cell_files import CellFiles, open_files
-from matrix_runner.records.files import parts_of
-from matrix_runner.records.journal import Journal
-from matrix_runner.records.observe import Progress, derive_state, find_holder, observe_run, read_progress, readable_runs
-from matrix_runner.records.record import CellRow
-from matrix_runner.records.run_folder import RunFolder, load
+
+if TYPE_CHECKING:
+    from matrix_runner.pages.runs import RunStatus
+    from matrix_runner.records.cell_files import CellFiles
+    from matrix_runner.records.record import CellRow
+    from matrix_runner.records.run_folder import RunFolder
 
 _EPILOG = """\b
 Examples:
@@ -33,6 +35,11 @@ Examples:
 @results
 def command(cells: Words, run: Path, to: Path | None, results: Path) -> None:
     """Show the scripts that ran and the raw output of each CELL (id, name or pattern), or one file of a cell."""
+    from matrix_runner.records.cell_files import open_files
+    from matrix_runner.records.files import parts_of
+    from matrix_runner.records.journal import Journal
+    from matrix_runner.records.run_folder import load
+
     folder = load(folder_of(run, results))
     with Journal.existing(folder.journal) as journal:
         known = journal.cells()
@@ -60,6 +67,8 @@ def command(cells: Words, run: Path, to: Path | None, results: Path) -> None:
 
 
 def _print_file(files: CellFiles, wanted: Words, known: Sequence[CellRow], run: Path) -> None:
+    from matrix_runner.records.run_folder import load
+
     names = {cell.name for cell in known}
     for path in wanted:
         cell = next((name for at, sign in enumerate(path) if sign == "/" and (name := path[:at]) in names), None)
@@ -75,6 +84,8 @@ def _print_file(files: CellFiles, wanted: Words, known: Sequence[CellRow], run: 
 
 
 def _write(files: Mapping[str, bytes], folder: Path) -> None:
+    from matrix_runner.records.files import parts_of
+
     for path, content in files.items():
         target = folder.joinpath(*parts_of(path))
         with file_errors(target):
@@ -103,6 +114,9 @@ Exit codes: 0 the run (or any run) is running, 1 it is not, 2 bad input.
 @results
 def status_command(run: Path | None, as_json: bool, results: Path) -> None:
     """Show the progress of a running run, from another terminal; without RUN, of all running runs."""
+    from matrix_runner.pages.runs import status_document, status_lines
+    from matrix_runner.records.run_folder import load
+
     if run:
         found = [_status(load(folder_of(run, results)))]
         running = found[0].running
@@ -125,6 +139,8 @@ def status_command(run: Path | None, as_json: bool, results: Path) -> None:
 
 
 def _running_or_last(results: Path) -> tuple[list[RunStatus], bool]:
+    from matrix_runner.records.observe import find_holder, readable_runs
+
     runs, unreadable = readable_runs(results)
     if unreadable:
         echo(f"note: skipped, as they cannot be read: {', '.join(unreadable)}", err=True)
@@ -134,6 +150,9 @@ def _running_or_last(results: Path) -> tuple[list[RunStatus], bool]:
 
 
 def _status(folder: RunFolder) -> RunStatus:
+    from matrix_runner.pages.runs import RunStatus
+    from matrix_runner.records.observe import Progress, derive_state, observe_run, read_progress
+
     folder, holder = observe_run(folder)
     state = derive_state(folder.manifest, holder)
     try:

@@ -52,6 +52,21 @@ def test_a_screen_ranks_axes_and_proposes_the_next_matrix(call: Call, tunables: 
     assert "Axes that matter" in (run.path / "report.html").read_text()
 
 
+def test_a_layer_with_too_few_set_ups_may_still_matter(call: Call, tunables: Path) -> None:
+    few = MATRIX.replace("  raid0: [md: {level: 0, chunk: [16KiB, 64KiB]}]\n", "").replace(
+        "bs: 4KiB", "bs: [4KiB, 8KiB]"
+    )
+    (tunables / "few.yaml").write_text(few)
+    said = call("run", "--on", "dry", "--design", "screen:60", "few.yaml")
+    assert "cannot tell, the cells or set-ups are too few: md.chunk" in said.out
+    assert "next.yaml has all values of the axes that matter or may matter, and the first value" in said.out
+    run = latest(runs(tunables / "results"))
+    assert run
+    rule = (run.path / "next.yaml").read_text().splitlines()[-1]
+    assert "md.chunk" not in rule
+    assert "tune.rotational" in rule
+
+
 def test_a_killed_screen_goes_on_with_its_cells(call: Call, tunables: Path) -> None:
     call("run", "--on", "dry", "--design", "screen:60", "t.yaml")
     run = latest(runs(tunables / "results"))

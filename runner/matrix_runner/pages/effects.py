@@ -267,11 +267,16 @@ def screen_sections(content: RunData, manifest: Manifest) -> Iterator[Section]:
     found = screen(factors.levels, [rates[cell.id] for cell in cells], stacks, content.confidence)
     set_ups = {(stack, number) for cell, stack in zip(cells, stacks, strict=True) for number in rates[cell.id]}
     table = _screen_table(found, factors, content.confidence, len(set_ups))
-    kept = {factors.names[at] for one in (*found.axes, *found.pairs) if one.is_active for at in one.term}
-    text = _next_matrix(manifest, factors, kept)
+    matter = {factors.names[at] for one in (*found.axes, *found.pairs) if one.is_active for at in one.term}
+    vague = {factors.names[one.term[0]] for one in found.axes if one.is_vague} - matter
+    text = _next_matrix(manifest, factors, matter | vague) if matter else ""
     files = {NEXT: text.encode()} if text else {}
     yield Section(
-        "Axes that matter", "the cells of this screen", table, files, tuple(_lines(found, factors, kept, text, content))
+        "Axes that matter",
+        "the cells of this screen",
+        table,
+        files,
+        tuple(_lines(found, factors, matter, vague, text, content)),
     )
 
 
@@ -302,7 +307,9 @@ def _texts(ratio: Estimate | None) -> tuple[str, str]:
     return times(ratio.ratio), times_between(ratio.low, ratio.high) if isfinite(ratio.high) else "unbounded"
 
 
-def _lines(found: Screen, factors: Factors, kept: set[str], text: str, content: RunData) -> Iterator[str]:
+def _lines(
+    found: Screen, factors: Factors, matter: set[str], vague: set[str], text: str, content: RunData
+) -> Iterator[str]:
     many = f"{found.cells} cells, which scatter by {percent(found.scatter)}" * isfinite(found.scatter)
     yield f"Axes that matter{' (synthetic)' * content.synthetic} ({many or found.cells}):"
     active = [one for one in (*found.axes, *found.pairs) if one.is_active]
@@ -311,12 +318,14 @@ def _lines(found: Screen, factors: Factors, kept: set[str], text: str, content: 
         yield f"  {name}: up to {times(one.size)}{' between two values' if len(one.term) == 1 else ', as a pair'}"
     if not active:
         yield "  no axis changes the rate by more than the noise"
-    idle = {factors.names[one.term[0]]: one.is_vague for one in found.axes if not one.is_active}
-    for is_vague, text_of in ((False, "no effect seen"), (True, "cannot tell, the cells or set-ups are too few")):
-        if names := [name for name in idle if name not in kept and idle[name] is is_vague]:
-            yield f"  {text_of}: {', '.join(names)}"
+    others = [name for one in found.axes if (name := factors.names[one.term[0]]) not in matter]
+    if idle := [name for name in others if name not in vague]:
+        yield f"  no effect seen: {', '.join(idle)}"
+    if vague:
+        yield f"  cannot tell, the cells or set-ups are too few: {', '.join(filter(vague.__contains__, others))}"
     if text:
-        yield f"{NEXT} has all values of the axes that matter, and the first value of the others."
+        which = "that matter or may matter" if vague else "that matter"
+        yield f"{NEXT} has all values of the axes {which}, and the first value of the others."
 
 
 def _next_matrix(manifest: Manifest, factors: Factors, kept: set[str]) -> str:
@@ -326,7 +335,7 @@ def _next_matrix(manifest: Manifest, factors: Factors, kept: set[str]) -> str:
         for name, values in zip(factors.names, factors.values, strict=True)
         if name not in kept and "" not in values  # a rule would exclude cells without the axis
     }
-    if not kept or not fixed or any(line.startswith("only:") for line in manifest.text.splitlines()):
+    if not fixed or any(line.startswith("only:") for line in manifest.text.splitlines()):
         return ""
     rule = ", ".join(f"{json.dumps(name)}: {json.dumps(value)}" for name, value in fixed.items())
     about = "# Proposed by a screen. Move this file beside the first one: its paths are relative."

@@ -3,19 +3,23 @@
 import csv
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from matrix_runner.records.observe import Holder
 from matrix_runner.records.run_folder import run_folders
+from tests.records import past
 from tests.support import forked
-from tests.support.command import Matrix
+from tests.support.command import Call, Matrix
 from tests.support.forked import Forked
 from tests.support.matrices import SMALL
 
@@ -519,3 +523,16 @@ def test_a_working_directory_that_is_gone_is_named(tmp_path: Path) -> None:
     command = 'cd gone && rmdir ../gone && "$0" -m matrix_runner.cli validate none.yaml'
     done = in_bash(command, tmp_path)
     assert (done.returncode, "does not exist any more" in done.stderr) == (2, True)
+
+
+def test_only_runs_that_measure_slow_this_one(tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds: dict[int, dict[str, Any]] = {1: {}, 2: {"synthetic": True, "machine": "dry"}, 3: {"waiting": "a host"}}
+    for number, changes in kinds.items():
+        past.recorded(tmp_path / "results", [], number, finished=False, **changes)
+    (tmp_path / "small.yaml").write_text(SMALL)
+    monkeypatch.setattr("matrix_runner.machines.dry.Dry.synthetic", False)
+    holder = Holder("4711", "", datetime.now(UTC))
+    monkeypatch.setattr("matrix_runner.session.run.find_holder", lambda _: holder)
+    said = call("run", "--on", "dry", "small.yaml")
+    notes = re.findall(r"process 4711 is measuring (\S+) on this host", said.out + said.err)
+    assert notes == ["results/run-1/"], said

@@ -27,7 +27,7 @@ CASES = {
     "race": (FIVE, ("--race",)),
     "find": (BEST.replace("VALUES", "default, 256, 512, 1024, 2048, 4096, 8192"), ()),
 }
-CASE = pytest.mark.parametrize("case", CASES)
+AT_NIGHT = pytest.mark.exhaustive
 
 
 def trials(folder: Path) -> list[tuple[str, int]]:
@@ -60,7 +60,7 @@ def killed_once(folder: Path, after: int, *options: str) -> int:
     return before
 
 
-@CASE
+@pytest.mark.parametrize("case", CASES)
 def test_jobs_of_a_killed_run_go_on_to_the_same_trials(case: str, call: Call, tmp_path: Path) -> None:
     whole = undisturbed(call, tmp_path, case)
     before = killed_once(tmp_path, len(whole) // 2, "--jobs", "2", *CASES[case][1])
@@ -89,7 +89,7 @@ def cluster(folder: Path) -> Iterator[str]:
         yield address
 
 
-@CASE
+@pytest.mark.parametrize("case", ["race", *(pytest.param(one, marks=AT_NIGHT) for one in ("screen", "find"))])
 def test_a_cluster_goes_on_with_a_killed_run_to_the_same_trials(case: str, call: Call, tmp_path: Path) -> None:
     whole = undisturbed(call, tmp_path, case)
     with cluster(tmp_path) as address:

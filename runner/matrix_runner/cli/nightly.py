@@ -174,8 +174,7 @@ def _refuse_other(path: Path, matrix: Path) -> None:
 
 
 def _service(name: str, night: list[str], summary: list[str]) -> str:
-    given = sorted((key, value) for key, value in os.environ.items() if key.startswith("MATRIX_"))
-    variables = "".join(f"Environment={_quoted(f'{key}={value}')}\n" for key, value in given)
+    variables = "".join(f"Environment={_quoted(one)}\n" for one in _given())
     run, stop_post = (" ".join(map(unit_word, words)) for words in (night, summary))
     _quoted(folder := str(Path.cwd()))  # refuses what could be another line
     folder = folder.replace("%", "%%")
@@ -185,14 +184,17 @@ def _service(name: str, night: list[str], summary: list[str]) -> str:
 def _cron_line(name: str, at: str, night: list[str], summary: list[str]) -> str:
     """Return a line of a crontab. Cron sets few variables, and takes a % for the end of the line."""
     hour, minute = map(int, at.split(":"))
-    given = [f"{key}={value}" for key, value in sorted(os.environ.items()) if key.startswith("MATRIX_")]
     both = f"{shlex.join(night)}; status=$?; {shlex.join(summary)} || status=$?; exit $status"
     log, failure = shlex.quote(f"nightly-{name}.log"), shlex.quote(f"{name} failed: see nightly-{name}.log")
-    steps = f"cd {shlex.quote(str(Path.cwd()))} && export {shlex.join([_PATH, *given])} && ({both})"
+    steps = f"cd {shlex.quote(str(Path.cwd()))} && export {shlex.join([_PATH, *_given()])} && ({both})"
     line = f"{minute} {hour} * * * {steps} >>{log} 2>&1 || echo {failure}"
     if any(ord(char) < 32 for char in line):
         raise BadInput("a path or variable has a control character, which a crontab cannot contain")
     return line.replace("%", r"\%")
+
+
+def _given() -> list[str]:
+    return [f"{key}={value}" for key, value in sorted(os.environ.items()) if key.startswith("MATRIX_")]
 
 
 def _has_systemd() -> bool:

@@ -50,7 +50,7 @@ def list_table(listed: Sequence[ListedRun]) -> Grid:
     columns = ("run", "state", "matrix", "machine", *(("host",) * hosts), "started (UTC)", "cells", "trials")
     rows = [
         (
-            *(one.run.name, ", ".join(_state(one))),
+            *(one.run.name, f"{one.state}{', baseline' * one.is_baseline}{excluded and f', excluded: {excluded}'}"),
             *(one.run.matrix, one.run.machine),
             *((one.run.host,) * hosts),
             one.run.started[:16].replace("T", " "),
@@ -59,16 +59,9 @@ def list_table(listed: Sequence[ListedRun]) -> Grid:
             *(("; ".join(filter(None, (", ".join(one.run.tags), one.run.note))),) * marks),
         )
         for one in listed
+        for excluded in (one.run.excluded,)
     ]
     return Grid((*columns, *(("verdicts",) * verdicts), *(("tags and note",) * marks)), rows)
-
-
-def _state(one: ListedRun) -> Iterator[str]:
-    yield one.state
-    if one.is_baseline:
-        yield "baseline"
-    if one.run.excluded:
-        yield f"excluded: {one.run.excluded}"
 
 
 def _count_cells_and_trials(one: ListedRun) -> tuple[str, str]:

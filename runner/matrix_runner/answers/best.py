@@ -47,7 +47,7 @@ def _explore(figures: Sequence[Mapping[int, float]], places: Sequence[int]) -> s
     found = levels([figures[at] for at in places])
     tried = sorted(found)
     best = max(tried, key=found.__getitem__)
-    at, smallest = tried.index(best), _smallest(found, best)
+    at, smallest = tried.index(best), min(one for one, level in found.items() if level >= found[best] - _ALIKE)
     beside = [*tried[max(0, at - 1) : at], *tried[at + 1 : at + 2]]
     wanted = {tried[tried.index(smallest) - 1] + smallest >> 1} if smallest != tried[0] else set()
     if any(found[best] - found[one] > log1p(EQUAL) for one in beside):  # else the best between them is hardly better
@@ -66,10 +66,6 @@ def levels(figures: Sequence[Mapping[int, float]]) -> dict[int, float]:
         for effect in effects:
             effects[effect] = fmean(one[effect] - found[at] for at, one in logs.items() if effect in one)
     return found
-
-
-def _smallest(found: Mapping[int, float], best: int) -> int:
-    return min(at for at, level in found.items() if level >= found[best] - _ALIKE)
 
 
 @dataclass(frozen=True, slots=True)

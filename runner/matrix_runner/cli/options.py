@@ -259,11 +259,8 @@ def matches(cell: Any, patterns: Words) -> bool:
     return any(one in (cell.id, cell.name) or fnmatchcase(cell.name, one) for one in patterns)
 
 
-def _parse_tags(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(filter(None, map(str.strip, text.split(",")))))
-
-
-_tags = partial(click.option, "--tags", metavar="TAG,…", type=Parsed("tags", _parse_tags), default="")
+_TAGS = Parsed("tags", lambda text: tuple(dict.fromkeys(filter(None, map(str.strip, text.split(","))))))
+_tags = partial(click.option, "--tags", metavar="TAG,…", type=_TAGS, default="")
 own_tags = _tags(help="Properties of this host, for `matrix run --tags`. A host with KVM has the tag kvm already.")
 wanted_tags = _tags(help="With --cluster: use only workers that have all of these tags.")
 _ON_HELP = "The machine to run on. HOST: a host of hosts.yaml; without it the first host that meets the needs."

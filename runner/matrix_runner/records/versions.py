@@ -2,7 +2,7 @@
 
 import fcntl
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, count
@@ -40,10 +40,10 @@ def views_of(*, runs: bool) -> dict[str, str]:
     joined = "JOIN cells ON cells.id = one.cell"
     joined += " AND cells.run = one.run JOIN runs ON runs.id = one.run" if runs else ""
     described = (*(_OF_RUN if runs else (_SYNTHETIC,)), *_OF_CELL)
-    notes = (f"one.{name}" for name in _NOTES)
+    notes, figures = ([f"one.{name}" for name in several] for several in (_NOTES, _summaries()))
     return {
         "v_trials": f"{_select(*described, *notes, *_trial())} FROM trials AS one {joined}",
-        "v_cells": f"{_select(*described, *_named_figures())} FROM ({_figures(*keys)}) AS one {joined}",
+        "v_cells": f"{_select(*described, *figures)} FROM ({_figures(*keys)}) AS one {joined}",
     }
 
 
@@ -58,10 +58,6 @@ def _trial() -> Iterator[str]:
         total = " + ".join(f"coalesce({side}, 0)" for side in sides)
         yield f"CASE WHEN coalesce({', '.join(sides)}) IS NOT NULL THEN {total} END AS {TOTAL}_{rate}"
     yield from (f"one.{side}_{figure}" for side, figures in OF_SIDE.items() for figure in figures)
-
-
-def _named_figures() -> Iterable[str]:
-    return (f"one.{name}" for name in _summaries())
 
 
 def _figures(*keys: str) -> str:

@@ -22,7 +22,7 @@ from matrix_runner.records.cell_files import open_files
 from matrix_runner.records.files import CELLS
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.journal_reader import sql_lines
-from matrix_runner.records.run_folder import MANIFEST, Manifest, RunFolder
+from matrix_runner.records.run_folder import MANIFEST, RunFolder
 
 _MOST_CELLS = 20  # cells with trouble whose logs are included
 _NAMES = {"hostname": "host", "host": "host", "serial": "disk", "disk": "disk"}  # fields of a manifest
@@ -125,7 +125,8 @@ def known_names(runs: Sequence[RunFolder], hosts: Iterable[str]) -> dict[str, se
     places = [Path.home(), Path.cwd(), Path(sys.prefix)]
     for one in runs:
         known["host"] |= set(one.manifest.pools)
-        places += (one.path.absolute().parent, *_places_in(one.manifest))
+        named = (Path(word) for word in one.manifest.command if word.startswith("/"))
+        places += (one.path.absolute().parent, *named)
         facts = one.manifest.model_dump(mode="json", include={"host", "disks", "pools", "health"})
         for field, text in _texts_of(facts):
             if field in _NAMES:
@@ -135,10 +136,6 @@ def known_names(runs: Sequence[RunFolder], hosts: Iterable[str]) -> dict[str, se
     known["user"] |= {os.environ.get("SUDO_USER", ""), Path.home().name}
     known["path"] = {str(place) for place in places if len(place.parts) > 1}
     return known
-
-
-def _places_in(manifest: Manifest) -> Iterator[Path]:
-    return (Path(word) for word in manifest.command if word.startswith("/"))
 
 
 def _texts_of(value: object, field: str = "") -> Iterator[tuple[str, str]]:

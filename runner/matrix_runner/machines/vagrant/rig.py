@@ -123,10 +123,6 @@ def enter_command(config: Path, line: Path) -> tuple[str, ...]:
     return ("bash", "-c", INTO, "into", str(config), str(line))
 
 
-def connection_command(config: Path, line: Path) -> list[str]:
-    return ["ssh", "-F", str(config), "-N", "-M", "-S", str(line), "-o", "ServerAliveInterval=15", NODE]
-
-
 @dataclass(frozen=True)
 class RunningMachine:
     record: Record
@@ -316,7 +312,8 @@ def report_progress(line: str, progress: Progress) -> None:
 async def ssh_connection(folder: Path, socket: Path) -> AsyncIterator[tuple[str, ...]]:
     config = folder / "ssh-config"
     write_whole(config, ssh_config(await vagrant(folder, "ssh-config", deadline=DOWN_DEADLINE)).encode())
-    child = await process.spawn(connection_command(config, socket))
+    line = ("ssh", "-F", str(config), "-N", "-M", "-S", str(socket), "-o", "ServerAliveInterval=15", NODE)
+    child = await process.spawn(line)
     try:
         await _wait_for_connection(socket, child)
         yield enter_command(config, socket)

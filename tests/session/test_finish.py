@@ -48,12 +48,6 @@ def test_cells_that_stopped_early_are_mentioned_only_where_there_are_any() -> No
         assert "comparisons of cells stay valid" in alike
 
 
-def test_a_drift_that_no_figure_shows_is_not_mentioned(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "first round" in drifting(8, 8)
-    monkeypatch.setattr("matrix_runner.pages.terminal._narrowest", lambda _: 0.5)
-    assert "first round" not in drifting(8, 8)
-
-
 def test_steady_cells_have_no_note_on_drift() -> None:
     trials = [
         measured("c1", round_number, direction(2e8 + (-1) ** round_number * 1e6, 1 << 20)) for round_number in range(6)

@@ -147,15 +147,13 @@ def precision_note(recorded: RunData) -> str:
     )
 
 
-_SEEN = 0.5  # a drift below this part of the narrowest interval is not reported
-_LEAST_DRIFT = 0.02  # nor a smaller one: the order of random requests alone can do as much, and it changes no decision
+#: A smaller drift is not reported: the order of random requests alone can do as much, and it changes no decision.
+_LEAST_DRIFT = 0.02
 
 
 def drift_note(recorded: RunData) -> str:
     drift = recorded.drift
-    if not drift or drift.p > 1 - drift.confidence:
-        return ""
-    if abs(drift.change - 1) < max(_LEAST_DRIFT, _SEEN * _narrowest(recorded)):
+    if not drift or drift.p > 1 - drift.confidence or abs(drift.change - 1) < _LEAST_DRIFT:
         return ""
     bounds = sorted(abs(bound - 1) for bound in (drift.low, drift.high))
     may_stop = recorded.until is not None or recorded.steered
@@ -220,9 +218,3 @@ def _rates_by_host(trials: Sequence[Trial]) -> dict[str, list[float]]:
         if (figures := trial.counted) and (host := trial.facts.host):
             found.setdefault(host, []).append(figures.deciding_rate)
     return found
-
-
-def _narrowest(recorded: RunData) -> float:
-    figures = (figure for one in recorded.summaries for figure in one.figures.items())
-    widths = [estimate.relative for name, estimate in figures if name.endswith("_bw")]
-    return min((width for width in widths if width is not None), default=0.0)

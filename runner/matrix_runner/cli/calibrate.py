@@ -72,7 +72,9 @@ def command(
 ) -> None:
     """Fit a disk model to what fio measures, or has measured, on a disk."""
     if (disk is None) == (folder is None):
-        raise BadInput("a model has one source", resolution="name the DISK to measure, or results by --from: one of them")
+        raise BadInput(
+            "a model has one source", resolution="name the DISK to measure, or results by --from: one of them"
+        )
     if to.exists() and not force:
         raise BadInput(f"{to} exists", resolution="choose another file, or replace it with --force")
     if disk is not None:

@@ -6,7 +6,8 @@ from pathlib import Path
 STUDIES = Path(__file__).parents[2] / "matrix" / "studies"
 _RATIOS = re.compile(
     r"\*\*(\d+) of (\d+) published ratios met within 15 %(?: \(([^)]*)\))?"
-    r"; (?:(\d+) of the (\d+) that the source can tell|the source can tell none of them)\.\*\*"
+    r"; (?:(\d+) of the (\d+) that the source can tell|the source can tell none of them)"
+    r"(?:, and \d+ more (?:is|are) explained [^*]*)?\.\*\*"
 )
 _NEAR = re.compile(r"estimates of (\d+) within")
 _COUNT = re.compile(r"(\d+) (not met|undecided|not measured)")

@@ -230,6 +230,14 @@ def test_an_experiment_explains_a_share_of_the_distance(caused: float, share: fl
     assert one.explained == pytest.approx(share, abs=0.04)
 
 
+def test_an_experiment_that_could_have_no_effect_explains_nothing() -> None:
+    one = tried(3.0)
+    assert one.experiment
+    assert one.explained
+    wide = replace(one, experiment=replace(one.experiment, low=1.9))
+    assert wide.explained == 0
+
+
 def test_the_base_of_an_experiment_may_have_other_coordinates() -> None:
     one = tried(3.0, base={"workload": "read"})
     assert one.experiment is not None

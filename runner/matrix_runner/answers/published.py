@@ -45,11 +45,16 @@ class ComparedFigure:
 
     @property
     def explained(self) -> float | None:
-        """Return the share of the distance from the published ratio that goes when the cause is switched on."""
+        """Return the share of the distance from the published ratio that goes when the cause is switched on.
+
+        It is 0 if the experiment could as well have no effect.
+        """
         without = self.result.value if self.result else None
         caused = self.experiment.value if self.experiment else None
         if self.verdict is Verdict.HOLDS or self.near or not (self.ratio and without and caused):
             return None
+        if self.experiment and self.experiment.low <= without <= self.experiment.high:
+            return 0.0
         return 1 - abs(log(caused / self.ratio)) / abs(log(without / self.ratio))
 
 

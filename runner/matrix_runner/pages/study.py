@@ -42,7 +42,8 @@ _RULES = {
 }
 _TRIED = ("where", "cause", "published", "without it", "with it", "interval", "explained")
 _EXPERIMENTS = (
-    "Experiments: the ratio without the suspected cause and with it, and the share of the distance that it explains:"
+    "Experiments: the ratio without the suspected cause and with it, and the share of the distance that it explains "
+    "(0 % if the interval contains the ratio without it):"
 )
 #: An experiment explains a ratio from this share of its distance on.
 _HALF = 0.5

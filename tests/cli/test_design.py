@@ -9,28 +9,17 @@ import pytest
 
 from matrix_runner.records.run_folder import latest, runs
 from matrix_runner.space.load import load
+from tests.support.choices import SCREEN
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.support.command import Call
 
-MATRIX = """\
-name: tunables
-disks: {count: 4, size: 64MiB}
-layouts:
-  raid5: [md: {level: 5, chunk: [16KiB, 64KiB]}]
-  raid0: [md: {level: 0, chunk: [16KiB, 64KiB]}]
-tune: {scheduler: [mq-deadline, bfq], max_sectors_kb: [64, 128, 512], rotational: [0, 1]}
-workloads:
-  work: {rw: [read, randwrite], bs: 4KiB, iodepth: [1, 4, 16], runtime: 1s}
-repeat: 1
-"""
-
 
 @pytest.fixture
 def tunables(tmp_path: Path) -> Path:
-    (tmp_path / "t.yaml").write_text(MATRIX)
+    (tmp_path / "t.yaml").write_text(SCREEN)
     return tmp_path
 
 
@@ -53,7 +42,7 @@ def test_a_screen_ranks_axes_and_proposes_the_next_matrix(call: Call, tunables: 
 
 
 def test_a_layer_with_too_few_set_ups_may_still_matter(call: Call, tunables: Path) -> None:
-    few = MATRIX.replace("  raid0: [md: {level: 0, chunk: [16KiB, 64KiB]}]\n", "").replace(
+    few = SCREEN.replace("  raid0: [md: {level: 0, chunk: [16KiB, 64KiB]}]\n", "").replace(
         "bs: 4KiB", "bs: [4KiB, 8KiB]"
     )
     (tunables / "few.yaml").write_text(few)

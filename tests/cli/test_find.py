@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from matrix_runner.base.errors import Exit
+from tests.support.choices import BEST
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.support.command import Call
+
 
 #: The dry machine takes sqrt(depth) / 120 seconds for each request.
 MATRIX = """\
@@ -26,17 +28,6 @@ workloads:
 repeat: 3
 guidelines:
   - {id: alike, ratio: {metric: found.iops, of: {chunk: 64KiB}, to: {chunk: 128KiB}, within: 20%}}
-"""
-
-
-BEST = """\
-name: best
-disks: {count: 4, size: 512MiB, model: nas-7200}
-layouts: {raid5: [md: {level: 5}]}
-tune: {stripe_cache_size: [VALUES]}
-workloads:
-  copy: {rw: write, bs: 1MiB, size: 64MiB, runtime: 1s, find: {max: write.bw, over: tune.stripe_cache_size}}
-repeat: 3
 """
 
 

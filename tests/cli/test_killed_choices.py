@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.test_design import MATRIX as SCREEN
-from tests.cli.test_find import BEST
-from tests.cli.test_race import FIVE
+from tests.support.choices import BEST, FIVE, SCREEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

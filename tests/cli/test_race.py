@@ -11,14 +11,12 @@ import pytest
 
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.run_folder import latest, runs
-from tests.support.matrices import SMALL
+from tests.support.choices import FIVE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.support.command import Call
-
-FIVE = SMALL.replace("chunk: [16KiB, 64KiB]", "chunk: [4KiB, 16KiB, 64KiB, 256KiB, 1MiB]")
 
 
 def trials(folder: Path) -> set[tuple[str, int]]:

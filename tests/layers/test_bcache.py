@@ -13,7 +13,7 @@ from tests.support.matrices import space
 
 PARTED = """\
 name: cached
-disks: {hdd: {count: 4, size: 1GiB}, ssd: {count: 1, size: 256MiB}}
+disks: {hdd: {count: 4, size: 1GiB}, ssd: {count: 1, size: 512MiB}}
 workloads: {work: {rw: write}}
 layouts:
   one: {on: hdd, layers: [md: {level: 5, chunk: 64KiB}, bcache: {cache: ssd, %s}]}
@@ -33,7 +33,7 @@ def test_numbers_are_written_as_the_kernel_shows_them(number: int, text: str) ->
     [
         ("bucket: 100KiB", "a bucket must be a power of two"),
         ("bucket: 32MiB", "at most 16MiB"),
-        ("bucket: 2MiB", "a cache has at least 128 buckets, and ssd has 256MiB"),
+        ("bucket: 1MiB", "a cache has at least 513 buckets, and ssd has 512MiB"),
         ("writeback_percent: 41", "40"),
         ("cache_mode: writearound, writeback_percent: 20", "cache_mode writearound has no dirty data"),
     ],
@@ -75,7 +75,7 @@ def test_the_scripts_have_each_setting_and_read_it_back() -> None:
         "--data-offset=384",
         f"--cset-uuid={view.uuid}",
         'echo writeback >"$at"/cache_mode',
-        f"count={33 * 65536}",
+        f"count={65 * 65536}",
     ):
         assert text in scripts.set_up
     expects = {one.file: one.wanted for one in view.expects}

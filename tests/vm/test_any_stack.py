@@ -99,6 +99,7 @@ def _cached(dice: random.Random) -> dict[str, Any]:
                     "cache": "fast",
                     "cache_mode": dice.choice(["writeback", "writethrough"]),
                     "sequential_cutoff": 0,
+                    "bucket": "64KiB",
                 }
             },
             {"lvm": {"type": "cache", "fast": "fast", "cache_mode": dice.choice(["writeback", "writethrough"])}},

@@ -14,7 +14,7 @@ from matrix_runner.layers.needs import Need
 
 KIB, MIB = 1024, 2**20
 _HEADER = 8 * KIB  # before the data of the device below
-_LEAST_BUCKETS = 128  # the kernel refuses a cache with fewer
+_LEAST_BUCKETS = 513  # with fewer, the kernel attaches no cache: a 1,024th of the next power of two is its reserve
 _LARGEST_BUCKET = 16 * MIB  # its size is stored as a 16-bit number of sectors
 
 

@@ -17,6 +17,8 @@ class PlacedBox:
     box: StackBox
     x: int
     y: int
+    width: int = WIDTH
+    height: int = HEIGHT
 
     @property
     def about(self) -> str:

@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 from collections import Counter
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from matrix_runner.base.errors import BadInput
+from matrix_runner.base.process import hang_up
 from matrix_runner.carry.batch_messages import BatchRequest
 from matrix_runner.carry.coordinator import Coordinator
 from matrix_runner.carry.events import BatchDone, BatchStarted, Event, RigWasLost, Waiting
@@ -49,6 +51,7 @@ from matrix_runner.carry.cluster.connection import (
     load_certificates,
     make_certificates,
 )
+from matrix_runner.carry.cluster.frames import packed
 from matrix_runner.carry.cluster.members import Membership, scheduler, stay_member, worker
 from matrix_runner.carry.cluster.relayed import RelayedCluster, Status, query
 from matrix_runner.carry.cluster.seats import Seats
@@ -96,17 +99,90 @@ def test_a_batch_process_that_is_killed_costs_no_trial(bench: Bench) -> None:
     assert _batch_processes() == []
 
 
-def test_a_worker_removes_what_one_before_it_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker that was killed leaves the folders of its batches; the next one need not get a batch."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    (tmp_path / f"{seats.SCRATCH}-{os.getuid()}-killed").mkdir()
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of temporary files of this process and its batches."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setenv("TMPDIR", str(folder))
+    return folder
 
-    async def stay_without_work() -> None:
-        async with members("one"):
-            pass
 
-    asyncio.run(stay_without_work())
-    assert list(tmp_path.iterdir()) == []
+@pytest.fixture
+def farewell(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Return what shows that a batch process is about to end."""
+    begun = asyncio.Event()
+
+    async def observed(child: asyncio.subprocess.Process, patience: float) -> None:
+        begun.set()
+        await hang_up(child, patience)
+
+    monkeypatch.setattr(seats, "hang_up", observed)
+    return begun
+
+
+def test_a_worker_removes_what_one_before_it_left(temporary: Path) -> None:
+    """A worker that was killed leaves the folders of its batches; the next one need not reach its scheduler."""
+    (temporary / f"{seats.SCRATCH}-{os.getuid()}-killed").mkdir()
+
+    async def look_for_a_scheduler() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as closed:
+            address = f"tcp://127.0.0.1:{closed.getsockname()[1]}"
+        tried = asyncio.Event()
+        member = asyncio.create_task(stay_member(address, Membership("one"), None, lambda _: tried.set()))
+        await tried.wait()
+        member.cancel()
+        await asyncio.wait([member])
+
+    asyncio.run(look_for_a_scheduler())
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_worker_that_is_stopped_while_it_leaves_a_scheduler_removes_its_folders(
+    bench: Bench, temporary: Path, farewell: asyncio.Event
+) -> None:
+    async def run() -> None:
+        async with scheduler("tcp://127.0.0.1:0") as address:
+            joined = asyncio.Event()
+            member = asyncio.create_task(stay_member(address, Membership("one"), None, lambda _: joined.set()))
+            await joined.wait()
+            await coordinate(bench, RelayedCluster(address), lambda _: None)
+        await farewell.wait()
+        member.cancel()
+        await asyncio.wait([member])
+
+    asyncio.run(run())
+    assert list(temporary.iterdir()) == []
+    assert _batch_processes() == []
+
+
+LASTING = """\
+import sys
+from matrix_runner.base.files import scratch_folder
+with scratch_folder("matrix-batch"):
+    print("{}", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_batch_that_is_given_up_by_a_worker_that_ends_removes_its_folder(
+    temporary: Path, farewell: asyncio.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its time to take a rig down and to return disks counts from the first cancellation, and is not cut short."""
+    monkeypatch.setattr(seats, "COMMAND", (sys.executable, "-c", LASTING))
+
+    async def run() -> None:
+        begun = asyncio.Event()
+        made = Seats(lambda *_: begun.set(), 1)
+        made.begin("token", packed(b"{}"), measures=True)
+        await begun.wait()
+        made.cancel("token")
+        await farewell.wait()
+        await made.close()
+
+    asyncio.run(run())
+    assert list(temporary.iterdir()) == []
 
 
 def _batch_processes() -> list[int]:

@@ -15,11 +15,13 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from matrix_runner.base.errors import BadInput
+from matrix_runner.base.files import remove_abandoned
+from matrix_runner.base.process import run_to_end
 from matrix_runner.base.version import matrix_version
 from matrix_runner.carry.batch_messages import ClusterLost
 from matrix_runner.carry.cluster import frames
 from matrix_runner.carry.cluster.connection import Certificates, Connection, Ended, check_listening, connect
-from matrix_runner.carry.cluster.seats import Seats
+from matrix_runner.carry.cluster.seats import SCRATCH, Seats
 
 SILENCE = 60.0  # seconds without a byte of a worker, or of a stranger, after which it counts as gone
 
@@ -211,7 +213,7 @@ async def worker(address: str, member: Membership, certificates: Certificates | 
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await made.seats.close()
+        await run_to_end(made.seats.close())  # also if the worker is stopped while it leaves a lost scheduler
         await connection.close()
 
 
@@ -259,6 +261,7 @@ async def stay_member(
         if text != last:
             report(last := text)
 
+    remove_abandoned(SCRATCH)  # of a worker before this one, which was killed with its batches
     while True:
         try:
             async with worker(address, member, certificates) as made:

@@ -114,17 +114,17 @@ class Seats:
         task.add_done_callback(lambda _: self._tasks.pop(token))
 
     def cancel(self, token: str) -> None:
-        """Stop a batch: its coordinator has given it up, or is gone."""
-        if task := self._tasks.get(token):
+        """Stop a batch: its coordinator has given it up, or is gone. A second time would cut its farewell short."""
+        if (task := self._tasks.get(token)) and not task.cancelling():
             task.cancel()
 
     async def close(self) -> None:
-        for task in (tasks := list(self._tasks.values())):
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for token in self._tasks:
+            self.cancel(token)
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         for process in self._idle:
             await process.stop()
-        remove_abandoned(SCRATCH)  # of a worker before this one, which was killed with its batches
+        remove_abandoned(SCRATCH)  # of another worker of this host, which was killed with its batches
 
     async def _carry_out(self, token: str, request: bytes, *, measures: bool) -> None:
         lines: list[bytes] = []

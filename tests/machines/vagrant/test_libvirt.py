@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from contextlib import ExitStack, nullcontext
@@ -14,6 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.hosts.agent.connection import PYTHON
 from matrix_runner.machines.base import Leftover, RigLost
 from matrix_runner.machines.vagrant import libvirt
 from matrix_runner.machines.vagrant.rig import (
@@ -39,6 +43,47 @@ def test_the_user_of_machines_is_read_from_libvirt() -> None:
     assert libvirt.parse_qemu_user(dac.format(label.format("qemu", 0))) == 0
     with pytest.raises(HarnessBroken, match="does not report the user"):
         libvirt.parse_qemu_user(other)
+
+
+QEMU_USER = 64055
+CAPABILITIES = "<secmodel><model>dac</model><baselabel type='qemu'>+{}:+108</baselabel></secmodel>"
+
+
+@pytest.fixture
+def dac(monkeypatch: pytest.MonkeyPatch) -> None:
+    Virsh(monkeypatch, {})
+    monkeypatch.setattr(libvirt, "run_virsh", lambda *_: CAPABILITIES.format(QEMU_USER))
+
+
+@pytest.mark.usefixtures("dac")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_only_the_user_of_machines_reaches_the_sockets_of_disks(tmp_path: Path) -> None:
+    """Write access to a socket is write access to its disk, and `ps` and /proc/net/unix show the path to all users."""
+    code = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
+
+    def connects(path: Path, user: int) -> bool:
+        command = [PYTHON, "-I", "-c", code, str(path)]
+        return not subprocess.run(command, user=user, group=user, extra_groups=[], capture_output=True).returncode
+
+    with libvirt.record_machine(tmp_path) as (record, _), socket.socket(socket.AF_UNIX) as listener:
+        folder = Path(record.sockets)
+        listener.bind(f"{folder}/disk")
+        listener.listen(8)
+        (folder / "disk").chmod(0o666)
+        assert [connects(folder / "disk", user) for user in (0, QEMU_USER, 4321)] == [True, False, False]
+        libvirt.admit_qemu(folder)
+        assert [connects(folder / "disk", user) for user in (0, QEMU_USER, 4321)] == [True, True, False]
+
+
+@pytest.mark.usefixtures("dac")
+def test_a_folder_of_sockets_without_access_lists_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    monkeypatch.setattr(os, "setxattr", refuse)
+    with pytest.raises(HarnessBroken, match="to the user of libvirt's machines alone: Operation not") as refused:
+        libvirt.admit_qemu(tmp_path)
+    assert "$TMPDIR" in str(refused.value.resolution)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +222,7 @@ def test_a_record_stays_while_its_machine_exists(monkeypatch: pytest.MonkeyPatch
     virsh = Virsh(monkeypatch, {})
     with libvirt.record_machine(tmp_path) as (record, folder):
         assert libvirt.read_record(folder) == record
-        assert Path(record.sockets).stat().st_mode & 0o777 == 0o711
+        assert Path(record.sockets).stat().st_mode & 0o777 == 0o700
     assert not folder.exists()
     assert not Path(record.sockets).exists()
     with libvirt.record_machine(tmp_path) as (record, folder):

@@ -178,7 +178,7 @@ async def test_only_one_process_uploads_a_box(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, made_of: Box, *, there: bool, waits: bool
 ) -> None:
     """Of a box of ours that is there no other can be brought; of one of the user's own a newer version may be."""
-    held: list[bool] = []
+    held, admitted = list[bool](), list[Path]()
 
     async def vagrant(*_: object, **__: object) -> None:
         with open_lock_file(tmp_path / "cache/vagrant/up.lock") as lock:
@@ -188,6 +188,7 @@ async def test_only_one_process_uploads_a_box(
     monkeypatch.setattr(coming_up, "vagrant", vagrant)
     monkeypatch.setattr(libvirt, "prepare", lambda: "192.168.131.0/24")
     monkeypatch.setattr(libvirt, "security_models", tuple)
+    monkeypatch.setattr(libvirt, "admit_qemu", admitted.append)
     monkeypatch.setattr(libvirt, "box_volumes", lambda name: [name] if there else [])
     monkeypatch.setenv("HOME", str(tmp_path / "me"))
     monkeypatch.setenv("MATRIX_BOX", "" if made_of.catalogue else made_of.name)
@@ -197,4 +198,5 @@ async def test_only_one_process_uploads_a_box(
     order = Order(SPEC, made_of, "qemu", tmp_path, serve_disks)
     await coming_up._create(order, RECORD, tmp_path, [], lambda *_: None)
     assert held == [waits]
+    assert admitted == [Path(RECORD.sockets)]
     assert [(one.name, one.read_text()) for one in theirs.parent.iterdir()] == [("uploading", "photos")]

@@ -190,7 +190,7 @@ class Passthrough(Vagrant):
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
         found = [*disk_model_refusals(spec)]
-        if os.geteuid() != 0:  # only root can give a socket to QEMU's user alone
+        if os.geteuid() != 0:  # only root can open them
             why = "only root can pass disks of this host to virtual machines of libvirt"
             found.append(Refusal(why, "run the whole command with sudo"))
         return [*found, *super().refusals(spec)]
@@ -214,8 +214,6 @@ async def serve_leased_disks(
     used = [one for one, _ in zip(leases, disks, strict=False)]
     looks = [read_properties(one, BLOCK_DEVICES / one.node.name) for one in used]
     refuse_large_sectors(used, looks)
-    # Write access to the socket is write access to the disk, and /proc/net/unix shows its path to all users.
-    user = libvirt.parse_qemu_user(await asyncio.to_thread(libvirt.run_virsh, "capabilities"))
     sockets = socket_paths(folder, len(used))
     async with AsyncExitStack() as stack:
         opened = stack.enter_context(ExitStack())
@@ -224,8 +222,6 @@ async def serve_leased_disks(
             device = open_writable(one, opened)
             argv = device_command(socket, device, discards=bool(look.discard))
             made.servers.append(await start_server(socket, argv, (device, *lock_descriptors(one)), stack))
-            os.chown(socket, user, -1)
-            socket.chmod(0o600)
         yield made
 
 

@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
+from struct import pack
 from subprocess import CompletedProcess
 from xml.sax.saxutils import escape
 
@@ -150,6 +151,23 @@ def parse_qemu_user(capabilities: str) -> int:
     )
 
 
+#: An access list of POSIX in the kernel's form: all rights for the owner, and entry for one other user.
+_ENTRIES = ((0x01, 7, -1), (0x02, 1, 0), (0x04, 0, -1), (0x10, 1, -1), (0x20, 0, -1))
+
+
+def admit_qemu(folder: Path) -> None:
+    """Let QEMU's user enter our private folder of sockets. /proc/net/unix shows their names to all users."""
+    user = parse_qemu_user(run_virsh("capabilities"))
+    entries = (pack("<HHi", tag, rights, user if tag == 0x02 else who) for tag, rights, who in _ENTRIES)
+    try:
+        os.setxattr(folder, "system.posix_acl_access", pack("<I", 2) + b"".join(entries))
+    except OSError as error:
+        raise HarnessBroken(
+            f"{folder} cannot be opened to the user of libvirt's machines alone: {error.strerror}",
+            resolution="set $TMPDIR to a folder of a file system with access lists, such as ext4, XFS or tmpfs",
+        ) from None
+
+
 @cache
 def versions() -> dict[str, str]:
     found = dict(re.findall(r"^(Using library|Running hypervisor): \w+ (\S+)", run_virsh("version"), re.MULTILINE))
@@ -234,9 +252,7 @@ def record_machine(run: Path) -> Iterator[tuple[Record, Path]]:
         with _exclude_others():
             folder.mkdir(mode=0o700)
             try_lock(stack.enter_context(open_lock_file(folder / LOCK)), fcntl.LOCK_EX)
-            # Paths of sockets must be short. QEMU runs as another user, who may enter the folder but not list it.
-            sockets = tempfile.mkdtemp(prefix=f"{PREFIX}{token}-")
-            Path(sockets).chmod(0o711)
+            sockets = tempfile.mkdtemp(prefix=f"{PREFIX}{token}-")  # paths of sockets must be short
             record = Record(f"{PREFIX}{token}-", f"matrix {secrets.token_hex(16)}", str(run.absolute()), sockets)
             # No fsync: the machines end with the host.
             write_whole(folder / RECORD, json.dumps(asdict(record)).encode())

@@ -78,7 +78,6 @@ async def serve_disks(
         for number, socket in enumerate(made.sockets):
             argv, descriptors = server_command(made, code, number, sheet)
             made.servers.append(await start_server(socket, argv, descriptors, stack))
-            socket.chmod(0o666)  # QEMU runs as another user, and the disks contain only test data
         yield made
 
 
@@ -92,6 +91,7 @@ async def start_server(
     server = await spawn(argv, pass_fds=descriptors)
     stack.push_async_callback(kill, server)
     await wait_for_socket(socket, server, DEADLINE)
+    await asyncio.to_thread(socket.chmod, 0o666)  # only we and QEMU's user reach it: see `libvirt.admit_qemu`
     return server
 
 
@@ -273,6 +273,7 @@ async def _create(order: Order, record: Record, folder: Path, disks: Sequence[Se
         await stack.enter_async_context(exclusive_lock(common / "up.lock"))
         address = await asyncio.to_thread(libvirt.prepare)
         unconfined = await asyncio.to_thread(libvirt.security_models)
+        await asyncio.to_thread(libvirt.admit_qemu, Path(record.sockets))
         write_whole(folder / PLAN, plan(order, record, disks, address, unconfined).encode())
         there = await asyncio.to_thread(libvirt.box_volumes, order.box.name)
         if there and order.box.catalogue and not (common / NOTE).exists():

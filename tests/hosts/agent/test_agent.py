@@ -162,6 +162,43 @@ def test_a_request_that_it_does_not_know_or_cannot_do_fails(tmp_path: Path) -> N
         assert ask(session, b"on") == [b"yes"]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(
+            (b"",),
+            (b"fly",),
+            (b"write",),
+            (b"on", b"a", b"b"),
+            (b"\xff",),
+            (b"job", b"a"),
+            (b"job", b"a", b"soon", b":"),
+        ),
+        *((b"most", b"a", b"many"), (b"who", b"9" * 12, b"9" * 13, b"1"), (b"open", b"", b""), (b"__doc__",)),
+    ],
+    ids=repr,
+)
+def test_a_request_that_no_client_sends_fails_and_ends_nothing(words: tuple[bytes, ...], tmp_path: Path) -> None:
+    with started(tmp_path / "far/r.x", tmp_path / "locks") as session:
+        assert ask(session, *words)[:3] == [b"failed", b"0", b"no such request or open disk"]
+        assert ask(session, b"on") == [b"yes"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"\n", b"1\n", b"a b\n", b"1 2 3\n", b"1 -3\nabc", b"1 " + b"9" * 5000 + b"\n", b"1 99999999999\n", b"a" * 99],
+)
+def test_a_session_that_sends_no_requests_ends_alone(text: bytes, tmp_path: Path) -> None:
+    """The agent keeps its locks and disks, and takes no more memory than the largest request."""
+    with started(tmp_path / "far/r.x", tmp_path / "locks") as session, socket.socket(socket.AF_UNIX) as other:
+        assert ask(session, b"lock", b"disk", b"me") == [b"had"]
+        other.connect(f"{tmp_path}/far/r.x/line")
+        other.sendall(text)
+        assert other.recv(1) == b""
+        assert ask(session, b"on") == [b"yes"]
+        assert isinstance(agent.lock_disk(str(tmp_path / "locks"), "disk", "other"), tuple)
+
+
 def test_it_has_no_lock_of_which_others_hold_the_file(tmp_path: Path) -> None:
     lock = agent.lock_disk(str(tmp_path / "locks"), "disk", "me")
     assert isinstance(lock, int)

@@ -41,6 +41,8 @@ ASK = ("timeout", "--signal=KILL", "330", "bash", "-c", 'eval "$(cat)"')
 IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)
 #: The status of a killed script, and the most bytes to read at a time.
 KILLED, CHUNK = 137, 65536
+#: The most bytes of the head of a request, and of its words.
+HEAD, MOST = 64, 1 << 26
 #: The bytes of the owner in a lock: a padded line, so that no file is truncated.
 OWNER = 512
 
@@ -196,6 +198,21 @@ class Client:
     def answer(self, number: int, text: bytes) -> None:
         self.outgoing += b"%d %d\n%b" % (number, len(text), text)
 
+    def next_request(self) -> tuple[int, bytes] | None:
+        """Raise ValueError for what is no request: such a session ends, and the agent and its disks stay."""
+        head, end, rest = self.incoming.partition(b"\n")
+        if len(head) > HEAD:
+            raise ValueError("it has no length")
+        if not end:
+            return None
+        number, length = map(int, head.split())
+        if not 0 <= length <= MOST:
+            raise ValueError("it is too large")
+        if len(rest) < length:
+            return None
+        self.incoming = rest[length:]
+        return number, rest[:length]
+
 
 class Job:
     """A script. It runs until every process that inherited its pipe has ended."""
@@ -260,16 +277,17 @@ class Agent:
 
     def answer(self, client: Client, number: int, request: bytes) -> None:
         verb, *words = request.split(b"\0", 1)
+        subject = os.fsdecode(request.split(b"\0", 2)[1] if words else b"")
         result: str | Job | None
         try:
             method = vars(Agent)[f"answer_{verb.decode()}"]
             # The last word may contain null bytes. A method with `*words` takes any number of words.
             words = words[0].split(b"\0", method.__code__.co_argcount - 2) if words else []
             result = method(self, *words)
-        except KeyError:
-            result = "\0".join(("failed", "0", "no such request or open disk", os.fsdecode(words[0])))
         except OSError as error:
-            result = f"failed\0{error.errno}\0{error.strerror}\0{error.filename or os.fsdecode(words[0])}"
+            result = f"failed\0{error.errno}\0{error.strerror}\0{error.filename or subject}"
+        except (LookupError, OverflowError, TypeError, ValueError):
+            result = f"failed\0{0}\0no such request or open disk\0{subject}"
         if isinstance(result, Job) and result.is_running:
             result.waiting.append((client, number))
         elif result is not None:
@@ -371,21 +389,16 @@ class Agent:
             if writable:
                 client.outgoing = client.outgoing[client.connection.send(client.outgoing) :]
             received = client.connection.recv(CHUNK) if readable else b""
+            client.incoming += received
+            while request := client.next_request():
+                self.answer(client, *request)
         except BlockingIOError:
             return
-        except OSError:
+        except (OSError, ValueError):
             received, readable = b"", True
         if readable and not received:
             self.clients.pop(number).connection.close()
             return
-        client.incoming += received
-        while b"\n" in client.incoming:
-            head, _, rest = client.incoming.partition(b"\n")
-            request, length = map(int, head.split())
-            if len(rest) < length:
-                break
-            client.incoming = rest[length:]
-            self.answer(client, request, rest[:length])
         if readable:  # after the answers: a dying disk can delay them for longer than the lease
             self.last_request = read_clock()
 

@@ -88,12 +88,24 @@ def test_the_way_to_the_disks_is_what_the_kernel_waited_beyond_the_answers_of_th
     found = observe_use(EARLY, LATE, READINGS, FIGURES, WORK)
     assert found
     found = replace(found, devices=(replace(found.devices[0], waited=10.0, busy=2.0),))  # in two seconds
-    assert transit_share(found, []) == 0  # a disk without a model
-    assert transit_share(found, [replace(NOTHING, owed=6.0, late=1.0)]) == pytest.approx(0.3)
-    assert transit_share(found, [replace(NOTHING, owed=11.0)]) == 0  # flushes, which the kernel counts elsewhere
-    assert transit_share(found, [replace(NOTHING, owed=6.0, occupied=1.9)]) == 0  # requests wait in queues, too
+    assert transit_share(found, [], direct=True) == 0  # a disk without a model
+    assert transit_share(found, [replace(NOTHING, owed=6.0, late=1.0)], direct=True) == pytest.approx(0.3)
+    assert transit_share(found, [replace(NOTHING, owed=11.0)], direct=True) == 0  # flushes, which the kernel counts elsewhere
+    assert transit_share(found, [replace(NOTHING, owed=6.0, occupied=1.9)], direct=True) == 0  # requests wait in queues, too
     burst = replace(found, devices=(replace(found.devices[0], waited=20.0),))  # ten at a time while it is busy
-    assert transit_share(burst, [replace(NOTHING, owed=6.0)]) == 0
+    assert transit_share(burst, [replace(NOTHING, owed=6.0)], direct=True) == 0
+
+
+def test_buffered_writes_wait_in_the_queue_of_the_kernel_by_themselves() -> None:
+    found = observe_use(EARLY, LATE, READINGS, FIGURES, WORK)
+    assert found
+    found = replace(found, devices=(replace(found.devices[0], waited=10.0, busy=1.5),))  # in two seconds
+    done = [replace(NOTHING, owed=2.0, occupied=1.2)]
+    assert transit_share(found, done, direct=False) == pytest.approx(0.2)  # the disk had nothing for 0.3 of 1.5 s
+    assert transit_share(found, done, direct=True) == pytest.approx(0.8)
+    alone = replace(found, devices=(replace(found.devices[0], waited=1.25),))  # the kernel counts `busy` in whole ticks
+    assert transit_share(alone, done, direct=False) == pytest.approx(0.04)
+    assert transit_share(replace(found, devices=()), done, direct=False) == 0
 
 
 def test_work_with_pauses_loses_the_time_on_the_way_and_other_work_that_of_idle_disks() -> None:

@@ -302,7 +302,7 @@ def host_limited(
     """
     overload = overload_of(done)
     if overload and work.pauses:
-        transit = transit_share(beside, done) if beside else 0.0
+        transit = transit_share(beside, done, direct=work.direct) if beside else 0.0
         overload = replace(overload, starved=0.0, crowded=0.0, transit=transit)
     if overload is None:
         return {}

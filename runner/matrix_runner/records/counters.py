@@ -250,20 +250,22 @@ def count_cache_flushes(beside: TrialUse, done: Sequence[Report]) -> TrialUse:
     return replace(beside, devices=tuple(devices))
 
 
-def transit_share(beside: TrialUse, done: Sequence[Report]) -> float:
+def transit_share(beside: TrialUse, done: Sequence[Report], *, direct: bool) -> float:
     """Return the share of the time of requests between the kernel and the simulated disks.
 
     If a disk is always busy, or has many requests at a time, they also wait in the queues of the kernel and of QEMU.
+    Buffered writes wait there by themselves, so what counts is the time in which the kernel had any, and a disk none.
     """
     if any(report.occupied >= FULL * beside.seconds for report in done):
         return 0.0
     reports = {f"disk{number}": report for number, report in enumerate(done)}
-    known = [(use.waited, reports[use.device]) for use in beside.disks if use.device in reports]
-    waited = sum(waited for waited, _ in known)
-    busy = sum(use.busy for use in beside.disks)
-    if not waited or waited > _FEW * busy:
+    known = [(use, reports[use.device]) for use in beside.disks if use.device in reports]
+    waited, busy = sum(use.waited for use, _ in known), sum(use.busy for use, _ in known)
+    if not waited or (direct and waited > _FEW * busy):
         return 0.0
-    return max(0.0, 1 - sum(report.owed + report.late for _, report in known) / waited)
+    if direct:
+        return max(0.0, 1 - sum(report.owed + report.late for _, report in known) / waited)
+    return max(0.0, 1 - sum(report.occupied for _, report in known) / min(waited, busy)) if busy else 0.0
 
 
 _TICK = 0.01  # seconds of a tick of `/proc/stat`, on every Linux

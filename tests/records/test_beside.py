@@ -90,8 +90,12 @@ def test_the_way_to_the_disks_is_what_the_kernel_waited_beyond_the_answers_of_th
     found = replace(found, devices=(replace(found.devices[0], waited=10.0, busy=2.0),))  # in two seconds
     assert transit_share(found, [], direct=True) == 0  # a disk without a model
     assert transit_share(found, [replace(NOTHING, owed=6.0, late=1.0)], direct=True) == pytest.approx(0.3)
-    assert transit_share(found, [replace(NOTHING, owed=11.0)], direct=True) == 0  # flushes, which the kernel counts elsewhere
-    assert transit_share(found, [replace(NOTHING, owed=6.0, occupied=1.9)], direct=True) == 0  # requests wait in queues, too
+    assert (
+        transit_share(found, [replace(NOTHING, owed=11.0)], direct=True) == 0
+    )  # flushes, which the kernel counts elsewhere
+    assert (
+        transit_share(found, [replace(NOTHING, owed=6.0, occupied=1.9)], direct=True) == 0
+    )  # requests wait in queues, too
     burst = replace(found, devices=(replace(found.devices[0], waited=20.0),))  # ten at a time while it is busy
     assert transit_share(burst, [replace(NOTHING, owed=6.0)], direct=True) == 0
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from matrix_runner.base.errors import BadInput
 from matrix_runner.machines.base import NoRig
+from matrix_runner.machines.qemu.recipe import image_in
 from matrix_runner.session import versions
 from matrix_runner.session.versions import Versions, WantedVersions, find_versions, version_key
 from tests.support.commits import commit, repository
+from tests.support.kernels import bzimage
 
 BUILD = "cat state && [ $(cat state) != fails ] && install -D state $OUT/usr/sbin/mdadm"
 
@@ -81,6 +85,35 @@ def test_debian_kernels_are_listed_once_until_one_is_lacking(monkeypatch: pytest
     with pytest.raises(BadInput, match=r"--bad 7.30: Debian's mirror has no such kernel"):
         found_by(wanted, "6.12.117", "7.30")
     assert len(read) == 3
+
+
+def package(folder: Path, name: str, files: dict[str, str]) -> str:
+    """Return where a package is, and its checksum."""
+    for file, content in {"DEBIAN/control": f"{CONTROL}Package: {name}\n", **files}.items():
+        (folder / name / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name / file).write_text(content, encoding="latin-1")
+    subprocess.run(["dpkg-deb", "-b", folder / name, folder / f"{name}.deb"], check=True, capture_output=True)
+    return f"copy:{folder / name}.deb SHA256:{sha256((folder / f'{name}.deb').read_bytes()).hexdigest()}"
+
+
+CONTROL = "Version: 1\nArchitecture: all\nMaintainer: nobody <nobody@localhost>\nDescription: a kernel\n"
+
+
+def test_a_kernel_of_debian_is_put_together_of_its_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    image = bzimage(b"7.3 ", b"").decode("latin-1")
+    binary = package(tmp_path, "binary", {"usr/lib/modules/7.3/vmlinuz": image})
+    modules = package(
+        tmp_path, "modules", {f"usr/lib/modules/7.3/kernel/{one}/a.ko": "" for one in ("drivers/md", "net")}
+    )
+    mirror = {"6.1": binary, "7.3": f"{binary}\n{modules}", "7.4": modules}
+    monkeypatch.setattr(versions, "list_kernels", lambda _: mirror)
+    found = found_by(WantedVersions(fetch=True), "6.1", "7.4")
+    folder = built(found, "7.3")
+    assert image_in(folder) == folder / "usr/lib/modules/7.3/vmlinuz"
+    assert (folder / "usr/lib/modules/7.3/kernel/drivers/md/a.ko").exists()
+    assert not (folder / "usr/lib/modules/7.3/kernel/net").exists()
+    with pytest.raises(NoRig, match="does not build: its packages have no kernel image"):
+        built(found, "7.4")
 
 
 def test_commits_are_versions_with_titles(repo: Path) -> None:

@@ -48,11 +48,11 @@ if TYPE_CHECKING:
 
 #: In the working directory $1, with its output below $2.
 _BUILD = 'cd -- "$1"; export OUT=$2 SOURCE=$4; eval "$3"'
-#: Fetches and unpacks a kernel of Debian, without most modules that are not for storage.
+#: Fetches and unpacks the packages of a kernel of Debian, without most modules that are not for storage.
 _FETCH = (
-    'read -r uri sum <<<"$SOURCE"; /usr/lib/apt/apt-helper -q download-file "$uri" kernel.deb "$sum"; '
+    'while read -r uri sum; do /usr/lib/apt/apt-helper -q download-file "$uri" kernel.deb "$sum"; '
     'dpkg-deb --fsys-tarfile kernel.deb | tar x -C "$OUT" --exclude=kernel/{net,sound} '
-    "--exclude=drivers/{gpu,infiniband,media,net,usb}; rm kernel.deb"
+    '--exclude=drivers/{gpu,infiniband,media,net,usb}; rm kernel.deb; done <<<"$SOURCE"'
 )
 _EVIDENCE_LINES = 12
 #: Cached builds. A kernel with its modules takes some hundred MB.
@@ -163,6 +163,8 @@ class Builder:
 
     def _check(self, name: str, work: Path, out: Path, status: int) -> None:
         why = f"the command ended with status {status}" if status else explain_unusable_kernel(str(out))
+        if not why and not self.repository and not image_in(out):  # else, another kernel would be measured in its place
+            why = "its packages have no kernel image"
         if why:
             last = (out / _LOG).read_text(errors="replace").splitlines()[-_EVIDENCE_LINES:]
             raise NoRig(
@@ -278,7 +280,7 @@ def _folders(home: Path, good: str, bad: str) -> Versions:
 def _debian_kernels(good: str, bad: str, begin: Callable[[str], None]) -> Versions:
     """Find the kernels of the mirror. Their list is read again if it lacks one: else, a search would not continue."""
     found: dict[str, str] = {}
-    file = _home() / "debian-kernels.json"
+    file = _home() / "packages-of-kernels.json"
     with suppress(OSError, ValueError):
         found = json.loads(file.read_text())
     if not (_matching(found, good) and _matching(found, bad)):

@@ -94,3 +94,26 @@ def test_a_kernel_is_left_plain_beside_its_image_only_if_it_can_be_booted(tmp_pa
         assert (target.read_bytes() if target.exists() else None) == plain
     build.unpack_kernel(bzimage(b"6.9", b"unknown...."), target)
     assert [path.name for path in tmp_path.iterdir()] == []
+
+
+def test_a_newer_kernel_of_debian_is_in_two_packages() -> None:
+    """Its `linux-image` is empty: with it alone, the appliance would keep Debian's usual kernel, and measure that."""
+
+    def line(file: str) -> str:
+        return f"'http://m/{file}' {file} 7 SHA256:{len(file)}"
+
+    whole, empty = ("linux-image-6.12.9+deb13-amd64_1_amd64.deb", "linux-image-7.3.4+deb13-amd64_1_amd64.deb")
+    parts = [f"linux-{kind}-7.3.4+deb13-amd64_1_amd64.deb" for kind in ("modules", "binary")]
+    lone = "linux-modules-7.4+deb13-amd64_1_amd64.deb"
+    found = build.packages_of_kernels(["Reading …", *map(line, (whole, *parts, empty, lone))])
+    assert found == {
+        "6.12.9+deb13": f"http://m/{whole} SHA256:{len(whole)}",
+        "7.3.4+deb13": f"http://m/{parts[1]} SHA256:{len(parts[1])}\nhttp://m/{parts[0]} SHA256:{len(parts[0])}",
+    }
+
+
+def test_modules_belong_to_the_kernel_that_starts(tmp_path: Path) -> None:
+    assert build.fits([], "6.12")
+    (tmp_path / "7.3").mkdir()
+    assert not build.fits([tmp_path], "6.12")
+    assert build.fits([tmp_path], "7.3")

@@ -7,7 +7,7 @@ import shutil
 import sys
 import tarfile
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from functools import partial
@@ -21,8 +21,8 @@ from matrix_runner.machines.base import Progress
 from matrix_runner.machines.qemu import recipe
 
 ARCHIVE_TIMEOUT = 1800
-#: The package of the standard kernel of a release: no cloud kernel, and no package that depends on the newest one.
-_RELEASE = re.compile(r"linux-image-(\d+\.[\d.]*\d(?:\+\w+(?:\.\d+)?)?(?:-\d+)?)-amd64")
+#: A package of the standard kernel of a release: no cloud kernel, and no package that depends on the newest one.
+_PACKAGE = re.compile(r"linux-(image|binary|modules)-(\d+\.[\d.]*\d(?:\+\w+(?:\.\d+)?)?(?:-\d+)?)-amd64")
 
 
 def mirror_from(indextargets: str) -> str:
@@ -230,6 +230,11 @@ def reopen(debian: Path, tree: Path, *, modules: bool) -> None:
         tool("unsquashfs", "-quiet", "-no-progress", "-d", modules_tree, str(debian / "modules.squashfs"))
 
 
+def fits(modules: Collection[Path], release: str) -> bool:
+    """Return whether a kernel has modules among these; true if there are none at all."""
+    return not modules or any((folder / release).is_dir() for folder in modules)
+
+
 def is_wanted(path: str) -> bool:
     parts = ("usr/lib/modules/", "usr/bin/busybox")
     return path.startswith(("boot/vmlinuz-", "boot/config-")) or (path.startswith(parts) and recipe.is_wanted(path))
@@ -258,7 +263,12 @@ def kernel(suite: str, own: Path | None, work: Path, out: Path, progress: Progre
         shutil.copyfile(config, out / recipe.CONFIG)
     modules = tree / "usr/lib/modules"
     for folder in recipe.modules_in(own) if own else ():
-        shutil.copytree(folder, modules, symlinks=True, dirs_exist_ok=True)
+        shutil.copytree(folder, modules, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns("vmlinuz"))
+    if image is None and own and not fits(recipe.modules_in(own), release):
+        raise HarnessBroken(
+            f"{own} has no modules of {release}, the kernel that starts here",
+            resolution="add the bzImage of its modules, or leave them out",
+        )
     index_modules(modules / release)
     names = module_names(modules / release)
     lacking = " ".join(name for name in recipe.BOOT_MODULES if name not in names)
@@ -271,15 +281,30 @@ def kernel(suite: str, own: Path | None, work: Path, out: Path, progress: Progre
 
 
 def list_kernels(suites: Iterable[str]) -> dict[str, str]:
-    """Return the address and checksum of each kernel's package on the mirror, by the release of the kernel."""
+    """Return the address and checksum of each kernel's packages on the mirror, a line each, by the kernel's release.
+
+    From Linux 7.0 on, `linux-image` is empty: its parts are `linux-binary` and `linux-modules`.
+    """
     mirror = mirror_in_use()
     with scratch_folder("matrix-apt") as folder:
         env = prepare(folder, suites, mirror)
         apt(["update"], mirror, env)
-        packages = apt(["pkgnames", "linux-image-"], mirror, env, "apt-cache").split()
-        lines = apt(["download", "--print-uris", *filter(_RELEASE.fullmatch, packages)], mirror, env).splitlines()
-    found = (line.replace("'", "").split() for line in lines if line.startswith("'"))
-    return {_RELEASE.sub(r"\1", file.partition("_")[0]): f"{uri} {checksum}" for uri, file, _, checksum in found}
+        packages = filter(_PACKAGE.fullmatch, apt(["pkgnames", "linux-"], mirror, env, "apt-cache").split())
+        lines = apt(["download", "--print-uris", *packages], mirror, env).splitlines()
+    return packages_of_kernels(lines)
+
+
+def packages_of_kernels(lines: Iterable[str]) -> dict[str, str]:
+    found: dict[str, dict[str, str]] = {}
+    for line in lines:
+        if line.startswith("'") and (name := _PACKAGE.match(line.split()[1])):
+            uri, _, _, checksum = line.replace("'", "").split()
+            found.setdefault(name[2], {})[name[1]] = f"{uri} {checksum}"
+    return {
+        release: f"{parts['binary']}\n{parts['modules']}" if {"binary", "modules"} <= parts.keys() else parts["image"]
+        for release, parts in found.items()
+        if "image" in parts
+    }
 
 
 def unpack_kernel(image: bytes, target: Path) -> None:

@@ -55,8 +55,8 @@ EXCLUDED = (
 )
 
 #: Where a folder of the user has its kernel image and its modules.
-_IMAGES = ("bzImage", "vmlinuz*", "boot/vmlinuz*")
 _MODULES = ("lib/modules", "usr/lib/modules")
+_IMAGES = ("bzImage", "vmlinuz*", "boot/vmlinuz*", *(f"{folder}/*/vmlinuz" for folder in _MODULES))
 #: Folders of the kernel's module tree for storage work, without sound, graphics, network and others.
 MODULE_FOLDERS = (
     *("arch/", "block/", "crypto/", "drivers/ata/", "drivers/block/", "drivers/char/", "drivers/dax/"),

@@ -12,13 +12,13 @@ in which the cell was measured. The rule is written for whole arrays here; a tes
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import stdtrit
 
-from matrix_runner.statistics.changes import drift, read_history
+from matrix_runner.statistics.changes import correlation_of_rounds, drift, read_history
 from matrix_runner.statistics.race import find_extreme
 from matrix_runner.statistics.ratios import (
     DOUBT,
@@ -31,7 +31,7 @@ from matrix_runner.statistics.ratios import (
     unpaired_ratio,
     verdicts,
 )
-from matrix_runner.statistics.stopping import FIRST_LOOK_SHARE, Rule
+from matrix_runner.statistics.stopping import FIRST_LOOK_SHARE, LEAST_ROUNDS, Rule, StopReason, interval_of, is_precise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -267,6 +267,38 @@ def show_correlated(cells: int, seed: int) -> None:
             )
 
 
+def show_together(runs: int, seed: int, cells: int = 24) -> None:
+    """As the scheduler does it: five rounds of all cells show a correlation that fewer than eight of one cannot."""
+    print(f"\nthe same with {RULE.least} trials or more, in runs of {cells} cells: each by itself, and by all together")
+    print(f"{'correlation':>12}{'stated':>8}{'alone':>8}{'together':>10}{'trials alone, together':>25}")
+    for share in (0.0, 0.3, 0.5, 0.8):
+        misses, trials = np.zeros(2), np.zeros(2)
+        for run in range(runs):
+            noises = np.resize(NOISE, (cells, 1))
+            table = (correlated(share)(np.random.default_rng([seed, run]), (cells, RULE.most), 1.0) - 1) * noises + 1
+            for way in range(2):
+                stopped = stop_together(table.tolist(), together=bool(way))
+                trials[way] += sum(map(len, stopped))
+                for values in stopped:
+                    how = StopReason.PRECISE if is_precise(values, RULE) else StopReason.MAX
+                    found = interval_of(values, RULE, how)
+                    misses[way] += found is None or not found.low <= 1 <= found.high
+        alone, both = (f"{100 * one / runs / cells:.1f}" for one in misses)
+        counts = " ".join(f"{one / runs / cells:.2f}" for one in trials)
+        print(f"{share:>12}{'5':>8}{alone:>8}{both:>10}{counts:>25}", flush=True)
+
+
+def stop_together(rows: Sequence[Sequence[float]], *, together: bool) -> list[list[float]]:
+    """Return the values of each cell up to its last round."""
+    counts = [RULE.least] * len(rows)
+    for number in range(RULE.least, RULE.most):
+        known = [list(row[:count]) for row, count in zip(rows, counts, strict=True)]
+        found = correlation_of_rounds(known) if together and number >= LEAST_ROUNDS else None
+        rule = replace(RULE, correlation=round(found or 0.0, 2))
+        counts = [count + (not is_precise(one, rule)) for count, one in zip(counts, known, strict=True)]
+    return [list(row[:count]) for row, count in zip(rows, counts, strict=True)]
+
+
 def show_bounds(cells: int, seed: int) -> None:
     print("\nworst and best coverage over all these noises, by bounds")
     print(f"{'':16}{'normal':>16}{'lognormal':>16}{'50:50, 3 sd':>16}{'80:20, 3 sd':>16}{'50:50, 10 sd':>16}")
@@ -442,6 +474,7 @@ def main() -> None:
     asked = parser.parse_args()
     show_coverage(SCENARIOS, RULE, asked.cells, asked.seed)
     show_correlated(asked.cells // 2, asked.seed)
+    show_together(max(1, asked.cells // 100), asked.seed)
     show_bounds(asked.cells, asked.seed)
     show_confidences(asked.cells, asked.seed)
     show_ratios(asked.cells // 2, asked.seed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from matrix_runner.decide.plan import Plan
 from matrix_runner.decide.scheduler import TRIES, Scheduler, join_reasons
 from matrix_runner.records.record import Attempt, Outcome, Trial
 from matrix_runner.space.select import select
+from matrix_runner.work.fio.output import Direction, Figures
 from tests.support.matrices import space
 
 if TYPE_CHECKING:
@@ -37,6 +39,11 @@ def scheduler(spending: Spending | None = None) -> Scheduler:
 def broken(cell: Cell, round_number: int) -> Trial:
     """A trial without figures: its cell is never known well enough."""
     return Trial(cell.id, round_number, Outcome.BROKEN, "set-up failed")
+
+
+def rated(cell: str, round_number: int, rate: float) -> Trial:
+    figures = Figures(Direction(rate, rate, 1, 1, *[None] * 8), None, 1.0, 1.0, 2.0, 0)
+    return Trial(cell, round_number, Outcome.MEASURED, "", figures=figures)
 
 
 def lost(cell: str, round_number: int, number: int) -> Attempt:
@@ -138,3 +145,24 @@ def test_only_a_charge_spends_the_budget_and_leaves_cells_out() -> None:
 def test_different_reasons_are_numbered() -> None:
     assert join_reasons(["a", "a"]) == "a"
     assert join_reasons(["a", "b"]) == "1. a; 2. b"
+
+
+SLOWLY = (1.0, 1.0, 1.02, 1.08, 1.09, 1.1, 1.09, 1.02)  # neighbours are alike, and the mean is known to 5 % by itself
+QUICKLY = tuple(SLOWLY[number] for number in (0, 5, 1, 4, 7, 3, 2, 6))
+
+
+@pytest.mark.parametrize(("course", "wanted"), [(SLOWLY, True), (QUICKLY, False)])
+def test_until_goes_on_if_all_cells_show_that_rounds_are_correlated(course: tuple[float, ...], wanted: bool) -> None:
+    """Fewer than eight trials of a cell cannot show it; a run that was resumed decides the same."""
+    matrix = space(MATRIX.replace("repeat: 3", "repeat: {min: 3, max: 20, until: 7%}"))
+    chosen = Scheduler(Plan(select(matrix), matrix.matrix.repeat, 1))
+    cells = list(chosen.plan.selection.cells())
+    rounds = range(1, 8)
+    trials = [rated(cell.id, number, course[number - 1]) for number in rounds for cell in cells]
+    for trial in trials:
+        chosen.is_wanted(cells[0], 8)  # a question does not settle it
+        chosen.add(trial, cells[0])
+    again = Scheduler(chosen.plan)
+    again.start(trials, [], {})
+    assert [one.is_wanted(cell, 8) for one in (chosen, again) for cell in cells] == [wanted] * len(cells) * 2
+    assert again.is_wanted(cells[0], 4) is False

@@ -244,7 +244,7 @@ WAVES = (1.0, 1.02, 1.03, 1.03, 1.02, 1.0, 0.98, 0.97, 0.97, 0.98)
 def test_correlated_trials_are_named() -> None:
     note = correlation_note(with_rounds(*WAVES))
     assert note.startswith("trials are correlated (about 0.9 from one round to the next): intervals of 8 or more")
-    assert "those of fewer too narrow, and `until:` ends too early; more rounds" in note
+    assert "those of fewer too narrow, though `until:` asks for more trials; more rounds" in note
     assert "until" not in correlation_note(replace(with_rounds(*WAVES), until=None))
 
 

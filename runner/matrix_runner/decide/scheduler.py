@@ -7,7 +7,7 @@ that of `--confirm` in confirm.py, and those of `find:` in answers/knee.py and b
 
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from matrix_runner.answers.knee import Searches
@@ -15,7 +15,8 @@ from matrix_runner.decide.budget import NOTHING, Spending, Wish, choose_affordab
 from matrix_runner.decide.plan import Batch, Plan
 from matrix_runner.records.record import Attempt, CellRow, Outcome, Trial
 from matrix_runner.space.space import Cell, Stack
-from matrix_runner.statistics.stopping import Rule, is_precise, relative_error
+from matrix_runner.statistics.changes import correlation_of_rounds
+from matrix_runner.statistics.stopping import LEAST_ROUNDS, Rule, is_precise, relative_error
 
 
 class Steering(Protocol):
@@ -57,9 +58,10 @@ class Records:
         if trial.outcome.is_error and len(self.attempts(trial.cell, trial.round)) >= TRIES:
             self.quarantined[trial.cell] = trial.reason
 
-    def rates(self, cell: str) -> list[float]:
-        """Return the rates of a cell in the order of its rounds."""
-        found = (self.trials.get((cell, round_number)) for round_number in range(1, self.last_round + 1))
+    def rates(self, cell: str, last_round: int = 0) -> list[float]:
+        """Return the rates of a cell in the order of its rounds, perhaps up to one."""
+        rounds = range(1, (last_round or self.last_round) + 1)
+        found = (self.trials.get((cell, round_number)) for round_number in rounds)
         return [rate for rate in found if rate is not None]
 
     def lose(self, attempt: Attempt) -> None:
@@ -86,6 +88,9 @@ class Scheduler:
         self.records = records or Records()
         self._steering = steering  # None: each cell by its own interval
         self._least = steering.least if steering else plan.repeat.min
+        self._rules: dict[int, Rule] = {}  # those of rounds whose earlier rounds have not changed since
+        repeat = plan.repeat
+        self._rule = Rule(repeat.min, repeat.max, repeat.until, repeat.confidence)
         searched = {cell.id: cell for cell in plan.searched_cells()}
         rows = (CellRow(cell.id, cell.name, cell.axes) for cell in searched.values())
         self._searches = Searches(rows, plan.finds, self._rule)
@@ -105,6 +110,7 @@ class Scheduler:
 
     def _add(self, trial: Trial) -> None:
         self.records.add(trial)
+        self._rules = {number: rule for number, rule in self._rules.items() if number <= trial.round}
         self._searches.add(trial)
         if self._steering:
             self._steering.add(trial)
@@ -159,7 +165,10 @@ class Scheduler:
         if cell.id in self._searched and cell.id in self._searches.wanted(cell.id, round_number):
             return True
         if weights is None:
-            is_done = is_precise(self.records.rates(cell.id), self._rule) or round_number > self.plan.repeat.max
+            is_done = (
+                is_precise(self.records.rates(cell.id), self._rule_of(round_number))
+                or round_number > self.plan.repeat.max
+            )
             return cell.id not in self._searched and not is_done
         return cell.id in weights
 
@@ -231,7 +240,8 @@ class Scheduler:
         if not self.spending.is_limited or round_number <= self._least:
             return None
         wanted = self._wanted(round_number)
-        errors = {cell.id: relative_error(self.records.rates(cell.id), self._rule) for cell in wanted}
+        rule = self._rule_of(round_number)
+        errors = {cell.id: relative_error(self.records.rates(cell.id), rule) for cell in wanted}
         weights = {**errors, **(self._weights(round_number) or {})}
         wishes = [Wish(cell.id, cell.stack.key, weights[cell.id], self.spending.of_cell(cell)) for cell in wanted]
         set_ups = {cell.stack.key: self.spending.of_stack(cell.stack) for cell in wanted}
@@ -242,10 +252,16 @@ class Scheduler:
             return None
         return self._steering.wanted(round_number)
 
-    @property
-    def _rule(self) -> Rule:
-        repeat = self.plan.repeat
-        return Rule(repeat.min, repeat.max, repeat.until, repeat.confidence)
+    def _rule_of(self, round_number: int) -> Rule:
+        """Return the rule of a round, with the correlation of the rounds before it."""
+        if self._rule.until is None or round_number <= LEAST_ROUNDS:
+            return self._rule
+        if round_number not in self._rules:
+            cells = dict.fromkeys(cell for cell, _ in self.records.trials)
+            samples = [self.records.rates(cell, round_number - 1) for cell in cells]
+            found = correlation_of_rounds(samples)
+            self._rules[round_number] = replace(self._rule, correlation=round(found or 0.0, 2))
+        return self._rules[round_number]
 
 
 def join_reasons(reasons: Sequence[str]) -> str:

@@ -175,18 +175,23 @@ def correlation_note(recorded: RunData) -> str:
         return ""
     ordered = (sorted(trials, key=lambda trial: trial.round) for trials in recorded.by_cell.values())
     samples = [[figures.deciding_rate for _, figures in counted_trials(trials)] for trials in ordered]
-    stops = "" if recorded.until is None else ", and `until:` ends too early"
+    more, early = (
+        ("", "")
+        if recorded.until is None
+        else (", though `until:` asks for more trials", ", and `until:` ends too early")
+    )
     if found := correlation_of_rounds(samples):
         return (
             f"trials are correlated (about {found:.1f} from one round to the next): intervals of {LEAST_VALUES} or "
-            f"more are wider for that, those of fewer too narrow{stops}; more rounds, or rounds further apart, help"
+            f"more are wider for that, those of fewer too narrow{more}; "
+            "more rounds, or rounds further apart, help"
         )
     count = len(samples[0]) if len(samples) == 1 else 0
     if not 1 < count < LEAST_VALUES:
         return ""
     return (
         f"the {count} trials followed each other; fewer than {LEAST_VALUES} do not show whether they are "
-        f"correlated: then the interval is too narrow{stops}; `min: {LEAST_VALUES}`, or other cells in between, help"
+        f"correlated: then the interval is too narrow{early}; `min: {LEAST_VALUES}`, or other cells in between, help"
     )
 
 

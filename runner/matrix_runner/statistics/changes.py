@@ -20,6 +20,7 @@ from matrix_runner.statistics.ratios import (
     unbiased,
     unpaired_ratio,
 )
+from matrix_runner.statistics.stopping import LEAST_ROUNDS
 
 Sample = Mapping[int, float]
 
@@ -320,8 +321,8 @@ def _arcs(sums: Floats) -> tuple[Floats, tuple[int, ...]]:
     return clearest, edges
 
 
-#: Fewer rounds have too few orders. So many random orders of rounds show as much correlation as clear ones.
-_LEAST_ROUNDS, _CLEAR_SHARE = 5, 0.02
+#: So many random orders of rounds show as much correlation as clear ones.
+_CLEAR_SHARE = 0.02
 
 
 def correlation_of_rounds(samples: Sequence[Sequence[float]]) -> float | None:
@@ -331,7 +332,7 @@ def correlation_of_rounds(samples: Sequence[Sequence[float]]) -> float | None:
     """
     lengths = sorted(map(len, samples), reverse=True)
     rounds = max(lengths, key=lambda n: n * sum(length >= n for length in lengths), default=0)
-    if rounds < _LEAST_ROUNDS:
+    if rounds < LEAST_ROUNDS:
         return None
     rows = np.array([one[:rounds] for one in samples if len(one) >= rounds])
     rows -= rows.mean(axis=1, keepdims=True)

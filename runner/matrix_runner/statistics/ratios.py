@@ -104,8 +104,11 @@ class Interval:
         return self.half_width / abs(self.mean) if self.mean else None
 
 
-def student_interval(values: Sequence[float], confidence: float = 0.95) -> Interval | None:
-    """Return the interval of the mean of values in order of rounds; None for fewer than two, which have no spread."""
+def student_interval(values: Sequence[float], confidence: float = 0.95, correlation: float = 0.0) -> Interval | None:
+    """Return the interval of the mean of values in order of rounds; None for fewer than two, which have no spread.
+
+    `correlation`: the least that it allows for.
+    """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1, got {confidence}")
     if len(values) < 2:
@@ -113,7 +116,7 @@ def student_interval(values: Sequence[float], confidence: float = 0.95) -> Inter
     n, mean = len(values), fmean(values)
     # The sample standard deviation. `statistics.stdev` takes twenty times as long, seconds for thousands of cells.
     deviation = dist(values, (mean,) * n) / sqrt(n - 1)
-    half = correlated_t_factor(n, likely_correlation(values), confidence) * deviation / sqrt(n)
+    half = correlated_t_factor(n, max(correlation, likely_correlation(values)), confidence) * deviation / sqrt(n)
     return Interval(mean=mean, low=mean - half, high=mean + half, n=n, confidence=confidence)
 
 

@@ -11,10 +11,11 @@ Four measures repair that. They cost up to a third more trials, and no more if t
 The checked rate is that of reading and writing together. In mixed work, fio's random generator decides how much of it
 is reading: that split differs between trials far more than the total does.
 
-The rule assumes values that are roughly normal in their mean. Correlated trials seem precise too early: from 8 trials
-on, `student_interval` allows for that, and fewer cannot show it. `bench.coverage` measures the coverage for a `min` of
-3 or more: 95 to 97 % for normal and skewed values at any noise. No rule can detect an unseen state: three trials may
-all have met the same one of two distant states. Only a larger `min` helps there.
+The rule assumes values that are roughly normal in their mean. Correlated trials seem precise too early. From 8 trials
+on, `student_interval` allows for that. Fewer of one cell cannot show it, but five rounds of all cells can: from then
+on, the scheduler asks for more by `Rule.correlation`. `bench.coverage` measures the coverage for a `min` of 3 or more:
+95 to 97 % for normal and skewed values at any noise. No rule can detect an unseen state: three trials may all have met
+the same one of two distant states. Only a larger `min` helps there.
 """
 
 from collections.abc import Sequence
@@ -30,6 +31,8 @@ from matrix_runner.statistics.ratios import Interval, student_interval
 ALPHA_SHARE = 0.75
 #: How narrow the interval of the first check has to be, relative to `until`. By simulation, too.
 FIRST_LOOK_SHARE = 0.75
+#: Fewer rounds have too few orders to show that trials are correlated.
+LEAST_ROUNDS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,7 @@ class Rule:
     confidence: float = 0.95
     over: bool = False  # the run is finished and gets no more trials
     steered: bool = False  # beyond `least`, undecided guidelines chose the trials
+    correlation: float = 0.0  # of each round with the next one, as all cells of the run show it so far
 
     @property
     def first_look(self) -> int:
@@ -94,7 +98,7 @@ def is_precise(rates: Sequence[float], rule: Rule) -> bool:
 
 
 def relative_error(rates: Sequence[float], rule: Rule) -> float:
-    interval = student_interval(rates, rule.checked_confidence)
+    interval = student_interval(rates, rule.checked_confidence, rule.correlation)
     width = interval.relative if interval else None
     return inf if width is None else width
 

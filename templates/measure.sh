@@ -72,15 +72,23 @@ leave() {
 trap leave EXIT
 {% endif %}
 
-# Prints the kernel's counters of devices, processors and memory unchanged, between two marker lines.
+# Prints the kernel's counters of devices, processors and memory unchanged, between two marker lines; and the sum of the
+# interrupts from processor to processor.
 counted() {
-  local disks processors memory
+  local disks processors memory kind counts count ipis=0
+  while read -r kind counts; do
+    if [[ $kind != @(RES|CAL|TLB|IPI*): ]]; then continue; fi
+    for count in $counts; do
+      if [[ $count == *[!0-9]* ]]; then break; fi
+      ipis=$((ipis + count))
+    done
+  done </proc/interrupts
   mapfile -t disks </proc/diskstats
   mapfile -t processors </proc/stat
   mapfile -t memory </proc/meminfo
   # One write for all lines.
   local IFS=$'\n'
-  printf '%s\n' "counted $1 $EPOCHREALTIME"$'\n'"${disks[*]}"$'\n'"${processors[*]}"$'\n'"${memory[*]}"$'\n'"counted"
+  printf '%s\n' "counted $1 $EPOCHREALTIME"$'\n'"${disks[*]}"$'\n'"${processors[*]}"$'\n'"ipis $ipis"$'\n'"${memory[*]}"$'\n'"counted"
 }
 
 {% if work.trims %}
@@ -170,7 +178,6 @@ still() {
 {% endif %}
 still {{ one.setting }} {{ one.wanted }} {{ one.file }}
 {% endfor %}
-{% for layer in stack.layers if layer.under_way or (layer.kind == 'md' and layer.redundant and not faults)
-   or layer.kind in ('writecache', 'bcache', 'zfs') %}
+{% for layer in stack.layers %}
 {% include layer.kind ~ '/after.sh' ignore missing %}
 {% endfor %}

@@ -1,3 +1,4 @@
+{% if layer.under_way or (layer.redundant and not faults) %}
 
 kernel_name {{ layer.device }}
 name={{ layer.names[0] }}
@@ -16,4 +17,5 @@ for wanted in degraded={{ layer.lost | length }} sync_action=idle; do
     fail "not as declared: $name.${wanted%=*} wanted ${wanted#*=} until the end of the measurement, kernel says $REPLY" \
       "(a member failed, or the host began to check or to rebuild it: measure when it does not)"
 done
+{% endif %}
 {% endif %}

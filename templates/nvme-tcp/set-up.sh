@@ -8,6 +8,10 @@ first_line /sys/class/net/lo/flags
 if (( (REPLY & 1) == 0 )); then
   if command -v ip >/dev/null; then ip link set lo up; else busybox ip link set lo up; fi
 fi
+port={{ layer.port }}
+if (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
+  fail "another program listens on TCP port $port of 127.0.0.1, which the target needs: stop it; \`ss -ltnp\` names it"
+fi
 
 # The target: a subsystem with a namespace for each device, on a port of the loopback only.
 {% include 'nvme-tcp/target.sh' %}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from matrix_runner.layers import LAYERS, Md
+from matrix_runner.layers import LAYERS, Md, Memory, NvmeTcp
 from matrix_runner.layers.needs import Need
 from matrix_runner.machines import machine
 from matrix_runner.machines.base import MachineOptions, RigSpec
@@ -69,6 +69,20 @@ def test_what_is_missing_is_named_with_what_would_bring_it(facts: Mapping[str, s
     assert not lacks([layer("none")], Dry(), facts), "other values need nothing"
 
 
+@pytest.mark.parametrize("kind", [Memory, NvmeTcp])
+def test_more_queues_than_processors_are_skipped_because_the_kernel_would_make_fewer(kind: type[Layer]) -> None:
+    layer = kind.model_validate({"queues": 4} | ({"count": 1, "size": "1MiB"} if kind is Memory else {}))
+    assert not lacks([layer], Dry(), {})
+    assert not lacks([layer], Dry(), {"processors": "4"})
+    (refusal,) = lacks([layer], Dry(), {"processors": "2"})
+    assert refusal.message == (
+        f"`{kind.kind}: {{queues: 4}}` needs 4 processors, and this machine has 2: "
+        "write `machine: {cpus: 4}`, or write fewer queues"
+    )
+    (refusal,) = lacks([layer], Local(), {"processors": "2"})
+    assert refusal.message.endswith("has 2: write fewer queues")
+
+
 def test_a_host_has_other_remedies() -> None:
     facts = {"kernel": "6.1", "mdadm": "mdadm - v4.4", "absent": "lvm"}
     (kernels, *_) = lacks([layer()], Container(), facts)
@@ -85,7 +99,7 @@ def test_a_host_has_other_remedies() -> None:
 def test_an_appliance_tells_what_it_has_before_a_boot() -> None:
     base = Appliance(Path("/u"), Path("/c"), {"kernel": "6.12.1", "mdadm": "4.4-11"}, modules=frozenset({"raid1"}))
     spec = RigSpec((), modules=("raid1", "linear"), programs=("mdadm", "mkfs.xfs"))
-    known = {"kernel": "6.12.1", "absent": "mkfs.xfs", "without": "linear"}
+    known = {"kernel": "6.12.1", "processors": "2", "absent": "mkfs.xfs", "without": "linear"}
     assert facts_of(base, spec, ()) == {**known, "mdadm": "4.4-11"}
     assert facts_of(base, spec, ["usr/sbin/mdadm"]) == known, "the version of one's own is unknown"
     built_in = Appliance(Path("/u"), Path("/c"), {"kernel": "6.12.1", "mdadm": "4.4-11"})

@@ -73,9 +73,13 @@ def test_rows_that_are_left_out_are_counted() -> None:
 
 def test_the_processor_time_of_a_request_stands_beside_rates_and_says_if_it_is_emulated() -> None:
     assert "processor time of a request" not in page(RUN, manifest(), "run").decode()
-    trials = [replace(one, facts=replace(one.facts, cpu_per_io=2_000.0)) for one in RUN.trials]
+    costs = {"cpu_per_io": 2_000.0, "switches_per_io": 1.25, "ipis_per_io": 0.0}
+    trials = [replace(one, facts=replace(one.facts, **costs)) for one in RUN.trials]
     counted = replace(RUN, trials=trials)
     text = page(counted, manifest(), "run").decode()
     assert "processor time of a request</th>" in text
+    assert "interrupts between processors</th>" in text
     assert "2.00 µs" in text
+    assert "1.25 per request" in text
+    assert "0.00 per request" in text
     assert "processor time of a request (emulated)" in page(replace(counted, emulated=True), manifest(), "run").decode()

@@ -77,6 +77,8 @@ facts = st.builds(
     lost_programs=shares,
     lost_machines=shares,
     cpu_per_io=st.none() | st.integers(0, 10**9).map(float),
+    switches_per_io=shares,
+    ipis_per_io=shares,
 )
 
 

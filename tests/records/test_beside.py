@@ -15,6 +15,7 @@ from matrix_runner.records.counters import (
     count_cache_flushes,
     find_bottleneck,
     observe_use,
+    processor_use,
     shares_of,
     split_counters,
     transit_share,
@@ -199,6 +200,24 @@ def test_a_request_costs_the_time_of_the_kernel_and_of_fio() -> None:
     figures = replace(FIGURES, read=past.direction(4096 * 1000, 1000))
     shares = {"user": 0.4, "system": 0.2, "irq": 0.0, "softirq": 0.1, "idle": 0.3}
     beside = TrialUse((), Processors(2.0, shares, 0, 0, ticks=1000), 2.0)
-    assert cost_of_a_request(beside, figures, WORK, 1) == {"cpu_per_io": 1_700_000}
-    assert cost_of_a_request(beside, figures, WORK, 4) == {"cpu_per_io": 2_300_000}, "fio worked four times as long"
+    assert cost_of_a_request(beside, figures, WORK, 1)["cpu_per_io"] == 1_700_000
+    assert cost_of_a_request(beside, figures, WORK, 4)["cpu_per_io"] == 2_300_000, "fio worked four times as long"
     assert cost_of_a_request(beside, FIGURES, WORK, 1) == {}
+
+
+def test_context_switches_and_interrupts_of_a_request_are_counted() -> None:
+    lines = "cpu 1 0 0 0 0 0 0 0\nctxt {}\n{}MemAvailable: 1 kB\n"
+    texts = [
+        f"counted {when} 1.0\n{lines.format(switches, ipis)}counted\n"
+        for when, switches, ipis in (("before", 100, "ipis 7\n"), ("after", 5100, "ipis 8\n"))
+    ]
+    _, before, after = split_counters("".join(texts))
+    assert before
+    assert after
+    figures = replace(FIGURES, read=past.direction(4096 * 1000, 1000))
+    beside = TrialUse((), processor_use(before, after), 2.0)
+    found = cost_of_a_request(beside, figures, WORK, 1)
+    assert (found["switches_per_io"], found["ipis_per_io"]) == (2.5, 0.0005)
+    without = replace(before, stat={name: row for name, row in before.stat.items() if name != "ipis"})
+    beside = TrialUse((), processor_use(without, after), 2.0)
+    assert "ipis_per_io" not in cost_of_a_request(beside, figures, WORK, 1), "a script of a user that does not print it"

@@ -12,8 +12,8 @@ import pytest
 import sqlalchemy as sa
 
 from matrix_runner.base.errors import BadInput
-from matrix_runner.records import journal, journal_reader, observe, versions
 from matrix_runner.records import store as stores
+from matrix_runner.records import versions
 from matrix_runner.records.address import Address, address_of
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.observe import read_progress
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from tests.support.command import Call
 
 
-_LAST = fields(TrialFacts)[-1].name
+#: The facts of a trial that the last step added.
+_ADDED = [one.name for one in fields(TrialFacts)[-2:]]
 
 
 def age(path: Path, version: int = 3) -> bytes:
@@ -43,14 +44,15 @@ def age(path: Path, version: int = 3) -> bytes:
 
 
 def before_the_last_fact(path: Path, versioned: Versioned) -> None:
-    """Make a journal or a store one of the version before the last fact of a trial was added."""
+    """Make a journal or a store one of the version before the last facts of a trial were added."""
     engine = sa.create_engine(f"sqlite:///{path}")
     with engine.begin() as connection:
         versioned._drop_views(connection)
-        connection.execute(sa.text(f"ALTER TABLE trials DROP COLUMN {_LAST}"))
+        for name in _ADDED:
+            connection.execute(sa.text(f"ALTER TABLE trials DROP COLUMN {name}"))
         versioned._make_views(connection)
-        known = {"value": versioned._statements(connection)}
-        connection.execute(sa.update(versioned.meta).filter_by(key="statements").values(known))
+        for key, value in (("statements", versioned._statements(connection)), ("version", str(versioned.version - 1))):
+            connection.execute(sa.update(versioned.meta).filter_by(key=key).values(value=value))
     engine.dispose()
 
 
@@ -142,16 +144,14 @@ def test_a_journal_from_the_future_is_refused(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("writable", [True, False])
 def test_an_older_version_is_converted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writable: bool) -> None:
-    assert {data_columns(one.trials)[-1] for one in (IN_JOURNAL, IN_STORE)} == {_LAST}, "so checksums stay right"
+    for one in (IN_JOURNAL, IN_STORE):
+        assert [*data_columns(one.trials)[-2:]] == _ADDED, "so checksums stay right"
     folder = past.recorded(tmp_path, past.TRIALS)
     address = Address(file=tmp_path / "store.db")
     with SharedStore.open(address) as store:
         bring_up_to_date(store, tmp_path)
     before_the_last_fact(folder.journal, versions.JOURNAL)
     before_the_last_fact(tmp_path / "store.db", versions.STORE)
-    step = execute(f"ALTER TABLE trials ADD COLUMN {_LAST} FLOAT")
-    for of, name in ((journal, "JOURNAL"), (journal_reader, "JOURNAL"), (observe, "JOURNAL"), (stores, "STORE")):
-        monkeypatch.setattr(of, name, replace(getattr(versions, name), steps=(step,)))
     assert read_progress(folder, checked=True).trials == len(past.TRIALS)
     monkeypatch.setattr("os.access", lambda *_: writable)
     files = folder.journal, tmp_path / "store.db"
@@ -165,7 +165,7 @@ def test_an_older_version_is_converted(tmp_path: Path, monkeypatch: pytest.Monke
     for file, content in zip(files, before, strict=True):
         with closing(sqlite3.connect(file)) as connection:
             assert connection.execute("SELECT value FROM meta WHERE key = 'version'").fetchone() == ("45"[writable],)
-            assert _LAST in str(connection.execute("SELECT sql FROM sqlite_master").fetchall()) or not writable
+            assert _ADDED[-1] in str(connection.execute("SELECT sql FROM sqlite_master").fetchall()) or not writable
         assert writable or file.read_bytes() == content
 
 
@@ -177,7 +177,7 @@ def test_a_store_in_postgresql_is_converted_in_one_transaction(
     with SharedStore.open(address) as store:
         assert bring_up_to_date(store, tmp_path) == []
     step = execute("ALTER TABLE trials ADD COLUMN later FLOAT")
-    monkeypatch.setattr(stores, "STORE", replace(versions.STORE, steps=(step,)))
+    monkeypatch.setattr(stores, "STORE", replace(versions.STORE, steps=(*versions.STORE.steps, step)))
     with SharedStore.existing(address) as store:
         (run,) = store.runs()
         assert len(list(store.trials(("cell", "read_bw"), [run.id]))) == len(past.TRIALS)

@@ -174,6 +174,32 @@ def test_every_use_of_a_part_is_built_read_back_written_and_taken_apart(tmp_path
     assert readings["xfs"]["fs.journal"] == ("log", "log")
 
 
+#: Another program that listens on the port of a target.
+LISTEN = """\
+busybox ip link set lo up
+busybox nc -ll -s 127.0.0.1 -p {port} -e true </dev/null >/dev/null 2>&1 &
+listener=$!
+until (exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null; do :; done
+"""
+
+
+async def _on_a_taken_port(found: Space, scratch: Path) -> str:
+    async with rig_of(spec_of(found), scratch) as rig:
+        scripts = stack_scripts(found.stacks[0], rig.disks, zeroed=True)
+        port = scripts.stack.layers[0].values["port"]
+        failed = await run(rig, f"{LISTEN.format(port=port)}trap 'kill $listener' EXIT\n{scripts.set_up}")
+        assert failed.status
+        await done(rig, scripts.tear_down)
+        await done(rig, scripts.set_up)  # the port is free again
+        return failed.output
+
+
+def test_a_port_of_another_program_is_an_error_with_a_remedy(tmp_path: Path) -> None:
+    output = asyncio.run(_on_a_taken_port(space(HEAD + OVER_TCP), tmp_path))
+    assert "another program listens on TCP port" in output
+    assert "stop it; `ss -ltnp` names it" in output
+
+
 @pytest.mark.exhaustive
 def test_caches_are_found_again_after_a_reboot_with_the_data_that_only_they_have(tmp_path: Path) -> None:
     for readings in asyncio.run(_rebooted(space(HEAD + BLOCKS), tmp_path, cold=False)):

@@ -12,10 +12,10 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, mod
 
 from matrix_runner.base.model import ChangeSchema, Model, Name, Percent, Scalar, SomeCells, Where, conditions, model_in
 from matrix_runner.base.quantities import parse_percent, parse_rate, parse_time
-from matrix_runner.work.metrics import FOUND, KNOWN, OF_JOBS, Metric, metric_named
+from matrix_runner.work.metrics import FOUND, KNOWN, OF_JOBS, PER_REQUEST, Metric, metric_named
 
 _FACTOR = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:x|per\s+\S+)?\s*", re.ASCII)
-_COUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:IOPS)?\s*", re.ASCII)
+_COUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(IOPS|per request)?\s*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,11 @@ def parse_amount(value: object) -> Amount:
         return Amount(float(parse_percent(value)), "share")
     match = _COUNT.fullmatch(str(value)) if isinstance(value, str | int | float) else None
     if match and not isinstance(value, bool):
-        return Amount(float(match[1]), "1/s")
+        return Amount(float(match[1]), PER_REQUEST if match[2] == PER_REQUEST else "1/s")
     try:
         return Amount(parse_time(value) * 1e9, "ns")
     except ValueError:
-        raise ValueError("neither a rate (200MB/s, 240 IOPS), a time (12ms) nor a share (95%)") from None
+        raise ValueError("neither a rate (200MB/s, 240 IOPS), a time (12ms), a share (95%) nor 2 per request") from None
 
 
 def _metric(name: str) -> str:
@@ -196,6 +196,7 @@ _EXAMPLES = {
     "1/s": "requests a second, like 240 IOPS",
     "ns": "a time, like 12ms",
     "share": "a share, like 95%",
+    PER_REQUEST: "a number, like 2 per request",
 }
 
 

@@ -37,6 +37,10 @@ class Memory(Layer):
         512, description="the smallest request"
     )
 
+    @property
+    def needed(self) -> tuple[Need, ...]:
+        return (*super().needed, Need("queues", (self.queues,), processors=self.queues))
+
     def problems(self, below: Below) -> Iterator[Problem]:
         if below.noun != "disks":
             yield Problem("", f"it replaces the declared disks, so it is the lowest layer, not on {below.noun}")

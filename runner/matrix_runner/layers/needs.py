@@ -15,6 +15,7 @@ class Need:
     options: tuple[str, ...] = ()  # of the kernel's configuration, where no module shows them; without CONFIG_
     #: It makes devices that a part of a running system, such as a container, cannot see.
     own_kernel: bool = False
+    processors: int = 0  # the kernel makes at most one queue for each
     package: str = ""  # a package that builds the modules, where the kernel does not have them
 
     def label(self, kind: str, value: object = None) -> str:

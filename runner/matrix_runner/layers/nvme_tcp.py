@@ -23,6 +23,10 @@ class NvmeTcp(Layer):
     header_digest: bool = Field(False, description="a checksum (CRC32C) of each header; set, not read back")
     data_digest: bool = Field(False, description="a checksum (CRC32C) of all data; set, not read back")
 
+    @property
+    def needed(self) -> tuple[Need, ...]:
+        return (*super().needed, Need("queues", (self.queues,), processors=self.queues))
+
     def problems(self, below: Below) -> Iterator[Problem]:
         if below.count > 64:
             yield Problem("", f"at most 64 devices, and {below.description}")

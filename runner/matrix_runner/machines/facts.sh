@@ -1,4 +1,5 @@
 echo "kernel $(uname -r)"
+echo "processors $(nproc --all)"
 echo "fio $(fio --version)"
 echo "mdadm $(mdadm --version 2>&1)"
 echo "lvm $(lvm version 2>/dev/null | sed -n 's/ *LVM version: *//p')"

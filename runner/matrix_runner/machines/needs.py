@@ -40,6 +40,10 @@ def _lacks(need: Need, who: str, machine: Machine, facts: Mapping[str, str]) -> 
         yield Refusal(f"{who} needs Linux {need.linux} or later, and the kernel is {kernel}", other)
     elif unset := [f"CONFIG_{name}" for name in need.options if name in facts.get("unset", "").split()]:
         yield Refusal(f"{who} needs {' and '.join(unset)}, and this kernel ({kernel}) is built without it", other)
+    if need.processors > int(facts.get("processors", need.processors)):
+        brief = f"{who} needs {need.processors} processors, and this machine has {facts['processors']}"
+        more = f"write `machine: {{cpus: {need.processors}}}`, or " if machine.takes_folders else ""
+        yield Refusal(brief, f"{more}write fewer queues")
     if without := [name for name in need.modules if name in facts.get("without", "").split()]:
         if need.package:
             other = (

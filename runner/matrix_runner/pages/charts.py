@@ -139,7 +139,7 @@ def interval(estimate: Estimate, unit: str) -> str:
         return ""
     if high is None:
         return f"from {figure(low, unit)}" if low else "unbounded"
-    (least, of_least), (most, of_most) = (figure(bound, unit).split(" ") for bound in (low, high))
+    (least, _, of_least), (most, _, of_most) = (figure(bound, unit).partition(" ") for bound in (low, high))
     return f"{least} to {most} {of_most}" if of_least == of_most else f"{least} {of_least} to {most} {of_most}"
 
 

@@ -23,8 +23,8 @@ from matrix_runner.records.record import LOSSES, UNMEASURED, CellRow, Outcome, T
 from matrix_runner.records.rows import notes_of, row_of
 from matrix_runner.statistics.percentile import needs
 from matrix_runner.statistics.stopping import stop_reason
-from matrix_runner.work.metrics import COLUMNS as METRIC_COLUMNS
 from matrix_runner.work.metrics import (
+    COSTS,
     FLUSH,
     OF_A_REBUILD,
     OF_A_SIDE,
@@ -140,7 +140,7 @@ TRIAL_FACTS = (
     Column("saturated", "true/false", "true: a replay fell behind its trace, because the disks could not keep up"),
     Column("lost", "", "if it is host-limited: the share of the time that it lost (0.05: 5 %); else empty"),
     *(Column(f"lost_{name}", "", f"share of the time that was lost: {one.meaning}") for name, one in LOSSES.items()),
-    Column("cpu_per_io", "ns", f"{METRIC_COLUMNS['cpu_per_io'].meaning}; empty if it was not counted"),
+    *(Column(one.name, one.unit, f"{one.meaning}; empty if it was not counted") for one in COSTS),
 )
 TRIALS = (*TRIAL_HEAD, AXES, *TRIAL_FIGURES, *TRIAL_TAIL, *TRIAL_SYNCS, *TRIAL_FACTS)
 JOB = Column("job", "", "name of the job; jobs with one name count together")

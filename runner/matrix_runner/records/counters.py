@@ -45,6 +45,7 @@ class Processors:
     switches: int
     ticks: int = 0  # of all processors together
     busiest: float = 0.0  # the share of the time in which the busiest processor worked
+    ipis: int | None = None  # interrupts from processor to processor; None if they were not counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +165,8 @@ def processor_use(before: CounterSnapshot, after: CounterSnapshot, slow: int = 1
     each = [name for name in before.stat if re.fullmatch(r"cpu\d+", name) and name in after.stat]
     busiest = max((_busy(before.stat[name], after.stat[name]) for name in each), default=0.0)
     once = {word: max(0, after.stat.get(word, (0,))[0] - before.stat.get(word, (0,))[0]) for word in ("intr", "ctxt")}
-    return Processors((after.clock - before.clock) / slow, shares, once["intr"], once["ctxt"], total, busiest)
+    ipis = after.stat["ipis"][0] - before.stat["ipis"][0] if "ipis" in before.stat.keys() & after.stat else None
+    return Processors((after.clock - before.clock) / slow, shares, once["intr"], once["ctxt"], total, busiest, ipis)
 
 
 def _busy(before: Sequence[int], after: Sequence[int]) -> float:
@@ -292,14 +294,18 @@ def shares_of(beside: TrialUse, spares: int, slow: int = 1) -> dict[str, float]:
 
 
 def cost_of_a_request(beside: TrialUse, figures: Figures, work: Workload, slow: int) -> dict[str, float]:
-    """Return the processor time of the kernel and of fio's jobs for each request, in ns.
+    """Return what a request costs: processor time of the kernel and of fio's jobs in ns, context switches, and IPIs.
 
     Other time in user mode is left out: the start of fio takes longer than many short trials.
     """
     requests, shares = figures.total_iops * beside.seconds, beside.processors.shares
     of_kernel = sum(shares.get(kind, 0.0) for kind in ("system", "irq", "softirq")) * beside.processors.ticks * _TICK
     of_fio = figures.cpu_usr / 100 * work.numjobs * beside.seconds * slow
-    return {"cpu_per_io": round((of_kernel + of_fio) / requests * 1e9)} if requests and not work.job_names else {}
+    if not requests or work.job_names:
+        return {}
+    counted = {"switches_per_io": beside.processors.switches, "ipis_per_io": beside.processors.ipis}
+    of_each = {name: round(count / requests, DECIMALS[name]) for name, count in counted.items() if count is not None}
+    return {"cpu_per_io": round((of_kernel + of_fio) / requests * 1e9), **of_each}
 
 
 def find_bottleneck(beside: TrialUse, figures: Figures, work: Workload, buses: tuple[Bus, ...], overload: str) -> str:

@@ -221,6 +221,8 @@ class TrialFacts:
     lost_machines: float | None = None
     lost_processor: float | None = None
     cpu_per_io: float | None = None  # ns of the machine's processors
+    switches_per_io: float | None = None
+    ipis_per_io: float | None = None
 
     @property
     def is_host_limited(self) -> bool:

@@ -229,10 +229,12 @@ def execute(*statements: str) -> Step:
     return step
 
 
+_COSTS = execute(*(f"ALTER TABLE trials ADD COLUMN {name} FLOAT" for name in ("switches_per_io", "ipis_per_io")))
 JOURNAL = Versioned(
     "journal",
     IN_JOURNAL.metadata,
     IN_JOURNAL.meta,
+    steps=(_COSTS,),
     views=views_of(runs=False),
     stranger="name the folder of a run",
     newer="use the newer program, or start a new run with `--fresh`",
@@ -242,6 +244,7 @@ STORE = Versioned(
     "shared store",
     IN_STORE.metadata,
     IN_STORE.meta,
+    steps=(_COSTS,),
     views=views_of(runs=True),
     stranger="name another file or database with `--store`; an empty one becomes a store",
     before="move it away, or name another with `--store`; the next command fills a new store from the journals of the "

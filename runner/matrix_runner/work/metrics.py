@@ -73,6 +73,8 @@ LEAST_LARGE = LARGE - _SECTOR / 2
 STALL = (0.1, 10.0)
 TOTAL = "total"  # all directions together: the headline of mixed work
 RATES = tuple(one.name for one in OF_A_SIDE if one.better > 0)
+#: The unit of what the machine did for each request.
+PER_REQUEST = "per request"
 #: Figures of the monitors, which are facts of a trial.
 OF_THE_MONITORS = (
     Figure("iowait", "share", ""),
@@ -86,14 +88,19 @@ OF_THE_MONITORS = (
         ),
         better=-1,
     ),
+    Figure("switches_per_io", PER_REQUEST, "context switches of the machine for each request", better=-1),
+    Figure("ipis_per_io", PER_REQUEST, "interrupts from processor to processor (IPIs) for each request", better=-1),
 )
 BESIDE: dict[str, str] = {"cpu.iowait": "iowait", "disks.evenness": "evenness", "disks.strain": "host_limited_share"}
-BESIDE |= {"cpu.per_io": "cpu_per_io"}
+BESIDE |= {"cpu.per_io": "cpu_per_io", "cpu.switches": "switches_per_io", "cpu.ipis": "ipis_per_io"}
+#: What a request costs the machine, each a fact of its trials.
+COSTS = tuple(one for one in OF_THE_MONITORS if one.better)
 LOST = ("cpu.iowait", "disks.strain")  # less is better for these
 REBUILD = "rebuild"  # a rebuild, resync, check or repair of an array
 SYNC = "sync"  # the same in names of columns
 OF_SYNC: dict[str, str] = {one.name: one.unit for one in OF_A_REBUILD}
-DECIMALS: dict[str, int] = {"iowait": 4, "evenness": 3, "host_limited_share": 4}  # decimals of these notes
+#: Decimals of these, as recorded.
+DECIMALS: dict[str, int] = {"iowait": 4, "evenness": 3, "host_limited_share": 4, "switches_per_io": 4, "ipis_per_io": 4}
 #: All figures by column.
 COLUMNS: dict[str, Figure] = {
     **{f"{side}_{one.name}": one for one in OF_A_SIDE for side in SIDES},
@@ -115,7 +122,7 @@ class Metric:
 
     @property
     def more_is_better(self) -> bool:
-        return self.unit not in {"ns", "s"} and self.name not in LOST
+        return self.unit not in {"ns", "s", PER_REQUEST} and self.name not in LOST
 
     @property
     def is_of_rebuild(self) -> bool:
@@ -127,8 +134,8 @@ class Metric:
 
     @property
     def floor(self) -> float:
-        """Return half of the last recorded digit, which replaces a share of 0, because ratios need more than 0."""
-        return 0.5 * 10 ** -DECIMALS[self.columns[0]] if self.unit == "share" else 0.0
+        """Return half of the last recorded digit, which replaces 0, because ratios need more than 0."""
+        return 0.5 * 10 ** -DECIMALS[self.columns[0]] if self.columns[0] in DECIMALS else 0.0
 
 
 def _known() -> dict[str, Metric]:

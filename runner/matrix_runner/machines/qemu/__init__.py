@@ -198,6 +198,7 @@ def facts_of(base: Appliance, spec: RigSpec, own: Collection[str]) -> dict[str, 
     packages = {name: base.versions.get(package_of(name)) for name in spec.programs if name not in replaced}
     found = {
         "kernel": base.versions.get("kernel", ""),
+        "processors": str(spec.cpus),
         **{name: version for name, version in packages.items() if version},
     }
     if absent := [name for name, version in packages.items() if version is None]:

@@ -38,20 +38,22 @@ done
 empty_caches() { blockdev --flushbufs {{ stack.devices }}; }
 empty_caches
 {% endif %}
-{% if samples %}
-sampler=
+{% if samples or profilers %}
+watchers=()
 # Background processes of a script do not receive Ctrl-C, so the trap stops them.
-stop_sampling() {
-  if [[ -z $sampler ]]; then return 0; fi
-  kill "$sampler" 2>/dev/null || true
-  wait "$sampler" || true
-  sampler=
+stop_watchers() {
+  local watcher
+  for watcher in "${watchers[@]}"; do
+    kill "$watcher" 2>/dev/null || true
+    wait "$watcher" || true
+  done
+  watchers=()
 }
 {% endif %}
 {% if sync and not sync.alone %}
 work=
 {% endif %}
-{% if files or samples or not work.direct or (sync and not sync.alone) %}
+{% if files or samples or profilers or not work.direct or (sync and not sync.alone) %}
 leave() {
 {% if sync and not sync.alone %}
   if [[ -n $work ]]; then
@@ -59,8 +61,8 @@ leave() {
     wait "$work" || true
   fi
 {% endif %}
-{% if samples %}
-  stop_sampling
+{% if samples or profilers %}
+  stop_watchers
 {% endif %}
 {% if files %}
   # The new mount before the tuning has emptied the caches. Dirty data must not be written during the next trial.
@@ -111,10 +113,25 @@ rm -f samples.sa  # sadc would add to it
 for sadc in /usr/lib/sysstat/sadc /usr/lib64/sa/sadc /usr/libexec/sysstat/sadc; do
   if [[ -x $sadc ]]; then
     "$sadc" -S DISK {{ samples }} samples.sa >/dev/null 2>&1 &
-    sampler=$!
+    watchers+=("$!")
     break
   fi
 done
+{% endif %}
+{% if profilers %}
+# name data: waits until a profiler is at work
+started() {
+  until [[ -s $2 ]]; do
+    kill -0 "${watchers[-1]}" 2>/dev/null || fail "the profile $1 did not begin:" "$(<"profile-$1.log")"
+    sleep 0.1
+  done
+}
+{% for profiler in profilers %}
+rm -rf {{ 'profile-' ~ profiler ~ '.data' }}
+{% include 'profilers/' ~ profiler ~ '.sh' %}
+watchers+=("$!")
+started {{ profiler }} {{ 'profile-' ~ profiler ~ '.data' }}
+{% endfor %}
 {% endif %}
 output=fio.json
 if [[ -e $output ]]; then output=fio-again.json; fi  # what was measured before is kept
@@ -152,8 +169,8 @@ unasked=$!
 # Its output must not mix with the counters. Missing files are skipped, because none of them decides anything.
 wait "$unasked" || true
 counted after
-{% if samples %}
-stop_sampling
+{% if samples or profilers %}
+stop_watchers
 {% endif %}
 {% if sync %}
 printf 'sync\t%s\n' "$result"

@@ -11,6 +11,7 @@ from rich.console import Console
 from matrix_runner.pages.html import page
 from matrix_runner.pages.sections import job_grid, job_sheet
 from matrix_runner.pages.table import Sheet, fit
+from matrix_runner.records.record import TrialFacts
 from tests.pages import samples
 from tests.pages.samples import RUN, direction, measured
 from tests.support.begun_runs import manifest
@@ -73,8 +74,8 @@ def test_rows_that_are_left_out_are_counted() -> None:
 
 def test_the_processor_time_of_a_request_stands_beside_rates_and_says_if_it_is_emulated() -> None:
     assert "processor time of a request" not in page(RUN, manifest(), "run").decode()
-    costs = {"cpu_per_io": 2_000.0, "switches_per_io": 1.25, "ipis_per_io": 0.0}
-    trials = [replace(one, facts=replace(one.facts, **costs)) for one in RUN.trials]
+    facts = TrialFacts(cpu_per_io=2_000.0, switches_per_io=1.25, ipis_per_io=0.0)
+    trials = [replace(one, facts=facts) for one in RUN.trials]
     counted = replace(RUN, trials=trials)
     text = page(counted, manifest(), "run").decode()
     assert "processor time of a request</th>" in text

@@ -186,7 +186,7 @@ until (exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null; do :; done
 async def _on_a_taken_port(found: Space, scratch: Path) -> str:
     async with rig_of(spec_of(found), scratch) as rig:
         scripts = stack_scripts(found.stacks[0], rig.disks, zeroed=True)
-        port = scripts.stack.layers[0].values["port"]
+        port = next(layer.values["port"] for layer in scripts.stack.layers if layer.kind == "nvme-tcp")
         failed = await run(rig, f"{LISTEN.format(port=port)}trap 'kill $listener' EXIT\n{scripts.set_up}")
         assert failed.status
         await done(rig, scripts.tear_down)

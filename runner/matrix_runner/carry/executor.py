@@ -34,6 +34,7 @@ from matrix_runner.hosts.exclusive import DisksRefused, LeasedDisk
 from matrix_runner.language.matrix import Matrix
 from matrix_runner.language.tune import target_kind
 from matrix_runner.machines.base import KeepsRig, NoRig, Rig, RigLost, RigSpec
+from matrix_runner.machines.needs import needs_of
 from matrix_runner.records.environment import DiskFacts
 from matrix_runner.records.record import HOST_LIMITED, Trial
 from matrix_runner.scripts.cell import StackScripts
@@ -116,7 +117,7 @@ class Executor:
         spec, machine = rig_spec(self._matrix, stack, self._context.kernel), self._context.machine
         known = self._known.get(spec) or machine.known(spec)  # more once an appliance is built
         self._known[spec] = known
-        return why_skipped(stack, machine, known)
+        return why_skipped(stack, machine, known, self._matrix.profile)
 
     def _note_loss(self, stack: Stack) -> None:
         self._teardowns.lose(stack.key)
@@ -251,9 +252,10 @@ def _after_loss(*, left: bool, brings_disks: bool) -> str:
 
 def rig_spec(matrix: Matrix, stack: Stack, kernel: str | None) -> RigSpec:
     wish = matrix.machine
-    modules = tuple(sorted({name for layer in stack.layers.value for name in layer.modules}))
-    programs = tuple(sorted({name for layer in stack.layers.value for name in layer.programs}))
-    options = tuple(sorted({name for layer in stack.layers.value for name in layer.kernel_options}))
+    needs = [need for need, _ in needs_of(stack.layers.value, matrix.profile)]
+    modules = tuple(sorted({name for need in needs for name in need.modules}))
+    programs = tuple(sorted({name for need in needs for name in need.program_names}))
+    options = tuple(sorted({name for need in needs for name in need.options}))
     powers = powers_of(stack)
     return RigSpec(
         *(matrix.every_disk(), kernel or stack.kernel, wish.cpus, wish.memory, modules, programs, powers),

@@ -58,6 +58,7 @@ from matrix_runner.simdisks.server import Overload, overload_of
 from matrix_runner.space.space import Cell, Stack
 from matrix_runner.work.fio.output import Figures, mark_synthetic
 from matrix_runner.work.metrics import DECIMALS
+from matrix_runner.work.profilers import PROFILED, ProfilerName
 from matrix_runner.work.workload import NO_MODEL_OF_TRIMS, ReplayReport, Result, Workload, notes_of
 
 
@@ -104,7 +105,7 @@ class StackOnRig:
         only_read: bool = False,
     ) -> "StackOnRig":
         """Run the set-up, after `keep` got its scripts. Raise NotOnThisRig, SetUpFailed or LostInSetUp."""
-        if lacking := why_skipped(stack, machine, rig.facts):
+        if lacking := why_skipped(stack, machine, rig.facts, matrix.profile):
             raise NotOnThisRig(lacking)
         if not machine.zeroed and stack.assumes_zeros:
             raise SetUpFailed(
@@ -138,7 +139,7 @@ class StackOnRig:
         return files_of(self._scripts, self._cell_scripts(cell))
 
     def _cell_scripts(self, cell: Cell) -> CellScripts:
-        return cell_scripts(cell, self.view, self._own, self._matrix.monitor, self._rendered)
+        return cell_scripts(cell, self.view, self._own, self._matrix.monitor, self._rendered, self._matrix.profile)
 
     def slow_down(self, slow: int) -> None:
         """Let its disks work so many times slower than real time. Its next trial sets what depends on that."""
@@ -259,7 +260,8 @@ class StackOnRig:
         ways = {layer.resync for layer in self._scripts.stack.layers if layer.resync}
         resync = {"resync": ", ".join(sorted(ways))} if ways else {}
         slow = {SLOW: str(self.view.slow)} if self.view.slow > 1 else {}
-        return {"kernel": self._rig.facts["kernel"], **notes_of(self.set_up_log), **resync, **slow}
+        profiled = {PROFILED: ", ".join(self._matrix.profile)} if self._matrix.profile else {}
+        return {"kernel": self._rig.facts["kernel"], **notes_of(self.set_up_log), **resync, **slow, **profiled}
 
     def _faults(self, results: Sequence[StepResult]) -> dict[str, str]:
         if not self._stack.faults:
@@ -288,9 +290,9 @@ def _log_steps(results: Iterable[StepResult]) -> None:
         LOG.debug("step %s ended with %d after %.3f s", one.name, one.status, one.seconds)
 
 
-def why_skipped(stack: Stack, machine: Machine, facts: Mapping[str, str]) -> str:
+def why_skipped(stack: Stack, machine: Machine, facts: Mapping[str, str], profile: Iterable[ProfilerName] = ()) -> str:
     """Return what a rig with these facts lacks for a stack, and what would bring it; empty if nothing."""
-    return "; ".join(one.message for one in lacks(stack.layers.value, machine, facts))
+    return "; ".join(one.message for one in lacks(stack.layers.value, machine, facts, profile))
 
 
 def host_limited(
@@ -381,6 +383,7 @@ def _steps(scripts: CellScripts, fio_job: str, *, shared_shell: bool) -> list[St
         Step("measure", scripts.measure, files, continues_shell=shared_shell),
         *([Step("samples", scripts.samples)] if scripts.samples else []),
         *([Step("profile", scripts.profile)] if scripts.profile else []),
+        *(Step(file, script) for file, script in scripts.profilers.items()),
     ]
 
 

@@ -128,8 +128,10 @@ def split_outputs(
             notes |= notes_of(output)
         elif result.name == "samples":
             files |= {"samples.json": result.output} if result.output.strip() else {}
-        elif result.name == "profile" and result.status:
-            notes["profile"] = f"not kept: {evidence(result.output)}"
+        elif result.name.startswith("profile") and result.status:
+            notes[result.name.removesuffix(".txt")] = f"not kept: {evidence(result.output)}"
+        elif result.name.startswith("profile-"):
+            files |= {result.name: result.output} if result.output.strip() else {}
         elif result.name == "profile":
             if result.output.strip():
                 files |= {"profile.csv": _profile(result.output, work, slow, invented=invented)}

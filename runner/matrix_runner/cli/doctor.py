@@ -87,7 +87,7 @@ def _options(count: int) -> str:
 _NEEDS = [need for layer in LAYERS.values() for need in layer.needs]
 ANY_LAYOUT = tuple(dict.fromkeys(name for need in _NEEDS for name in need.modules))
 _OPTIONS_OF_LAYERS = tuple(name for need in _NEEDS for name in need.options)
-_PROGRAMS = tuple(dict.fromkeys(name.partition(" ")[0] for need in _NEEDS for name in need.programs))
+_PROGRAMS = tuple(dict.fromkeys(name for need in _NEEDS for name in need.program_names))
 _EPILOG = """\b
 Examples:
   matrix doctor --on qemu           exit code 3 if that machine cannot be used

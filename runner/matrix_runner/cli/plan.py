@@ -148,9 +148,10 @@ def prepare_plan(options: RunOptions, *, each: bool, detect: float | None = None
 
 def _notes_on_skips(selected: SelectedMatrix, where: Machine, kernel: str | None) -> Iterator[str]:
     """Return what is known to be missing here, without starting a rig."""
-    known, skipped = cache(where.known), Counter[str]()
+    known, skipped, matrix = cache(where.known), Counter[str](), selected.space.matrix
     for stack in selected.stacks():
-        if why := why_skipped(stack, where, known(rig_spec(selected.space.matrix, stack, kernel))):
+        spec = rig_spec(matrix, stack, kernel)
+        if why := why_skipped(stack, where, known(spec), matrix.profile):
             skipped[why] += selected.selection.count_of(stack)
     for why, count in skipped.items():
         yield f"{count:,} cell{'s' if count > 1 else ''} will be skipped here: {why}"

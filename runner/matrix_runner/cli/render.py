@@ -79,7 +79,7 @@ def _writable(to: Path) -> Iterator[None]:
 
 def _write(cell: Cell, disks: list[str], to: Path, own: Path | None, matrix: Matrix, *, zeroed: bool) -> None:
     scripts = stack_scripts(cell.stack, disks, zeroed=zeroed, own=own)
-    files = files_of(scripts, cell_scripts(cell, scripts.stack, own, matrix.monitor))
+    files = files_of(scripts, cell_scripts(cell, scripts.stack, own, matrix.monitor, profile=matrix.profile))
     folder = to.joinpath(*parts_of(cell.name))
     (folder / "trial-1").mkdir(parents=True, exist_ok=True)
     for name, text in files.items():

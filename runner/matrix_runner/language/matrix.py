@@ -32,6 +32,7 @@ from matrix_runner.language.tune import Tune
 from matrix_runner.simdisks.disk import Disk, Fault, Link
 from matrix_runner.work.fio.keys import WorkloadKeys
 from matrix_runner.work.kinds import KINDS
+from matrix_runner.work.profilers import ProfilerName
 from matrix_runner.work.workload import Workload
 
 SUITES = {"debian-12": "bookworm", "debian-13": "trixie"}  # kernel names and their Debian suites
@@ -269,6 +270,9 @@ class Matrix(Model):
     )
     repeat: Repeat = Repeat()
     monitor: Monitor = AUTO
+    profile: Annotated[
+        tuple[ProfilerName, ...], BeforeValidator(as_tuple), AfterValidator(lambda names: tuple(dict.fromkeys(names)))
+    ] = Field((), description="programs that watch the machine beside each trial, and change its figures")
     exclude: Annotated[tuple[Condition, ...], BeforeValidator(conditions)] = ()
     only: Annotated[tuple[Condition, ...], BeforeValidator(conditions)] = ()
     guidelines: Guidelines = ()

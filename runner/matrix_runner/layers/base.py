@@ -69,19 +69,6 @@ class Layer(Model):
         return tuple(one for one in self.needs if not one.key or getattr(self, one.key) in one.values)
 
     @property
-    def modules(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name for need in self.needed for name in need.modules))
-
-    @property
-    def kernel_options(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name for need in self.needed for name in need.options))
-
-    @property
-    def programs(self) -> tuple[str, ...]:
-        """Return the names of its programs, without versions."""
-        return tuple(dict.fromkeys(name.partition(" ")[0] for need in self.needed for name in need.programs))
-
-    @property
     def is_absent(self) -> bool:
         """Return whether it does nothing with these values. The stack then equals one without it."""
         return False

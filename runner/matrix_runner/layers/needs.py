@@ -18,6 +18,11 @@ class Need:
     processors: int = 0  # the kernel makes at most one queue for each
     package: str = ""  # a package that builds the modules, where the kernel does not have them
 
+    @property
+    def program_names(self) -> tuple[str, ...]:
+        """Return its programs without versions."""
+        return tuple(name.partition(" ")[0] for name in self.programs)
+
     def label(self, kind: str, value: object = None) -> str:
         """Return who needs it, as in a matrix: with one value, or with all for which it is declared."""
         if not self.key:

@@ -7,18 +7,23 @@ from matrix_runner.layers.base import Layer
 from matrix_runner.layers.needs import Need
 from matrix_runner.machines.base import Machine, Refusal
 from matrix_runner.machines.requirements import package_of
+from matrix_runner.work.profilers import PROFILERS, ProfilerName
 
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 
-def lacks(layers: Iterable[Layer], machine: Machine, facts: Mapping[str, str]) -> list[Refusal]:
+def needs_of(layers: Iterable[Layer], profile: Iterable[ProfilerName]) -> Iterator[tuple[Need, str]]:
+    """Return what a stack and profiles of its trials need, and who needs it."""
+    for layer in layers:
+        yield from ((need, need.label(layer.kind, getattr(layer, need.key, None))) for need in layer.needed)
+    yield from ((PROFILERS[name].need, f"`profile: {name}`") for name in profile)
+
+
+def lacks(
+    layers: Iterable[Layer], machine: Machine, facts: Mapping[str, str], profile: Iterable[ProfilerName] = ()
+) -> list[Refusal]:
     """Return why a rig with these facts cannot have a stack. What no fact is about is assumed to be there."""
-    found = (
-        one
-        for layer in layers
-        for need in layer.needed
-        for one in _lacks(need, need.label(layer.kind, getattr(layer, need.key, None)), machine, facts)
-    )
+    found = (one for need, who in needs_of(layers, profile) for one in _lacks(need, who, machine, facts))
     return list(dict.fromkeys(found))
 
 

@@ -45,6 +45,8 @@ PACKAGES = {
     **dict.fromkeys(("cryptsetup", "integritysetup"), "cryptsetup-bin"),
     **dict.fromkeys(("dumpe2fs", "mkfs.ext2", "mkfs.ext3", "mkfs.ext4"), "e2fsprogs"),
     **dict.fromkeys(("mkfs.xfs", "xfs_spaceman"), "xfsprogs"),
+    **dict.fromkeys(("blkparse", "btt"), "blktrace"),
+    "perf": "linux-perf",
     "lvm": "lvm2",
     "mkfs.f2fs": "f2fs-tools",
     "sfdisk": "fdisk",

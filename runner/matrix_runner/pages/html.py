@@ -28,6 +28,7 @@ from matrix_runner.pages.use import curves, describe_uses, uses
 from matrix_runner.pages.verdicts import knee_table
 from matrix_runner.records.record import Outcome
 from matrix_runner.records.run_folder import Manifest
+from matrix_runner.work.profilers import PROFILERS
 
 _PAGE = Path(__file__).with_name("page")
 SHOWN_CURVES, SHOWN_USES = 2, 4  # charts before a fold
@@ -79,6 +80,8 @@ def page(
         left=len(recorded.summaries) - sum(len(one.rows) for one in shown),
         is_cut=any(one.is_cut for one in shown),
         stack_pictures=stack_pictures(recorded),
+        profiles=[*recorded.profiles.items()],
+        about_profiles=PROFILERS,
         curves=over_device,
         shown_curves=SHOWN_CURVES,
         uses=used,

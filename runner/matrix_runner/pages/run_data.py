@@ -159,6 +159,7 @@ class RunData:
     finds: Mapping[str, Find] = field(default_factory=dict)  # by workload
     #: By cell and round: the text of `profile.csv` of each trial.
     courses: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    profiles: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by cell and profiler: the kept text
     usage: Mapping[str, Usage] = field(default_factory=dict)  # by cell: the use of disks and processors in one trial
     history: Mapping[str, Sequence[Past]] = field(default_factory=dict)  # by cell: its headline in earlier runs
     #: By cell and round: the text of `rounds.csv` of each test of SNIA.

@@ -43,6 +43,7 @@ from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import CellRow, Outcome, Trial
 from matrix_runner.records.run_folder import RunFolder
 from matrix_runner.records.usage import OF_FIO, SAMPLES, SIMULATED, Usage, usage
+from matrix_runner.work.profilers import PROFILED, PROFILERS, profile_file
 from matrix_runner.work.pts.output import ROUNDS, TESTS
 
 #: Reports that a run may have or not: those that the last report does not write are removed. An older `rounds.csv`
@@ -89,7 +90,7 @@ def _with_outputs(recorded: RunData, run: RunFolder) -> RunData:
             courses = _texts(outputs, "profile.csv", profiled, (trial for trial in trials if trial.counted))
             tested = [cell.id for cell in cells if cell.axes.get(PRESET) in TESTS]
             rounds = _texts(outputs, ROUNDS, tested, (trial for trial in trials if trial.outcome.counts))
-            used = _usage(outputs, cells, trials)
+            used, profiles = _usage(outputs, cells, trials), _profiles(outputs, cells, trials)
     except MatrixError as error:
         if not run.manifest.archived:
             raise
@@ -99,7 +100,7 @@ def _with_outputs(recorded: RunData, run: RunFolder) -> RunData:
     missing = not any(rounds.values()) and (run.path / ROUNDS).exists()
     lost = f"the raw outputs of its tests are missing; {_OLDER_ROUNDS}" if missing else ""
     unread = "; ".join(filter(None, (outputs.unread, lost)))
-    return replace(recorded, courses=courses, rounds=rounds, usage=used, unread=unread)
+    return replace(recorded, courses=courses, rounds=rounds, usage=used, profiles=profiles, unread=unread)
 
 
 class _Outputs:
@@ -125,6 +126,14 @@ def _texts(files: _Outputs, name: str, cells: Iterable[str], trials: Iterable[Tr
     for trial in trials if found else ():
         if trial.cell in found and (text := files.read(f"{trial.folder}/{name}")):
             found[trial.cell][trial.round] = text.decode()
+    return found
+
+
+def _profiles(files: _Outputs, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for cell, trial in choose_trials(cells, [one for one in trials if PROFILED in one.notes]):
+        texts = {name: files.read(f"{trial.folder}/{profile_file(name)}") for name in PROFILERS}
+        found[cell.name] = {name: text.decode(errors="replace") for name, text in texts.items() if text}
     return found
 
 

@@ -27,6 +27,7 @@ from matrix_runner.scripts.stack import (
 )
 from matrix_runner.space.space import Cell, Stack
 from matrix_runner.work.kinds import KINDS
+from matrix_runner.work.profilers import profile_file
 from matrix_runner.work.workload import Workload
 
 #: Devices in one line of a job: fio reads at most 4096 or 8192 characters of a line.
@@ -86,6 +87,7 @@ class CellScripts:
     measure: str
     samples: str  # prints the samples of the monitors; empty without monitors
     profile: str  # prints the rate over the course of the trial; empty unless the workload asks for it
+    profilers: Mapping[str, str]  # print what profilers have found, by the file that keeps it
     files: Mapping[str, str]  # files that the scripts read
 
 
@@ -119,11 +121,12 @@ def cell_scripts(
     own: Path | None = None,
     monitor: int | str = OFF,
     rendered: Rendered | None = None,
+    profile: Sequence[str] = (),
 ) -> CellScripts:
     """Render the scripts of a cell. `rendered` keeps texts that its stack has in common with other cells."""
     place, declared, slow = place_of(cell, stack), cell.work, stack.slow
     work, sampled = declared.slowed(slow), interval(monitor, declared) * slow
-    values = cache(lambda: _values(cell, stack, own, place, sampled))
+    values = cache(lambda: {**_values(cell, stack, own, place, sampled), "profilers": profile})
 
     def script(phase: str, *depends: object) -> str:
         if own is not None or rendered is None or not depends:  # the user's templates may use any value
@@ -139,7 +142,11 @@ def cell_scripts(
     samples = script("samples", *common) if sampled else ""
     course = script("profile") if work.profile else ""
     tune, verify, measure = (script(phase, *common) for phase in ("tune", "verify", "measure"))
-    return CellScripts(tune, verify, measure, samples, course, declared.script_files(place.span, slow))
+    profilers = {
+        profile_file(one): render("profiler.sh", own, title=f"{one} of {cell.name}", profiler=one, stack=stack)
+        for one in profile
+    }
+    return CellScripts(tune, verify, measure, samples, course, profilers, declared.script_files(place.span, slow))
 
 
 def _values(cell: Cell, stack: StackView, own: Path | None, place: Place, sampled: int) -> dict[str, Any]:
@@ -258,6 +265,7 @@ def files_of(stack: StackScripts, cell: CellScripts) -> dict[str, str]:
         **({"aftermath.sh": stack.aftermath} if stack.aftermath else {}),
         **({"samples.sh": cell.samples} if cell.samples else {}),
         **({"profile.sh": cell.profile} if cell.profile else {}),
+        **{Path(file).with_suffix(".sh").name: script for file, script in cell.profilers.items()},
         **cell.files,
     }
 

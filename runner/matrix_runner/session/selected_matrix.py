@@ -164,7 +164,9 @@ def check_templates(selected: SelectedMatrix, own: Path | None) -> None:
         cell = next(selected.selection.cells_of(stack))
         # Scripts for disks that may hold data have more steps.
         scripts = stack_scripts(stack, disks, zeroed=False, own=own)
-        for name, text in files_of(scripts, cell_scripts(cell, scripts.stack, own, matrix.monitor)).items():
+        for name, text in files_of(
+            scripts, cell_scripts(cell, scripts.stack, own, matrix.monitor, profile=matrix.profile)
+        ).items():
             result = run(["bash", "-n"], stdin=text) if name.endswith(".sh") else None
             if result and result.returncode:
                 raise BadInput(

@@ -37,7 +37,7 @@ _FOREIGN = (
 #: Checks of rules and guidelines may depend on the malformed parts.
 _UNCHECKED = "; the rest is checked after that"
 #: No layout and no workload depends on these keys.
-_APART = frozenset({"name", "description", "seed", "guidelines", "tune", "repeat", "monitor", "max_cells"})
+_APART = frozenset({"name", "description", "seed", "guidelines", "tune", "repeat", "monitor", "profile", "max_cells"})
 #: Fits each stack: layouts can be checked if all workloads are malformed.
 _ANY_WORKLOAD = {"any": {"rw": "read"}}
 

@@ -1,0 +1,1 @@
+perf report --stdio --quiet --input profile-cpu.data --sort symbol,dso 2>/dev/null | awk 'NF && shown++ < 10'

@@ -1,0 +1,1 @@
+perf lock contention --input profile-locks.data --entries 10 2>/dev/null

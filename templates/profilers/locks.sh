@@ -1,0 +1,1 @@
+perf lock record --quiet --all-cpus --no-buildid --output profile-locks.data >profile-locks.log 2>&1 &

@@ -238,6 +238,7 @@ FORMS: Mapping[str, str] = {
     "only": "a list of rules",
     "guidelines": "a list of [guidelines](#guidelines) and names of files",
     "monitor": "`auto`, `off` or a time (`10s`)",
+    "profile": "[`cpu`, `locks`, `blktrace`](../how-to/cost-of-software.md#profiles), or a list of them",
     "disks model": "a text, or a map: [hdd](#disks-model-hdd), [ssd](#disks-model-ssd), "
     "[volume](#disks-model-volume) or [ideal](#disks-model-ideal)",
     "hdd zones": "1 to 64, or a list of [zones](#disks-model-hdd-zones)",

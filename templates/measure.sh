@@ -39,7 +39,7 @@ empty_caches() { blockdev --flushbufs {{ stack.devices }}; }
 empty_caches
 {% endif %}
 {% if samples or profilers %}
-watchers=()
+watchers=()  # the newest first
 # Background processes of a script do not receive Ctrl-C, so the trap stops them.
 stop_watchers() {
   local watcher
@@ -113,7 +113,7 @@ rm -f samples.sa  # sadc would add to it
 for sadc in /usr/lib/sysstat/sadc /usr/lib64/sa/sadc /usr/libexec/sysstat/sadc; do
   if [[ -x $sadc ]]; then
     "$sadc" -S DISK {{ samples }} samples.sa >/dev/null 2>&1 &
-    watchers+=("$!")
+    watchers=("$!" "${watchers[@]}")
     break
   fi
 done
@@ -122,14 +122,14 @@ done
 # name data: waits until a profiler is at work
 started() {
   until [[ -s $2 ]]; do
-    kill -0 "${watchers[-1]}" 2>/dev/null || fail "the profile $1 did not begin:" "$(<"profile-$1.log")"
+    kill -0 "${watchers[0]}" 2>/dev/null || fail "the profile $1 did not begin:" "$(<"profile-$1.log")"
     sleep 0.1
   done
 }
 {% for profiler in profilers %}
 rm -rf {{ 'profile-' ~ profiler ~ '.data' }}
 {% include 'profilers/' ~ profiler ~ '.sh' %}
-watchers+=("$!")
+watchers=("$!" "${watchers[@]}")
 started {{ profiler }} {{ 'profile-' ~ profiler ~ '.data' }}
 {% endfor %}
 {% endif %}

@@ -1,1 +1,2 @@
-perf lock contention --input profile-locks.data --entries 10 2>/dev/null
+# Some versions print it on the standard error.
+perf lock contention --input profile-locks.data --entries 10 2>&1

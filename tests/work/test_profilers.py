@@ -31,7 +31,7 @@ workloads: {work: {rw: read, bs: 4KiB, runtime: 1s}}
 
 
 def test_each_profiler_has_its_scripts_and_packages() -> None:
-    assert [*PROFILERS] == [*get_args(ProfilerName)]
+    assert [*PROFILERS] == [*get_args(ProfilerName)], "cpu is the last to start"
     for one in PROFILERS.values():
         assert {*one.need.program_names} <= {*PACKAGES, "blktrace"}
 

@@ -19,7 +19,19 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from matrix_runner.base.findings import Path
-from matrix_runner.base.model import Condition, Model, Name, Percent, Size, as_tuple, axes_of, axis_type, conditions
+from matrix_runner.base.model import (
+    ChangeSchema,
+    Condition,
+    Model,
+    Name,
+    Percent,
+    Size,
+    as_tuple,
+    axes_of,
+    axis_type,
+    conditions,
+    scalar_or_list,
+)
 from matrix_runner.base.quantities import parse_time
 from matrix_runner.language.disks import UNNAMED, BusLimit, Disks, DiskSets, FaultSets
 from matrix_runner.language.find import Find, Searched, resolved
@@ -32,7 +44,7 @@ from matrix_runner.language.tune import Tune
 from matrix_runner.simdisks.disk import Disk, Fault, Link
 from matrix_runner.work.fio.keys import WorkloadKeys
 from matrix_runner.work.kinds import KINDS
-from matrix_runner.work.profilers import ProfilerName
+from matrix_runner.work.profilers import PROFILERS, ProfilerName
 from matrix_runner.work.workload import Workload
 
 SUITES = {"debian-12": "bookworm", "debian-13": "trixie"}  # kernel names and their Debian suites
@@ -271,8 +283,15 @@ class Matrix(Model):
     repeat: Repeat = Repeat()
     monitor: Monitor = AUTO
     profile: Annotated[
-        tuple[ProfilerName, ...], BeforeValidator(as_tuple), AfterValidator(lambda names: tuple(dict.fromkeys(names)))
-    ] = Field((), description="programs that watch the machine beside each trial, and change its figures")
+        tuple[ProfilerName, ...],
+        BeforeValidator(as_tuple),
+        AfterValidator(lambda names: tuple(name for name in PROFILERS if name in names)),
+        ChangeSchema(scalar_or_list),
+    ] = Field(
+        (),
+        description="programs that watch the machine beside each trial, and cost it time",
+        examples=[["cpu", "locks"]],
+    )
     exclude: Annotated[tuple[Condition, ...], BeforeValidator(conditions)] = ()
     only: Annotated[tuple[Condition, ...], BeforeValidator(conditions)] = ()
     guidelines: Guidelines = ()

@@ -14,17 +14,18 @@ class Profiler:
     need: Need
 
 
-ProfilerName = Literal["cpu", "locks", "blktrace"]
+ProfilerName = Literal["blktrace", "locks", "cpu"]
+#: In the order of their starts: the last one does not see the starts of the others.
 PROFILERS: dict[ProfilerName, Profiler] = {
-    "cpu": Profiler("The hottest functions of the machine, by `perf`.", Need(programs=("perf",))),
-    "locks": Profiler(
-        "The locks of the kernel for which others waited the longest, by `perf lock`.",
-        Need(programs=("perf",), linux="5.19"),  # the first with tracepoints of contended locks
-    ),
     "blktrace": Profiler(
         "Seconds of requests of each disk, by `btt`: from queue to issue (Q2D), to completion (D2C), and both (Q2C).",
         Need(programs=("blktrace", "blkparse", "btt"), options=("BLK_DEV_IO_TRACE",)),
     ),
+    "locks": Profiler(
+        "The locks of the kernel for which others waited the longest, by `perf lock`.",
+        Need(programs=("perf",), linux="5.19"),  # the first with tracepoints of contended locks
+    ),
+    "cpu": Profiler("The hottest functions of the machine, by `perf`.", Need(programs=("perf",))),
 }
 PROFILED = "profiled"  # the note of a trial beside which profilers ran
 

@@ -21,7 +21,7 @@ from matrix_runner.space.variants import top_of
 from tests.support.amounts import times
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(3000)]
-DISKS, MIB = 6, 128
+DISKS, MIB = 6, 192
 #: Each takes some ten seconds of emulation.
 STACKS = times(1)
 SEED = int(os.environ.get("MATRIX_TEST_SEED", "1"))
@@ -88,6 +88,11 @@ def _fs(dice: random.Random) -> dict[str, Any]:
     return {"fs": {"type": dice.choice(["ext4", "ext3", "xfs", "btrfs"])}}
 
 
+def _zfs(dice: random.Random) -> dict[str, Any]:
+    chosen = {"vdev": dice.choice(["stripe", "mirror", "raidz1", "raidz2"]), "type": dice.choice(["dataset", "zvol"])}
+    return {"zfs": {**chosen, "compression": dice.choice(["off", "lz4"])}}
+
+
 def _cached(dice: random.Random) -> dict[str, Any]:
     """A layer that uses the fast part for something."""
     writeback = {"high_watermark": dice.choice([20, 50]), "low_watermark": 10, "block_size": dice.choice(SECTORS)}
@@ -125,9 +130,9 @@ def _stack(dice: random.Random) -> list[dict[str, Any]] | dict[str, Any]:
     middle = dice.choice(
         [_md, _lvm, _crypt, _integrity, _nvme_tcp]
         if bottom in {_disks, _partition}
-        else [_md, _lvm, _crypt, _partition, _nvme_tcp]
+        else [_md, _lvm, _crypt, _partition, _nvme_tcp, _zfs]
     )
-    top = dice.choice([_md, _lvm, _crypt, _partition, _partition, _nvme_tcp, _fs, _fs])
+    top = dice.choice([_md, _lvm, _crypt, _partition, _partition, _nvme_tcp, _fs, _fs, _zfs, _zfs])
     return [bottom(dice), middle(dice), top(dice)]
 
 
@@ -190,7 +195,8 @@ async def _all(found: Space, scratch: Path) -> dict[str, str]:
     machine, told, left = Qemu(), dict[str, str](), list(found.stacks)
     modules = sorted({name for array in found.stacks for name in rig_spec(found.matrix, array, None).modules})
     while left:
-        async with machine.rig(RigSpec(found.matrix.every_disk(), modules=tuple(modules)), scratch) as rig:
+        spec = RigSpec(found.matrix.every_disk(), memory=1 << 30, modules=tuple(modules))
+        async with machine.rig(spec, scratch) as rig:
             while left:
                 array = left.pop(0)
                 if wrong := await _tried(found, array, rig, machine):

@@ -174,12 +174,23 @@ def test_every_use_of_a_part_is_built_read_back_written_and_taken_apart(tmp_path
     assert readings["xfs"]["fs.journal"] == ("log", "log")
 
 
-#: Another program that listens on the port of a target.
+#: Another target, of somebody else, on the port of ours.
 LISTEN = """\
+modprobe nvmet_tcp
+[[ -d /sys/kernel/config/nvmet ]] || mount -t configfs none /sys/kernel/config
 busybox ip link set lo up
-busybox nc -ll -s 127.0.0.1 -p {port} -e true </dev/null >/dev/null 2>&1 &
-listener=$!
-until (exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null; do :; done
+cd /sys/kernel/config/nvmet
+mkdir subsystems/foreign ports/9
+echo ipv4 >ports/9/addr_adrfam
+echo tcp >ports/9/addr_trtype
+echo 127.0.0.1 >ports/9/addr_traddr
+echo {port} >ports/9/addr_trsvcid
+ln -s "$PWD/subsystems/foreign" ports/9/subsystems/
+"""
+LEAVE = """\
+cd /sys/kernel/config/nvmet
+rm ports/9/subsystems/foreign
+rmdir ports/9 subsystems/foreign
 """
 
 
@@ -187,10 +198,12 @@ async def _on_a_taken_port(found: Space, scratch: Path) -> str:
     async with rig_of(spec_of(found), scratch) as rig:
         scripts = stack_scripts(found.stacks[0], rig.disks, zeroed=True)
         port = next(layer.values["port"] for layer in scripts.stack.layers if layer.kind == "nvme-tcp")
-        failed = await run(rig, f"{LISTEN.format(port=port)}trap 'kill $listener' EXIT\n{scripts.set_up}")
+        await done(rig, LISTEN.format(port=port))
+        failed = await run(rig, scripts.set_up)
         assert failed.status
         await done(rig, scripts.tear_down)
-        await done(rig, scripts.set_up)  # the port is free again
+        await done(rig, LEAVE)
+        await done(rig, scripts.set_up)
         return failed.output
 
 

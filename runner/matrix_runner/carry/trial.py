@@ -217,6 +217,7 @@ class StackOnRig:
         slowest = costs.slowest_request(work, self._disks)
         deadline = costs.deadline(work, cell.span, cell.files.total if cell.files else 0, slowest)
         deadline += costs.flush_seconds(work, self._matrix.machine.memory, slowest)
+        deadline += costs.GRACE * len(self._matrix.profile)  # `perf` starts slowly on emulated processors
         self._rig.arm(faults)
         async with sample_disks(self._rig, slow) as service:
             results = await self._rig.run(

@@ -13,7 +13,7 @@ from matrix_runner.carry.trial import why_skipped
 from matrix_runner.carry.trial_result import split_outputs
 from matrix_runner.machines.base import StepResult
 from matrix_runner.machines.dry import Dry
-from matrix_runner.machines.requirements import PACKAGES
+from matrix_runner.machines.requirements import OPTIONAL
 from matrix_runner.pages.html import page
 from matrix_runner.scripts.cell import cell_scripts, files_of, stack_scripts
 from matrix_runner.work.profilers import PROFILERS, ProfilerName
@@ -33,7 +33,7 @@ workloads: {work: {rw: read, bs: 4KiB, runtime: 1s}}
 def test_each_profiler_has_its_scripts_and_packages() -> None:
     assert [*PROFILERS] == [*get_args(ProfilerName)], "cpu is the last to start"
     for one in PROFILERS.values():
-        assert {*one.need.program_names} <= {*PACKAGES, "blktrace"}
+        assert {*one.need.program_names} <= {*OPTIONAL}, "`doctor` lists them, but no stack lacks them"
 
 
 def test_a_profile_is_asked_for_by_name_once_and_a_single_one_needs_no_list() -> None:
@@ -47,7 +47,7 @@ def test_a_profile_is_asked_for_by_name_once_and_a_single_one_needs_no_list() ->
 def test_what_a_profile_lacks_skips_the_cells_with_the_reason() -> None:
     found = space(MATRIX)
     spec = rig_spec(found.matrix, found.stacks[0], None)
-    assert {"perf", "blktrace", "blkparse", "btt", "mdadm"} == {*spec.programs}
+    assert {"perf", "blktrace", "mdadm"} == {*spec.programs}
     assert "BLK_DEV_IO_TRACE" in spec.options
     why = why_skipped(found.stacks[0], Dry(), {"absent": "perf", "unset": "BLK_DEV_IO_TRACE"}, found.matrix.profile)
     assert "`profile: cpu` needs perf" in why

@@ -19,19 +19,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from matrix_runner.base.findings import Path
-from matrix_runner.base.model import (
-    ChangeSchema,
-    Condition,
-    Model,
-    Name,
-    Percent,
-    Size,
-    as_tuple,
-    axes_of,
-    axis_type,
-    conditions,
-    scalar_or_list,
-)
+from matrix_runner.base.model import Condition, Model, Name, Percent, Size, as_tuple, axes_of, axis_type, conditions
 from matrix_runner.base.quantities import parse_time
 from matrix_runner.language.disks import UNNAMED, BusLimit, Disks, DiskSets, FaultSets
 from matrix_runner.language.find import Find, Searched, resolved
@@ -286,7 +274,7 @@ class Matrix(Model):
         tuple[ProfilerName, ...],
         BeforeValidator(as_tuple),
         AfterValidator(lambda names: tuple(name for name in PROFILERS if name in names)),
-        ChangeSchema(scalar_or_list),
+        WithJsonSchema({"anyOf": [{"enum": [*PROFILERS]}, {"type": "array", "items": {"enum": [*PROFILERS]}}]}),
     ] = Field(
         (),
         description="programs that watch the machine beside each trial, and cost it time",

@@ -45,8 +45,6 @@ PACKAGES = {
     **dict.fromkeys(("cryptsetup", "integritysetup"), "cryptsetup-bin"),
     **dict.fromkeys(("dumpe2fs", "mkfs.ext2", "mkfs.ext3", "mkfs.ext4"), "e2fsprogs"),
     **dict.fromkeys(("mkfs.xfs", "xfs_spaceman"), "xfsprogs"),
-    **dict.fromkeys(("blkparse", "btt"), "blktrace"),
-    "perf": "linux-perf",
     "lvm": "lvm2",
     "mkfs.f2fs": "f2fs-tools",
     "sfdisk": "fdisk",
@@ -54,12 +52,18 @@ PACKAGES = {
 }
 
 
+#: Programs that no stack needs: the package of each, and its use.
+OPTIONAL = {
+    "smartctl": ("smartmontools", "reads the health of disks before and after a run"),
+    "perf": ("linux-perf", "`profile: cpu` and `profile: locks`"),
+    "blktrace": ("blktrace", "`profile: blktrace`"),
+}
+
+
 def package_of(program: str) -> str:
-    return PACKAGES.get(program, program)
+    return OPTIONAL[program][0] if program in OPTIONAL else PACKAGES.get(program, program)
 
 
-#: Programs that no trial needs: the package of each, and its use.
-OPTIONAL = {"smartctl": ("smartmontools", "reads the health of disks before and after a run")}
 #: Programs of which the version is checked.
 WITH_VERSION = {"python3": "python3 3.9 or later"}
 PATIENCE = 60.0
@@ -146,19 +150,14 @@ def _as_root() -> str:
 
 
 def missing(answer: str) -> list[str]:
-    found = []
-    for line in answer.splitlines():
-        what, _, name = line.partition(" ")
-        if what == "no-program" and name not in OPTIONAL:
-            found.append(f"{WITH_VERSION.get(name, name)} (apt install {package_of(name)})")
-        if what == "no-module":
-            found.append(f"the module {name}, for its kernel {facts(answer).get('kernel', '?')}")
-    return found
+    programs = (name for name in _named(answer, "no-program") if name not in OPTIONAL)
+    found = [f"{WITH_VERSION.get(name, name)} (apt install {package_of(name)})" for name in programs]
+    kernel = facts(answer).get("kernel", "?")
+    return [*found, *(f"the module {name}, for its kernel {kernel}" for name in _named(answer, "no-module"))]
 
 
 def missing_optional(answer: str) -> list[str]:
-    names = [line.removeprefix("no-program ") for line in answer.splitlines()]
-    found = [(name, *OPTIONAL[name]) for name in names if name in OPTIONAL]
+    found = [(name, *OPTIONAL[name]) for name in _named(answer, "no-program") if name in OPTIONAL]
     return [f"{name} (apt install {package}): {use}" for name, package, use in found]
 
 

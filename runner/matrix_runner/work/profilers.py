@@ -19,7 +19,7 @@ ProfilerName = Literal["blktrace", "locks", "cpu"]
 PROFILERS: dict[ProfilerName, Profiler] = {
     "blktrace": Profiler(
         "Seconds of requests of each disk, by `btt`: from queue to issue (Q2D), to completion (D2C), and both (Q2C).",
-        Need(programs=("blktrace", "blkparse", "btt"), options=("BLK_DEV_IO_TRACE",)),
+        Need(programs=("blktrace",), options=("BLK_DEV_IO_TRACE",)),
     ),
     "locks": Profiler(
         "The locks of the kernel for which others waited the longest, by `perf lock`.",

@@ -1,21 +1,26 @@
 """Races of stacks: `python -m bench.race [--times 2000]` counts wrong answers, and trials beside fixed repeats.
 
 Each race draws stacks, the best of them at random, and runs to its end as `matrix run --race` does. An answer is wrong
-if the true rate of the named stack is more than 5 % below the best. Beside it, the same rounds as fixed repeats: the
-number that a user has to choose so that the interval at the end decides as often, by Student's t with the same
-correction for the number of stacks. Three kinds of noise take turns: normal, lognormal, and with drift.
+if the true rate of the named stack is more than 5 % below the best. Three kinds of noise take turns: normal, lognormal,
+and with drift. *Edge*: all stacks but one are just more than 5 % slower; with *3x*, that one scatters three times as
+much as the others.
+
+Beside it, the same rounds as fixed repeats: the number from 2 on that a user has to choose so that the intervals at the
+end decide in 95 % of runs, by Student's t with the same correction for the number of stacks. *Own* uses the scatter of
+each pair, *shared* also that of the others, as the race does.
 """
 
 from __future__ import annotations
 
 import argparse
-from math import log, sqrt
+from math import log
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from matrix_runner.answers.ranking import EQUAL
-from matrix_runner.statistics.race import error_of_pair, simulate
+from matrix_runner.language.matrix import Repeat
+from matrix_runner.statistics.race import SHARED, error_of_pair, simulate
 from matrix_runner.statistics.ratios import t_factor
 
 if TYPE_CHECKING:
@@ -26,7 +31,7 @@ if TYPE_CHECKING:
 
     Table = NDArray[np.float64]
 
-LEAST, MOST, CONFIDENCE = 3, 200, 0.95
+LEAST, MOST, CONFIDENCE = Repeat().of_race.min, 200, 0.95
 WITHIN = log(1 + EQUAL)
 
 
@@ -42,10 +47,14 @@ def drawn(effects: str, stacks: int, noise: float, kind: int, chance: Generator)
     truth = np.log(1 - chance.uniform(0, 0.5, stacks))
     if effects == "equal":
         truth[:] = 0.0
-    if effects == "edge":  # all but one are a little too far from the best: the most chances for a wrong answer
+    if effects.startswith(
+        "edge"
+    ):  # all but one are a little too far from the best: the most chances for a wrong answer
         truth[:] = -1.001 * WITHIN
         truth[chance.integers(stacks)] = 0.0
     scatter = noise * chance.standard_normal((stacks, MOST))
+    if effects == "edge 3x":
+        scatter[np.argmax(truth)] *= 3
     if kind == 0:
         return truth, truth[:, None] + np.log(np.maximum(1 + scatter, 0.05))
     drift = 0.3 * np.linspace(0, 1, MOST) + 0.05 * chance.standard_normal(MOST) if kind == 2 else 0.0
@@ -58,27 +67,34 @@ def race(truth: Table, logs: Table) -> Ended:
     return Ended(ended.rounds, ended.trials, ended.decided, wrong)
 
 
-def decides_after(logs: Table) -> Iterator[bool]:
-    """Yield for each number of fixed repeats whether its intervals decide."""
-    error = error_of_pair(len(logs), CONFIDENCE)
-    totals = np.cumsum(logs, axis=1)
+def decides_after(logs: Table) -> Iterator[tuple[bool, bool]]:
+    """Yield for each number of fixed repeats whether its intervals decide: by own scatter, and by that of all."""
+    error, totals = error_of_pair(len(logs), CONFIDENCE), np.cumsum(logs, axis=1)
     for rounds in range(2, MOST + 1):
-        apart = logs[np.argmax(totals[:, rounds - 1]), :rounds] - logs[:, :rounds]
-        half = t_factor(rounds - 1, 1 - error) * apart.std(axis=1, ddof=1) / sqrt(rounds)
-        yield bool((apart.mean(axis=1) - half >= -WITHIN).all())
+        seen = logs[:, :rounds]
+        apart = seen[np.argmax(totals[:, rounds - 1])] - seen
+        own, others = rounds - 1, (len(logs) - 2) * (rounds - 1)
+        variance, shared = apart.var(axis=1, ddof=1), min(others, SHARED)
+        rest = (seen - seen.mean(axis=0)).var(axis=1).sum() * rounds
+        of_others = np.maximum(2 * rest - own * variance, 0) / max(others, 1)
+        low = apart.mean(axis=1) - t_factor(own, 1 - error) * np.sqrt(variance / rounds)
+        half = t_factor(own + shared, 1 - error) * np.sqrt(
+            (own * variance + shared * of_others) / (own + shared) / rounds
+        )
+        yield bool((low >= -WITHIN).all()), bool((apart.mean(axis=1) - half >= -WITHIN).all())
 
 
-def measure(effects: str, stacks: int, noise: float, times: int) -> tuple[list[Ended], float]:
-    """Return the races, and the fixed repeats that decide as often as 95 % of runs."""
-    ended, shares = [], np.zeros(MOST - 1)
+def measure(effects: str, stacks: int, noise: float, times: int) -> tuple[list[Ended], list[float]]:
+    """Return the races, and the fixed repeats that decide in 95 % of runs, by own and by shared scatter."""
+    ended, shares = [], np.zeros((MOST - 1, 2))
     for time in range(times):
         chance = np.random.default_rng([stacks, int(noise * 1000), time])
         truth, logs = drawn(effects, stacks, noise, time % 3, chance)
         ended.append(race(truth, logs))
         if time % FIXED == 0:
-            shares += np.fromiter(decides_after(logs), float)
+            shares += np.array(list(decides_after(logs)))
     enough = shares / len(range(0, times, FIXED)) >= CONFIDENCE
-    return ended, float(np.argmax(enough) + 2) if enough.any() else np.inf
+    return ended, [float(np.argmax(one) + 2) if one.any() else np.inf for one in enough.T]
 
 
 FIXED = 8  # every eighth race is also measured with fixed repeats, which take longer to compute
@@ -91,17 +107,18 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few races, to test this program")
     asked = parser.parse_args()
     sizes, times = ((2, 5), 16) if asked.quick else (_SIZES, asked.times)
-    print("effects   stacks  noise  wrong  decided  rounds  trials  fixed repeats  their trials  share")
-    for effects in ("0..50 %", "edge", "equal"):
+    print("effects   stacks  noise  wrong  decided  rounds  trials  fixed repeats (own, shared)  their trials  share")
+    for effects in ("0..50 %", "edge", "edge 3x", "equal"):
         for stacks in sizes:
             for noise in (0.02, 0.10):
                 count = times if effects == "0..50 %" else times // 4
-                ended, repeats = measure(effects, stacks, noise, count)
+                ended, (own, shared) = measure(effects, stacks, noise, count)
                 trials = np.mean([one.trials for one in ended])
                 print(
                     f"{effects:9}  {stacks:5}  {noise:4.0%}  {np.mean([one.wrong for one in ended]):5.1%}"
                     f"  {np.mean([one.decided for one in ended]):7.1%}  {np.mean([one.rounds for one in ended]):6.1f}"
-                    f"  {trials:6.0f}  {repeats:13.0f}  {repeats * stacks:12.0f}  {trials / repeats / stacks:5.0%}",
+                    f"  {trials:6.0f}  {own:13.0f} {shared:13.0f}  {own * stacks:6.0f} {shared * stacks:5.0f}"
+                    f"  {trials / own / stacks:5.0%} {trials / shared / stacks:5.0%}",
                     flush=True,
                 )
 

@@ -39,6 +39,16 @@ def test_a_race_ends_when_the_best_is_decided_and_marks_the_run(call: Call, tmp_
     assert run.manifest.excluded == "a search, a race or a design chose its cells"
 
 
+def test_without_repeat_a_race_begins_with_two_rounds(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(FIVE.replace("repeat: 2\n", ""))
+    said = call("run", "--on", "dry", "--race", "small.yaml")
+    assert "the race is not decided yet: round 3 adds" in said.out
+    run = latest(runs(tmp_path / "results"))
+    assert run
+    assert (run.manifest.least, run.manifest.most) == (2, 2)
+    assert json.loads(call("plan", "--on", "dry", "--race", "--format", "json", "small.yaml").out)["repeat"]["min"] == 2
+
+
 def test_only_chosen_workloads_race(call: Call, tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(FIVE)
     call("run", "--on", "dry", "--race", "--for", "rw=read", "small.yaml")

@@ -33,6 +33,15 @@ def test_missing_keys_get_defaults(written: Any, bounds: tuple[int, int]) -> Non
     assert (repeat.min, repeat.max) == bounds
 
 
+@pytest.mark.parametrize(
+    ("written", "least"), [({}, 2), ({"confidence": "99%"}, 2), (3, 3), ({"max": 4}, 4), ({"until": "5%"}, 3)]
+)
+def test_a_race_begins_with_two_trials_if_the_matrix_names_no_number(written: Any, least: int) -> None:
+    repeat = Repeat.model_validate(written)
+    assert repeat.of_race.min == least
+    assert repeat.of_race.confidence == repeat.confidence
+
+
 bound = st.integers(0, 30)
 odd = st.one_of(st.none(), st.booleans(), st.integers(-2, 0), st.text(max_size=3))
 maps = st.fixed_dictionaries({}, optional={"min": bound, "max": bound}) | st.dictionaries(

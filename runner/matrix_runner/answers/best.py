@@ -108,7 +108,7 @@ def answer(figures: Sequence[Mapping[int, float]], default: int | None, rule: Ru
     candidates = [at for at in sorted(found) if at < best and found[at] >= found[best] - _ALIKE] + [best, *others[:1]]
     places = [*dict.fromkeys((*candidates, *(() if default is None else (default,))))]
     standings = stand([again[at] for at in places], rule.confidence)
-    behind = dict(zip(places, standings.ahead, strict=True)) if standings else {}
+    behind = {place: standings.ahead(at) for at, place in enumerate(places)} if standings else {}
     chosen = next((at for at in candidates if not (ratio := behind.get(at)) or ratio.low <= 1 + EQUAL), best)
     rival = best if chosen != best else candidates[-1]
     named = tuple(dict.fromkeys((chosen, rival, *(() if default is None else (default,)))))

@@ -160,7 +160,7 @@ def sort_samples(
     for at, (place, sample) in enumerate(samples.items()):
         cells = settings[place].values()
         ratio = None if place == best else paired_ratio(samples[best], sample, sure)
-        if standings and (ahead := standings.ahead[at]):
+        if standings and (ahead := standings.ahead(at)):
             ratio = ahead.inverse if more_is_better else ahead
         candidate = at in extreme.candidates
         if ratio and (lost := max(one.lost_share for one in cells)):

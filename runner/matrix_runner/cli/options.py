@@ -106,8 +106,8 @@ race = combined(
     race=click.option(
         "--race",
         is_flag=True,
-        help="After the minimum of every cell, measure only stacks that can still be the best, until the best of each "
-        "workload is decided (within 5 %).",
+        help="After the minimum of every cell (2 trials without `repeat:`), measure only stacks that can still be the "
+        "best, until the best of each workload is decided (within 5 %).",
     ),
     wanted=click.option(
         "--for",

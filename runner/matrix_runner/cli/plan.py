@@ -128,7 +128,8 @@ class RunPlan:
 
 def prepare_plan(options: RunOptions, *, each: bool, detect: float | None = None) -> RunPlan:
     place = options.place.machine
-    selected = load_selected(options.matrix, options.only, options.shard, Checks(place), options.design)
+    wish = options.only, options.shard, Checks(place), options.design
+    selected = load_selected(options.matrix, *wish, raced=options.race is not None)
     if each:
         refuse_many(selected.selection, "list")
     matrix = selected.space.matrix

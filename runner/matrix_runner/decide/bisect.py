@@ -108,7 +108,7 @@ class Standing:
         if n < 2:
             half = inf
         elif self.differ:
-            half = float(self.pairs.std(ddof=1)) * reach(n, error)
+            half = float(self.pairs.std(ddof=1)) * reach(n, n - 1, error)
         else:
             half = _reach_from_zero(self.pairs, error)
         return Interval(mean, mean - half, mean + half, n, self.rule.confidence)

@@ -17,7 +17,7 @@ from matrix_runner.base.errors import BadInput
 from matrix_runner.base.findings import few
 from matrix_runner.decide.bisect import Ahead, Rule, Standing, State, expected_rounds
 from matrix_runner.records.record import CellRow, Trial
-from matrix_runner.statistics.race import error_of_pair, simulate, stand
+from matrix_runner.statistics.race import simulate, stand
 from matrix_runner.statistics.stopping import Rule as Repeats
 from matrix_runner.work.metrics import Metric
 
@@ -113,10 +113,8 @@ class Race:
         there = {one.cell.id for one in found if one.rounds(metric)}
         gone = [one.cell for one in found if one.cell.id in there - running.keys() - heat.out]
         heat.out |= {cell.id for cell in gone}
-        error = error_of_pair(len(found), self._confidence)
-        heat.over = standings.is_decided(EQUAL) or standings.is_hopeless(EQUAL, MOST, error)
-        ahead = standings.ahead
-        weights = {id_: 1 / one.ratio if (one := ahead[place]) else 1.0 for id_, place in running.items()}
+        heat.over = standings.is_decided(EQUAL) or standings.is_hopeless(EQUAL, MOST)
+        weights = {id_: 1 / one.ratio if (one := standings.ahead(place)) else 1.0 for id_, place in running.items()}
         heat.running = {} if heat.over else weights
         return [stack_name(cell) for cell in gone]
 

@@ -164,6 +164,11 @@ class Repeat(Model):
     )
     confidence: Annotated[Percent, Field(gt=0.5, lt=1)] = 0.95
 
+    @property
+    def of_race(self) -> Self:
+        """Return the repeats of a race: two trials of all stacks show which are far behind, if the user names none."""
+        return self if "min" in self.model_fields_set else self.model_copy(update={"min": 2, "max": 2})
+
     @classmethod
     def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> Any:
         return {"anyOf": [{"type": "integer", "minimum": 1}, handler(core)]}

@@ -78,7 +78,8 @@ def _checked_request(options: RunOptions, place: Where, begin: Callable[[str], N
     wanted = options.bisect
     versions = _versions_of(wanted, place.machine, begin) if wanted else NO_VERSIONS
     checks = Checks(place.machine, options.templates)
-    selected = load_selected(options.matrix, options.only, options.shard, checks, options.design, versions.names)
+    wish = options.only, options.shard, checks, options.design, versions.names
+    selected = load_selected(options.matrix, *wish, raced=options.race is not None)
     refuse_many(selected.selection, "run at once")
     bisection = None
     if wanted:

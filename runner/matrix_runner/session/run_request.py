@@ -156,7 +156,7 @@ class RunRequest:
         return {replace(spec, kernel=self.versions.source(spec.kernel)) for spec in found}
 
     def manifest(self) -> Manifest:
-        matrix = self.selected.space.matrix
+        matrix, repeat = self.selected.space.matrix, self.selected.plan.repeat
         disks = map(simulated_disk_facts, matrix.every_disk())
         if self.match:  # hosts.yaml declares the facts, which the lease compares with the disk
             disks = map(_declared_facts, self.match.disks)
@@ -176,10 +176,10 @@ class RunRequest:
             started=datetime.now(UTC).isoformat(timespec="milliseconds"),
             planned=self.planned,
             archived=self.planned > MOST_IN_FOLDERS,
-            confidence=matrix.repeat.confidence,
-            until=matrix.repeat.until,
-            least=matrix.repeat.min,
-            most=matrix.repeat.max,
+            confidence=repeat.confidence,
+            until=repeat.until,
+            least=repeat.min,
+            most=repeat.max,
             steered=self.race is not None,
             requested=self.selected.requested.model_copy(update={"race": self.race}),
             excluded=_CHOSEN if self.bisection or self.race is not None or self.selected.requested.design else "",

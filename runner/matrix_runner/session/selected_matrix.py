@@ -86,6 +86,8 @@ def load_selected(
     checks: Checks | None = None,
     design: Design | None = None,
     kernels: tuple[str, ...] = (),
+    *,
+    raced: bool = False,
 ) -> SelectedMatrix:
     """Load a matrix and select its cells. `kernels`: versions of a search, which it does not name itself."""
     declared = load(path, checks or (lambda _space: ()))
@@ -114,7 +116,8 @@ def load_selected(
             raise design_refusal("--shard")
         selection = designed(selection, design, matrix.seed)
     requested = Requested(only=tuple(sorted(only)), shard=str(shard or ""), design=str(design or ""))
-    return SelectedMatrix(declared, selection, Plan(selection, matrix.repeat, matrix.seed), requested)
+    repeat = matrix.repeat.of_race if raced else matrix.repeat
+    return SelectedMatrix(declared, selection, Plan(selection, repeat, matrix.seed), requested)
 
 
 def _on_kernels(declared: Declared, kernels: tuple[str, ...]) -> Declared:

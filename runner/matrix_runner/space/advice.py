@@ -66,7 +66,7 @@ layouts:    # a list is an axis; every combination is a stack
 workloads:
 {workloads}
 for: {{{weights}}}    # how much each counts in the answer for all together
-repeat: 3    # trials of each cell before stacks leave the race
+repeat: 2    # trials of each cell before stacks leave the race
 """
 
 

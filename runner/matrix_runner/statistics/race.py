@@ -6,6 +6,10 @@ deviations away" over that of "the mean is this one". It is a martingale (Lai 19
 variance is, so it ever exceeds 1 / `error` with a probability of at most `error` (Ville). The means that it does not
 exclude are an interval, for any rule of stopping.
 
+Places of one race scatter alike, so the scatter of the others helps to know that of a pair (a moderated t: Smyth 2004).
+It counts as `SHARED` differences at most: a place that scatters more shows it after a few rounds of its own. A pair
+that scatters less is judged by itself, as soon as that gives a narrower interval.
+
 The best place is lost only if its interval to another one is wrong, so each of these gets an equal part of the error
 (Bonferroni). Only one side of an interval can lose it, so both sides together get twice that part.
 """
@@ -13,7 +17,7 @@ The best place is lost only if its interval to another one is wrong, so each of 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import dist, inf, log, sqrt
+from math import dist, inf, log, log1p, sqrt
 from statistics import fmean
 from typing import NamedTuple, Self
 
@@ -23,46 +27,59 @@ from matrix_runner.statistics.ratios import Ratio, bounded_exp, t_factor
 
 #: The variance of the mean, in variances of a difference. By simulation (`bench.race`).
 SPREAD = 16.0
+#: The differences of a pair that the scatter of the other places counts as, at most. By simulation, too.
+SHARED = 8
+_ENOUGH = 10  # rounds that show how much a difference scatters
+_MANY = 1e6  # more than any degrees of freedom
 
 
 @lru_cache(maxsize=4096)
-def reach(rounds: int, error: float) -> float:
+def reach(rounds: int, freedom: int, error: float) -> float:
     """Return the half width of the interval in standard deviations; `error` is that of both sides, at all rounds."""
-    if rounds < 2:
+    if rounds < 1 or freedom < 1:
         return inf
     wider = 1 + rounds * SPREAD
-    most = (sqrt(wider) / error) ** (2 / rounds)
-    return sqrt((most - 1) / (1 - most / wider) * (rounds - 1) / rounds) if most < wider else inf
+    most = (sqrt(wider) / error) ** (2 / (freedom + 1))
+    return sqrt((most - 1) / (1 - most / wider) * freedom / rounds) if most < wider else inf
 
 
 @dataclass(frozen=True, slots=True)
 class Standings:
     at: int  # the place of the leader
     candidates: tuple[int, ...]  # those that may be the best, the leader included
-    #: By place, how many times as good the leader is; None for itself, and without a common round.
-    ahead: tuple[Ratio | None, ...]
+    confidence: float
+    #: By place: the rounds in common with the leader, and by how much that is better (a logarithm).
+    rounds: Floats
+    mean: Floats
+    half: Floats
+    scatter: Floats
+
+    def ahead(self, place: int) -> Ratio | None:
+        """Return how many times as good the leader is; None for itself, and without a common round."""
+        n, apart, width = int(self.rounds[place]), float(self.mean[place]), float(self.half[place])
+        if place == self.at or not n:
+            return None
+        low, high = (bounded_exp(apart - width), bounded_exp(apart + width)) if width < inf else (0.0, inf)
+        return Ratio(bounded_exp(apart), low, high, n, n, self.confidence, 1.0, paired=True)
+
+    def _rivals(self) -> list[int]:
+        return [place for place in self.candidates if place != self.at]
 
     def is_decided(self, within: float) -> bool:
         """Return whether no other place can be better than the leader by more than a share."""
-        others = (self.ahead[place] for place in self.candidates if place != self.at)
-        return all(one is not None and one.low >= 1 / (1 + within) for one in others)
+        rivals = self._rivals()
+        return bool((self.mean[rivals] - self.half[rivals] >= -log1p(within)).all())
 
-    def is_hopeless(self, within: float, rounds: int, error: float) -> bool:
+    def is_hopeless(self, within: float, most: int) -> bool:
         """Return whether a rival would stay undecided after so many rounds, though the leader were further ahead."""
-        return any(
-            one is not None and one.n_a >= _ENOUGH and _cannot_decide(one, within, rounds, error)
-            for place, one in enumerate(self.ahead)
-            if place in self.candidates
-        )
-
-
-_ENOUGH = 10  # rounds that show how much a difference scatters
-
-
-def _cannot_decide(one: Ratio, within: float, rounds: int, error: float) -> bool:
-    scatter = log(one.ratio / one.low) / reach(one.n_a, error) if one.low else inf
-    most = log(one.ratio) + 2 * scatter / sqrt(one.n_a)
-    return most - scatter * reach(rounds, error) <= -log(1 + within)
+        error = error_of_pair(len(self.rounds), self.confidence)
+        for place in self._rivals():
+            n = int(self.rounds[place])
+            if n >= _ENOUGH:
+                further = self.scatter[place] * (2 / sqrt(n) - reach(most, most - 1, error))
+                if self.mean[place] + further <= -log1p(within):
+                    return True
+        return False
 
 
 def error_of_pair(places: int, confidence: float) -> float:
@@ -72,20 +89,8 @@ def error_of_pair(places: int, confidence: float) -> float:
 
 def stand(samples: Sequence[Mapping[int, float]], confidence: float, *, lowest: bool = False) -> Standings | None:
     """Return the standings of a race from the values of each place by round; None without a positive value."""
-    there = [place for place, sample in enumerate(samples) if sample and min(sample.values()) > 0]
-    if not there:
-        return None
-    table = log_table([samples[place] for place in there]) * (-1 if lowest else 1)
-    best, running, (rounds, mean, half) = _stand(table, error_of_pair(len(samples), confidence))
-
-    def ahead(place: int) -> Ratio | None:
-        if place not in there or place == there[best] or not rounds[best, at := there.index(place)]:
-            return None
-        n, apart, width = int(rounds[best, at]), float(mean[best, at]), float(half[best, at])
-        low, high = (bounded_exp(apart - width), bounded_exp(apart + width)) if width < inf else (0.0, inf)
-        return Ratio(bounded_exp(apart), low, high, n, n, confidence, 1.0, paired=True)
-
-    return Standings(there[best], tuple(there[at] for at in running), tuple(map(ahead, range(len(samples)))))
+    positive = [sample if sample and min(sample.values()) > 0 else {} for sample in samples]
+    return _stand(log_table(positive) * (-1 if lowest else 1), confidence) if any(positive) else None
 
 
 class Ended(NamedTuple):
@@ -97,49 +102,56 @@ class Ended(NamedTuple):
 
 def simulate(logs: Floats, least: int, confidence: float, within: float) -> Ended:
     """Run a race over logarithms by place and round, as `run --race` does; the last round is its limit."""
-    most, error = logs.shape[1], error_of_pair(len(logs), confidence)
+    most = logs.shape[1]
     seen = np.full_like(logs, np.nan)
     seen[:, :least] = logs[:, :least]
     rounds, trials = least, least * len(logs)
     while True:
-        at, running, (_, mean, half) = _stand(seen[:, :rounds], error)
-        rivals = [place for place in running if place != at]
-        ahead, width = mean[at, rivals], half[at, rivals]
-        decided = bool((ahead - width >= -log(1 + within)).all())
-        hopeless = False
-        if rounds >= _ENOUGH:
-            scatter = width / reach(rounds, error)
-            hopeless = bool((ahead + scatter * (2 / sqrt(rounds) - reach(most, error)) <= -log(1 + within)).any())
-        if decided or hopeless or rounds == most:
-            return Ended(rounds, trials, decided, at)
+        found = _stand(seen[:, :rounds], confidence)
+        decided = found.is_decided(within)
+        if decided or rounds == most or found.is_hopeless(within, most):
+            return Ended(rounds, trials, decided, found.at)
+        running = list(found.candidates)
         trials += len(running)
         seen[running, rounds] = logs[running, rounds]
         rounds += 1
 
 
-def _stand(table: Floats, error: float) -> tuple[int, list[int], tuple[Floats, Floats, Floats]]:
-    rounds, mean, half = _differences(table, error)
-    out = (mean - half > 0).any(axis=0)
-    running = np.flatnonzero(~out | out.all())
-    levels = mean[np.ix_(running, running)].mean(axis=1)
-    return int(running[np.argmax(levels)]), running.tolist(), (rounds, mean, half)
+def _stand(table: Floats, confidence: float) -> Standings:
+    rounds, mean, half, scatter = _differences(table, error_of_pair(len(table), confidence))
+    there, out = rounds.diagonal() > 0, (mean - half > 0).any(axis=0)
+    running = np.flatnonzero(there & (~out | out[there].all()))
+    at = int(running[np.argmax(mean[np.ix_(running, running)].mean(axis=1))])
+    return Standings(at, tuple(running.tolist()), confidence, rounds[at], mean[at], half[at], scatter[at])
 
 
-def _differences(table: Floats, error: float) -> tuple[Floats, Floats, Floats]:
-    """Return of each pair the common rounds, the mean of their differences (row less column), and its half width."""
+def _differences(table: Floats, error: float) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return of each pair the common rounds, the mean difference (row less column), its half width, and its scatter."""
     known = (~np.isnan(table)).astype(float)
     values = np.nan_to_num(table - np.nanmean(table))  # small numbers, whose squares lose no digits
     rounds = known @ known.T
-    counts = np.maximum(rounds, 1)
+    counts, own = np.maximum(rounds, 1), np.maximum(rounds - 1, 0)
     sums, squares = values @ known.T, values**2 @ known.T
     mean = (sums - sums.T) / counts
-    variance = np.maximum((squares + squares.T - 2 * values @ values.T) / counts - mean**2, 0.0)
-    numbers, places = np.unique(rounds, return_inverse=True)
-    factor = np.array([reach(int(number), error) for number in numbers])[places].reshape(rounds.shape)
+    apart = np.maximum(squares + squares.T - 2 * values @ values.T - counts * mean**2, 0.0)
+    every = known.sum() - known.any(axis=1).sum() - known.any(axis=0).sum() + 1  # degrees of freedom of all places
+    others = np.maximum(every - own, 0)
+    common = apart.sum() / max(own.sum() - own.trace(), 1)
+    of_others = np.maximum((every * common - apart) / np.maximum(others, 1), common)
+    shared = np.minimum(others, SHARED)
+    half = np.minimum(
+        _half_widths(apart, rounds, own, error),
+        _half_widths(apart + shared * of_others, rounds, own + shared, error),
+    )
+    return rounds, mean, half, np.sqrt(apart / np.maximum(own, 1))
+
+
+def _half_widths(squares: Floats, rounds: Floats, freedom: Floats, error: float) -> Floats:
+    kinds, places = np.unique(rounds * _MANY + freedom, return_inverse=True)
+    factors = np.array([reach(int(kind // _MANY), int(kind % _MANY), error) for kind in kinds])[places]
     with np.errstate(invalid="ignore"):
-        half = np.sqrt(variance * counts / np.maximum(counts - 1, 1)) * factor
-    half[np.isnan(half)] = np.inf  # no scatter in too few rounds
-    return rounds, mean, half
+        half = np.sqrt(squares / np.maximum(freedom, 1)) * factors.reshape(rounds.shape)
+    return np.where(np.isnan(half), inf, half)  # no scatter in too few rounds
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import random
 from pathlib import Path
 
 from bench.sides import require_difference
-from matrix_runner.answers.comparison import Speed, compare_sides, noise_floor
+from matrix_runner.answers.comparison import Speed, Terms, compare_sides, noise_floor
 from matrix_runner.answers.pairs import parts
 from matrix_runner.answers.selectors import runs_named
 from matrix_runner.answers.stored_samples import Samples, read_samples
@@ -22,7 +22,6 @@ from matrix_runner.records.address import address_of
 from matrix_runner.records.store import SharedStore
 
 METRICS = ("read_bw", "write_bw")
-WITHIN, CONFIDENCE = 0.05, 0.95
 
 
 def halves(found: list[Samples], chance: random.Random) -> tuple[int, int, float]:
@@ -31,7 +30,7 @@ def halves(found: list[Samples], chance: random.Random) -> tuple[int, int, float
     half = set(chance.sample(rounds, len(rounds) // 2))
     require_difference("rounds", frozenset(half), frozenset(rounds) - half)
     sides = parts("it", found, half.__contains__)
-    done = compare_sides(*sides, "run", METRICS, within=WITHIN, confidence=CONFIDENCE)
+    done = compare_sides(*sides, Terms(metrics=METRICS))
     alarms = sum(line.speed in {Speed.FASTER, Speed.SLOWER} for line in done.lines)
     return len(done.lines), alarms, noise_floor(line.ratio for line in done.lines) or 0.0
 

@@ -130,47 +130,47 @@ class Comparison:
         return not self.missing and all(line.speed is not Speed.UNKNOWN for line in self.lines)
 
 
-def compare_sides(
-    a: Side,
-    b: Side,
-    kind: str,
-    metrics: Sequence[str],
-    *,
-    within: float,
-    confidence: float,
-    recorded: Mapping[str, int] | None = None,
-    history: Sequence[Side] = (),
-    known: Sequence[KnownChange] = (),
-) -> Comparison:
-    """Compare two sides; `history` is groups of earlier runs with the environment of one of them."""
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The kind of two sides, their figures, what counts as a difference, and what is known beside them."""
+
+    kind: str = "run"
+    metrics: Sequence[str] = ()
+    within: float = 0.05
+    confidence: float = 0.95
+    known: Sequence[KnownChange] = ()
+    history: Sequence[Side] = ()  # groups of earlier runs with the environment of one of them
+    recorded: Mapping[str, int] = field(default_factory=dict)  # the trials so far of unfinished runs
+
+
+def compare_sides(a: Side, b: Side, terms: Terms) -> Comparison:
     _refuse_mixture(a, b)
     a, b, shared = _apart(a, b)
-    matched = pairs_of(kind, a, b, differences(a, b, with_seed=True))
-    earlier = [grouped((one.cell.id, one) for one in group.found) for group in history]
-    figures = list(_figures(matched.found, metrics, confidence, earlier, known))
+    matched = pairs_of(terms.kind, a, b, differences(a, b, with_seed=True))
+    figures = list(_figures(matched.found, terms))
     incomplete = [pair for pair in matched.found if not all(one.is_complete for one in (*pair.left, *pair.right))]
     missing = _missing(incomplete, matched.alone)
     bad = {one: names for one in WORST if (names := [pair.name for pair in incomplete if _is_bad(pair, one)])}
     if not figures and not bad:
         raise _nothing_in_common(a, b, matched, missing)
-    lines = _lines_of(figures, within, confidence)
+    lines = _lines_of(figures, terms)
     notes = [*_precision_notes(a, b, matched, [line.ratio for line in lines])]
-    alone = verdicts([one.ratio for one in figures], within)
+    alone = verdicts([one.ratio for one in figures], terms.within)
     by_states = sum(_speed(one, line.metric) is not line.speed for one, line in zip(alone, lines, strict=True))
-    late = [again for pair in matched.found if kind == "run" and (again := _measured_again(pair))]
-    lines = _confirmed(lines, _lines_of(list(_figures(late, metrics, confidence, earlier, known)), within, confidence))
+    late = [again for pair in matched.found if terms.kind == "run" and (again := _measured_again(pair))]
+    lines = _confirmed(lines, _lines_of(list(_figures(late, terms)), terms))
     if by_states:
         which = f"{by_states:,} figure{'s' * (by_states > 1)} would differ"
         notes.append(
             f"{which}, but trials of other cells have two states as far apart, and few trials may all meet one"
         )
-    if any(map(is_percentile, metrics)):
+    if any(map(is_percentile, terms.metrics)):
         notes.append("percentiles: of all requests of a side together; B / A and its doubt rest on each trial's own")
-    notes += [*matched.notes, *shared, *_unfinished(a, b, recorded or {})]
+    notes += [*matched.notes, *shared, *_unfinished(a, b, terms.recorded)]
     for one, names in bad.items():
         what = one.about.against or f"has {one} trials{' where A has figures' * one.is_error}"
         notes.append(f"B {what}: {few(names, 3)}; `matrix results --outcome {one}` shows the reasons")
-    return Comparison(a, b, within, confidence, lines, missing, tuple(notes), bad)
+    return Comparison(a, b, terms.within, terms.confidence, lines, missing, tuple(notes), bad)
 
 
 def _measured_again(pair: Pair) -> Pair | None:
@@ -180,12 +180,12 @@ def _measured_again(pair: Pair) -> Pair | None:
     return replace(pair, right=[night.again]) if is_single and night.again else None
 
 
-def _lines_of(figures: Sequence[Line], within: float, confidence: float) -> list[Line]:
+def _lines_of(figures: Sequence[Line], terms: Terms) -> list[Line]:
     """Return the figures with their verdicts, which depend on all of them."""
-    ratios = _with_mixtures(figures, [one.ratio for one in figures], 1 - confidence)
+    ratios = _with_mixtures(figures, [one.ratio for one in figures], 1 - terms.confidence)
     return [
         one._replace(ratio=ratio, speed=_speed(verdict, one.metric))
-        for one, ratio, verdict in zip(figures, ratios, verdicts(ratios, within), strict=True)
+        for one, ratio, verdict in zip(figures, ratios, verdicts(ratios, terms.within), strict=True)
     ]
 
 
@@ -200,23 +200,19 @@ def _is_bad(pair: Pair, outcome: Outcome) -> bool:
     return any(one.counts.get(outcome) for one in pair.right) and (outcome.is_failure or _measured(pair.left))
 
 
-def _figures(
-    pairs: Iterable[Pair],
-    metrics: Sequence[str],
-    confidence: float,
-    earlier: Sequence[Mapping[str, Sequence[Samples]]],
-    changes: Sequence[KnownChange],
-) -> Iterator[Line]:
+def _figures(pairs: Iterable[Pair], terms: Terms) -> Iterator[Line]:
+    earlier = [grouped((one.cell.id, one) for one in group.found) for group in terms.history]
+    changes = terms.known
     for pair in pairs:
         last = pair.right[-1]
-        for metric in metrics or _usual_figures((*pair.left, *pair.right)):
+        for metric in terms.metrics or _usual_figures((*pair.left, *pair.right)):
             known = changes_of(changes, last.run, last.cell.axes, metric)
             left = [_as_accepted(one, metric, last, changes) for one in pair.left]
             right = [one.rounds(metric) for one in pair.right]
             if any(left) and any(right):
                 means = mean_over_runs(pair.left, metric, left), mean_over_runs(pair.right, metric, right)
                 history = [[one.rounds(metric) for one in group.get(pair.left[0].cell.id, ())] for group in earlier]
-                ratio, sides = _ratio(pair, (left, right), confidence, history)
+                ratio, sides = _ratio(pair, (left, right), terms.confidence, history)
                 yield Line(pair, metric, means, ratio, sides, known=known)
 
 

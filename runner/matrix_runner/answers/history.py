@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from matrix_runner.answers.axes import Axes, grouped, is_workload_axis, name_key, value_key
-from matrix_runner.answers.comparison import Comparison, Line, Speed, compare_sides
+from matrix_runner.answers.comparison import Comparison, Line, Speed, Terms, compare_sides
 from matrix_runner.answers.pairs import Side, earlier_groups
 from matrix_runner.answers.selectors import (
     ACCEPTED,
@@ -232,7 +232,6 @@ def _alarms(
 
 
 #: Differences up to this size count as equal; the confidence of verdicts.
-WITHIN, CONFIDENCE = 0.05, 0.95
 
 
 def find_alarms(lines: Sequence[Line], chosen: CellSelection | None = None) -> list[Alarm[Line]]:
@@ -273,9 +272,7 @@ def _read_level(store: SharedStore, night: RunRow, files: AcceptedFiles) -> list
         before, now = ([one for one in found if (one.run is run) == is_night] for is_night in (False, True))
         try:
             sides = Side("level", before), Side(run.name, now)
-            return bool(
-                compare_sides(*sides, "run", (), within=WITHIN, confidence=CONFIDENCE, known=files.changes).slower
-            )
+            return bool(compare_sides(*sides, Terms(known=files.changes)).slower)
         except BadInput:  # they have no common cell
             return False
 
@@ -297,7 +294,7 @@ def compare_with_level(folder: RunFolder, journal: Journal, address: Address, *,
         a = Side(ACCEPTED, read_samples(shared, level, metrics))
         groups = earlier_groups(a, b, shared.runs())
         history = [Side("", read_samples(shared, group, metrics, histograms=False)) for group in groups]
-    return compare_sides(a, b, "run", (), within=WITHIN, confidence=CONFIDENCE, known=files.changes, history=history)
+    return compare_sides(a, b, Terms(known=files.changes, history=history))
 
 
 _ALIKE = 1 / 3

@@ -1,7 +1,6 @@
 """`matrix bisect`: the odds are in decide/bisect.py, the run in session/versions.py, the answer in pages/bisect.py."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -117,36 +116,20 @@ def command(*, quiet: bool, as_json: bool, between: tuple[str, str] | None, **va
 
 def _between(runs: tuple[str, str], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that two stored runs decide, and say in what the runs differ."""
-    from matrix_runner.answers.comparison import Speed
     from matrix_runner.answers.pairs import differences
     from matrix_runner.cli.compare import ComparisonRequest, compare_runs
     from matrix_runner.cli.store_options import Source
+    from matrix_runner.session.versions import begin_between
     from matrix_runner.space.declared_files import AcceptedFiles
 
     wanted, source = values["bisect"], Source(values["results"], values["store"])
     metrics = (wanted.metric,) if wanted.metric else ()
     done = compare_runs(ComparisonRequest(*runs, source, AcceptedFiles(), only=values["only"], metrics=metrics))
-    changed = {name: ends for name, *ends in differences(done.a, done.b)}
-    for name, ends in changed.items():
+    for name, *ends in differences(done.a, done.b):
         echo(f"{name}: {' → '.join(ends)}", err=True)
-    kernels = changed.get("guest.kernel", (None, None))
-    good, bad = wanted.good or kernels[0], wanted.bad or kernels[1]
-    if not (good and bad):
-        raise BadInput(
-            f"{runs[0]} and {runs[1]} have the same kernel, so they name no versions",
-            resolution="add --good and --bad: values of an axis (--along), or commits (--git) of what differs",
-        )
-    slower = [line for line in done.lines if line.speed is Speed.SLOWER]
-    if not slower and not values["only"]:
-        raise BadInput(
-            f"no cell of {runs[1]} is known to be slower than in {runs[0]}",
-            resolution=f"see `matrix compare {' '.join(runs)}`; --only chooses the cells to search with",
-        )
-    if values["only"]:
-        return {"bisect": replace(wanted, good=good, bad=bad)}
-    cell = min(slower, key=lambda line: line.log_speed).pair.right[0].cell
-    only = ",".join(
-        f"{axis}={value}" for axis, value in cell.axes.items() if not f".{axis}".endswith(f".{wanted.along}")
-    )
+    begun, cell = begin_between(runs, done, wanted, is_chosen=bool(values["only"]))
+    if cell is None:
+        return {"bisect": begun}
+    only = begun.condition_of(cell)
     echo(f"searching with {cell.name}, which became slower the most: --only '{only}'", err=True)
-    return {"bisect": replace(wanted, good=good, bad=bad), "only": (only,)}
+    return {"bisect": begun, "only": (only,)}

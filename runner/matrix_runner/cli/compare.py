@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matrix_runner.answers.comparison import Comparison
+    from matrix_runner.answers.history import Series
     from matrix_runner.language.references import KnownChange
     from matrix_runner.records.store import RunRow, SharedStore
     from matrix_runner.space.declared_files import AcceptedFiles
@@ -169,7 +170,7 @@ class ComparisonRequest:
 
 
 def compare_runs(asked: ComparisonRequest) -> Comparison:
-    from matrix_runner.answers.comparison import compare_sides
+    from matrix_runner.answers.comparison import Terms, compare_sides
     from matrix_runner.answers.pairs import BY_ID, Side, earlier_groups, parts, runs_of, side_of
     from matrix_runner.answers.selectors import ACCEPTED, explain_baseline, explain_passed_over, with_hint
     from matrix_runner.answers.stored_samples import LATENCIES, USUAL_RATES
@@ -207,9 +208,9 @@ def compare_runs(asked: ComparisonRequest) -> Comparison:
         # Values of an axis have no earlier groups: ids do not identify them in earlier runs.
         groups = earlier_groups(a, b, shared.runs()) if kind in BY_ID else []
         history = [Side("", reader.read(group, histograms=False)) for group in groups]
-    stated = {"within": asked.within, "confidence": asked.confidence}
+    terms = Terms(kind, asked.metrics, asked.within, asked.confidence, asked.known, history, recorded)
     with with_hint(left_out):
-        done = compare_sides(a, b, kind, asked.metrics, recorded=recorded, history=history, known=asked.known, **stated)
+        done = compare_sides(a, b, terms)
     noise_floor = describe_noise_floor(done) if alone else ""
     return replace(done, notes=(*filter(None, (level,)), *done.notes, *filter(None, (left_out, noise_floor))))
 
@@ -250,6 +251,37 @@ Names of runs: see `matrix results --help`.
 """
 
 
+@dataclass(frozen=True, slots=True)
+class HistoryRequest:
+    cell: str | None
+    only: Words
+    runs: Words
+    metrics: Words
+    accepted: Path
+    source: Source
+
+    def timelines(self) -> tuple[list[Series], str]:
+        """Return the figures of the selected cells through the runs, and a note on runs that are left out."""
+        from matrix_runner.answers.history import Level, timelines
+        from matrix_runner.answers.selectors import with_hint
+        from matrix_runner.answers.stored_samples import USUAL_RATES
+        from matrix_runner.cli.results import check_jobs, parse_metrics
+        from matrix_runner.pages.stored import Reader
+        from matrix_runner.space.declared_files import load_accepted
+
+        metrics = parse_metrics(self.metrics)
+        with open_store(self.source) as shared:
+            among, left_out = select_or_default(shared, self.runs)
+            check_jobs(metrics, shared, among)
+            found = Reader(shared, metrics or USUAL_RATES, self.source.results, self.cell, self.only).read(among)
+        known = load_accepted(self.accepted)
+        series = timelines(found, metrics, Level(known.baselines.entries, known.changes))
+        if not series:
+            with with_hint(left_out):
+                raise BadInput("the selected cells have no such figures", resolution="`matrix results` lists all cells")
+        return series, left_out
+
+
 @click.command("history", epilog=_HISTORY_EPILOG)
 @click.argument("cell", required=False)
 @only
@@ -266,37 +298,14 @@ Names of runs: see `matrix results --help`.
 @output
 @source
 def history_command(
-    cell: str | None,
-    only: Words,
-    runs: Words,
-    metrics: Words,
-    fail_on_change: bool,
-    accepted: Path,
-    files: tuple[Path | None, Path | None],
-    rows: int,
-    output: Output,
-    source: Source,
+    fail_on_change: bool, files: tuple[Path | None, Path | None], rows: int, output: Output, **options: Any
 ) -> None:
     """Follow CELL, by its name or id, or all cells, through all runs: figures, intervals and changes of level."""
-    from matrix_runner.answers.history import Level, find_history_alarms, timelines
-    from matrix_runner.answers.selectors import with_hint
-    from matrix_runner.answers.stored_samples import USUAL_RATES
-    from matrix_runner.cli.results import check_jobs, parse_metrics
+    from matrix_runner.answers.history import find_history_alarms
     from matrix_runner.pages.compare_table import describe_known
-    from matrix_runner.pages.stored import Reader
     from matrix_runner.pages.timeline import data_table, describe_alarms, display_table
-    from matrix_runner.space.declared_files import load_accepted
 
-    asked = parse_metrics(metrics)
-    with open_store(source) as shared:
-        among, left_out = select_or_default(shared, runs)
-        check_jobs(asked, shared, among)
-        found = Reader(shared, asked or USUAL_RATES, source.results, cell, only).read(among)
-    known = load_accepted(accepted)
-    series = timelines(found, asked, Level(known.baselines.entries, known.changes))
-    if not series:
-        with with_hint(left_out):
-            raise BadInput("the selected cells have no such figures", resolution="`matrix results` lists all cells")
+    series, left_out = HistoryRequest(**options).timelines()
     grid = display_table(series, most=rows) if output.is_text else data_table(series)
     alarms = find_history_alarms(series)
     write_grid(

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING
 
 from matrix_runner.answers.axes import names_of
 from matrix_runner.answers.cell_figures import Measured
+from matrix_runner.answers.comparison import Speed
+from matrix_runner.answers.pairs import differences
 from matrix_runner.base.digests import is_complete
 from matrix_runner.base.errors import BadInput, Exit
 from matrix_runner.base.files import cache_dir, make_once, open_lock_file, remove_partial, remove_unused, try_lock
@@ -43,6 +45,7 @@ from matrix_runner.work.metrics import KNOWN, Metric, metric_named
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from matrix_runner.answers.comparison import Comparison
     from matrix_runner.records.journal import Journal
     from matrix_runner.session.selected_matrix import SelectedMatrix
 
@@ -344,6 +347,11 @@ class BisectOptions:
     smallest: float
     versions: WantedVersions = NOT_WANTED
 
+    def condition_of(self, cell: CellRow) -> str:
+        """Return what selects a cell at all versions."""
+        axes = (one for one in cell.axes.items() if not f".{one[0]}".endswith(f".{self.along}"))
+        return ",".join(f"{axis}={value}" for axis, value in axes)
+
 
 EXITS = {
     State.FOUND: Exit.ALL_MEASURED,
@@ -381,6 +389,29 @@ def narrowed(
     return replace(
         selected, selection=selection, plan=replace(selected.plan, selection=selection, repeat=repeat)
     ), bisection
+
+
+def begin_between(
+    runs: tuple[str, str], done: Comparison, wanted: BisectOptions, *, is_chosen: bool
+) -> tuple[BisectOptions, CellRow | None]:
+    """Return a search between two runs, by their kernels, and the cell that became slower the most.
+
+    `is_chosen`: the user has chosen cells.
+    """
+    kernels = next((ends for name, *ends in differences(done.a, done.b) if name == "guest.kernel"), ("", ""))
+    found = replace(wanted, good=wanted.good or kernels[0], bad=wanted.bad or kernels[1])
+    if not (found.good and found.bad):
+        raise BadInput(
+            f"{runs[0]} and {runs[1]} have the same kernel, so they name no versions",
+            resolution="add --good and --bad: values of an axis (--along), or commits (--git) of what differs",
+        )
+    slower = [line for line in done.lines if line.speed is Speed.SLOWER]
+    if not slower and not is_chosen:
+        raise BadInput(
+            f"no cell of {runs[1]} is known to be slower than in {runs[0]}",
+            resolution=f"see `matrix compare {' '.join(runs)}`; --only chooses the cells to search with",
+        )
+    return found, None if is_chosen else min(slower, key=lambda line: line.log_speed).pair.right[0].cell
 
 
 def bisection_of(rows: Sequence[CellRow], wanted: BisectOptions) -> Bisection:

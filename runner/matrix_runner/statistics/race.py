@@ -120,7 +120,9 @@ def simulate(logs: Floats, least: int, confidence: float, within: float) -> Ende
 def _stand(table: Floats, confidence: float) -> Standings:
     rounds, mean, half, scatter = _differences(table, error_of_pair(len(table), confidence))
     there, out = rounds.diagonal() > 0, (mean - half > 0).any(axis=0)
-    running = np.flatnonzero(there & (~out | out[there].all()))
+    running = np.flatnonzero(there & ~out)
+    if not len(running):
+        running = np.flatnonzero(there)
     at = int(running[np.argmax(mean[np.ix_(running, running)].mean(axis=1))])
     return Standings(at, tuple(running.tolist()), confidence, rounds[at], mean[at], half[at], scatter[at])
 

@@ -166,18 +166,26 @@ with scratch_folder("matrix-batch"):
 """
 
 
+@pytest.mark.parametrize("is_lost", [False, True], ids=["cancelled", "its coordinator is lost"])
 def test_a_batch_that_is_given_up_by_a_worker_that_ends_removes_its_folder(
-    temporary: Path, farewell: asyncio.Event, monkeypatch: pytest.MonkeyPatch
+    is_lost: bool, temporary: Path, farewell: asyncio.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its time to take a rig down and to return disks counts from the first cancellation, and is not cut short."""
     monkeypatch.setattr(seats, "COMMAND", (sys.executable, "-c", LASTING))
 
     async def run() -> None:
         begun = asyncio.Event()
-        made = Seats(lambda *_: begun.set(), 1)
+
+        def send(*_: object) -> None:
+            begun.set()
+            if is_lost:
+                raise Ended
+
+        made = Seats(send, 1)
         made.begin("token", packed(b"{}"), measures=True)
         await begun.wait()
-        made.cancel("token")
+        if not is_lost:
+            made.cancel("token")
         await farewell.wait()
         await made.close()
 

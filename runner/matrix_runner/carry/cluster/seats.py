@@ -13,7 +13,7 @@ from typing import Self
 
 from matrix_runner.base.errors import HarnessBroken, MatrixError
 from matrix_runner.base.files import remove_abandoned
-from matrix_runner.base.process import hang_up, kill, spawn_with_pipes
+from matrix_runner.base.process import hang_up, kill, run_to_end, spawn_with_pipes
 from matrix_runner.base.time_limit import time_limit
 from matrix_runner.carry.cluster.connection import Ended
 from matrix_runner.carry.cluster.frames import MOST_LINES, MOST_REQUEST, BadFrame, Lines, in_messages, unpacked
@@ -93,6 +93,11 @@ class BatchProcess:
         remove_abandoned(SCRATCH)
 
 
+async def _cancel(task: asyncio.Task[str]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
+
+
 INTERVAL = 0.5  # seconds between two messages of one batch
 _LONGEST = 1000  # characters of the reason why a batch process died
 QUIET = 20  # intervals without a line after which an empty message shows that this worker is there
@@ -155,9 +160,7 @@ class Seats:
         except Ended:
             pass  # the coordinator is gone with the connection
         finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            await run_to_end(_cancel(task))  # also if this worker ends meanwhile
 
     async def execute(self, request: bytes, lines: list[bytes]) -> str:
         """Add the lines of a request. Return why its batch process died; empty if it did not."""

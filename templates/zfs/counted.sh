@@ -10,7 +10,9 @@ count_zfs() {
   done
   for file in /proc/spl/kstat/zfs/arcstats /proc/spl/kstat/zfs/{{ layer.pool }}/iostats; do
     if [[ ! -e $file ]]; then continue; fi
-    while read -r key _ value; do found[$key]=$value; done <"$file"
+    while read -r key _ value; do
+      if [[ -n $key ]]; then found[$key]=$value; fi  # some pools have an empty line
+    done <"$file"
   done
   for key in hits misses direct_read_count direct_write_count; do counted+=("${found[$key]:-0}"); done
 }

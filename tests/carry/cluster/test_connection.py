@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from matrix_runner.carry.cluster.connection import Certificates
 
+from matrix_runner.base.errors import BadInput
 from matrix_runner.carry.cluster import connection
 from matrix_runner.carry.cluster.connection import (
     Misdirected,
@@ -146,3 +147,14 @@ async def test_a_certificate_that_the_scheduler_does_not_accept_is_named(tmp_pat
 )
 def test_a_scheduler_without_an_address_listens_at_all(address: str, several: bool) -> None:
     assert listens_everywhere(address) is several
+
+
+def test_certificates_are_not_made_where_others_can_write(tmp_path: Path) -> None:
+    """Another user could have made the file of the key before, and would read the key in it."""
+    tmp_path.chmod(0o777)
+    with pytest.raises(BadInput, match="other users can write in"):
+        make_certificates(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    tmp_path.chmod(0o755)
+    make_certificates(tmp_path)
+    assert len(list(tmp_path.iterdir())) == 3

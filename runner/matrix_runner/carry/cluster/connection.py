@@ -118,6 +118,12 @@ def make_certificates(folder: Path) -> None:
     if (folder / _CA).exists():
         raise BadInput(f"{folder} has certificates already", resolution="name another folder, or remove it")
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    found = folder.stat()
+    if found.st_uid != os.geteuid() or found.st_mode & 0o022:  # openssl would write the key into a file of theirs
+        raise BadInput(
+            f"other users can write in {folder}, and so get the key of the cluster",
+            resolution="name a new folder, or one of yours that no other user can write",
+        )
     key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-noenc")
     authority = ("-x509", *key, "-days", str(_DAYS), "-subj", "/CN=matrix cluster authority")
     _openssl("req", *authority, "-keyout", str(folder / _CA_KEY), "-out", str(folder / _CA))

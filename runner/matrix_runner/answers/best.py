@@ -10,10 +10,10 @@ when measured again. They end when each of these is decided: within EQUAL of the
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, log, log1p
-from statistics import fmean
+from math import ceil, log1p
 
 from matrix_runner.answers.ranking import EQUAL
+from matrix_runner.statistics.changes import cell_levels
 from matrix_runner.statistics.race import stand
 from matrix_runner.statistics.ratios import Ratio
 from matrix_runner.statistics.stopping import Rule, is_precise
@@ -57,15 +57,9 @@ def _explore(figures: Sequence[Mapping[int, float]], places: Sequence[int]) -> s
 
 
 def levels(figures: Sequence[Mapping[int, float]]) -> dict[int, float]:
-    """Return the logarithm of each measured value, without the effects of rounds (least squares, by turns)."""
-    logs = {at: {number: log(value) for number, value in one.items()} for at, one in enumerate(figures) if one}
-    effects = dict.fromkeys({number for one in logs.values() for number in one}, 0.0)
-    found: dict[int, float] = {}
-    for _ in range(30):
-        found = {at: fmean(value - effects[number] for number, value in one.items()) for at, one in logs.items()}
-        for effect in effects:
-            effects[effect] = fmean(one[effect] - found[at] for at, one in logs.items() if effect in one)
-    return found
+    """Return the logarithm of each measured value, without the effects of rounds."""
+    measured = {at: one for at, one in enumerate(figures) if one}
+    return dict(zip(measured, cell_levels([*measured.values()]), strict=True)) if measured else {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -228,26 +228,34 @@ def looks(least: int) -> Iterator[int]:
         rounds += max(1, rounds // 2)
 
 
-class Steering:
-    """Selects cells for more trials. A test after every trial would stop too often by chance, so looks are rare."""
+class Looking:
+    """The trials that a rule for the next rounds looks at."""
 
-    def __init__(self, guidelines: Sequence[Guideline], cells: Iterable[CellRow], least: int) -> None:
-        self._open = list(guidelines)
-        self._cells = {cell.id: cell for cell in cells}
-        self._trials: dict[str, list[Trial]] = {}
-        self._columns = {column for one in guidelines for column in one.claimed.figure.columns}
+    rounds = range(1, MOST + 1)
+
+    def __init__(self, least: int) -> None:
         self.least = least
-        self._looks = frozenset(looks(least))
-        self._wanted: dict[str, float] = {}
-        #: The round before which the last look took place.
-        self._looked = 0
-
-    @property
-    def rounds(self) -> range:
-        return range(1, MOST + 1)
+        self._trials: dict[str, list[Trial]] = {}
+        self._looked = 0  # the round before which the last look took place
 
     def add(self, trial: Trial) -> None:
         self._trials.setdefault(trial.cell, []).append(trial)
+
+    def _before(self, round_number: int, cell: str) -> list[Trial]:
+        earlier = (one for one in self._trials.get(cell, ()) if one.round < round_number)
+        return sorted(earlier, key=attrgetter("round"))
+
+
+class Steering(Looking):
+    """Selects cells for more trials. A test after every trial would stop too often by chance, so looks are rare."""
+
+    def __init__(self, guidelines: Sequence[Guideline], cells: Iterable[CellRow], least: int) -> None:
+        super().__init__(least)
+        self._open = list(guidelines)
+        self._cells = {cell.id: cell for cell in cells}
+        self._columns = {column for one in guidelines for column in one.claimed.figure.columns}
+        self._looks = frozenset(looks(least))
+        self._wanted: dict[str, float] = {}
 
     def wanted(self, round_number: int) -> dict[str, float]:
         """Return the cells to measure in a round, with weights. Its own trials do not count: that is one more look."""
@@ -265,10 +273,6 @@ class Steering:
 
     def reason(self) -> str:
         return "guidelines are not decided yet"
-
-    def _before(self, round_number: int, cell: str) -> list[Trial]:
-        earlier = (one for one in self._trials.get(cell, ()) if one.round < round_number)
-        return sorted(earlier, key=attrgetter("round"))
 
 
 def _weighed(undecided: Iterable[Judgement]) -> dict[str, float]:

@@ -12,7 +12,7 @@ import numpy as np
 from matrix_runner.answers.axes import finite_number
 from matrix_runner.answers.cell_figures import Measured, match_along, measured_cell
 from matrix_runner.answers.ranking import EQUAL, columns_of, headline, stack_name, stacks_by_workload
-from matrix_runner.answers.verdicts import MOST, UNWATCHED
+from matrix_runner.answers.verdicts import MOST, UNWATCHED, Looking
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.findings import few
 from matrix_runner.decide.bisect import Ahead, Rule, Standing, State, expected_rounds
@@ -55,19 +55,14 @@ class _Heat:
     over: bool = False  # decided, or no more rounds could decide it
 
 
-class Race:
+class Race(Looking):
     def __init__(self, cells: Iterable[CellRow], least: int, confidence: float) -> None:
+        super().__init__(least)
         found = (Measured("", cell) for cell in cells)
         heats = ([one.cell for one in several.values()] for several in stacks_by_workload(found))
         self._heats = [_Heat(several) for several in heats if len(several) > 1]
-        self.least, self._confidence = least, confidence
-        self._trials: dict[str, list[Trial]] = {}
-        self._looked = 0  # the round before which the last look took place
+        self._confidence = confidence
         self._left: list[str] = []  # what left the race before the last round
-
-    @property
-    def rounds(self) -> range:
-        return range(1, MOST + 1)
 
     @property
     def is_empty(self) -> bool:
@@ -77,9 +72,6 @@ class Race:
     def sizes(self) -> list[int]:
         """Return the number of stacks at each workload."""
         return [len(heat.cells) for heat in self._heats]
-
-    def add(self, trial: Trial) -> None:
-        self._trials.setdefault(trial.cell, []).append(trial)
 
     def wanted(self, round_number: int) -> dict[str, float]:
         """Return the cells to measure in a round, the nearest to the best with the largest weight."""
@@ -101,7 +93,7 @@ class Race:
 
     def _update(self, heat: _Heat, round_number: int) -> list[str]:
         found = [
-            measured_cell("", cell, self._before(cell, round_number), UNWATCHED, columns_of(cell))
+            measured_cell("", cell, self._before(round_number, cell.id), UNWATCHED, columns_of(cell))
             for cell in heat.cells
         ]
         metric = headline(found)
@@ -117,9 +109,6 @@ class Race:
         weights = {id_: 1 / one.ratio if (one := standings.ahead(place)) else 1.0 for id_, place in running.items()}
         heat.running = {} if heat.over else weights
         return [stack_name(cell) for cell in gone]
-
-    def _before(self, cell: CellRow, round_number: int) -> list[Trial]:
-        return [one for one in self._trials.get(cell.id, ()) if one.round < round_number]
 
 
 #: An anchor without a figure in so many trials ends the search.

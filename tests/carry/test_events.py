@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import pytest
 
 from matrix_runner.carry.batch_messages import FROM_HOSTS, Outbox, event_of, parsed
-from matrix_runner.carry.events import EVENTS, Event, RigUp, RigWasLost, TrialStarted
+from matrix_runner.carry.events import EVENTS, Event, RigUp, RigWasLost, TrialDone, TrialStarted
 from matrix_runner.cli.progress import JsonView, LiveView, PlainView, QuietView
 from matrix_runner.pages.terminal_text import DOUBT
+from tests.pages.samples import direction, measured
 
 DOCUMENTED = (Path(__file__).parents[2] / "docs/reference/files.md").read_text(encoding="utf-8")
 
@@ -69,3 +70,11 @@ def test_an_event_of_a_batch_process_arrives_as_it_was_sent(event: Event) -> Non
         del message[one.name]
         with pytest.raises(Exception, match="does not fit"):
             parsed(json.dumps(message).encode())
+
+
+@pytest.mark.parametrize(("cause", "whose"), [("lost_crowded", "host"), ("lost_processor", "processor")])
+def test_the_line_of_a_trial_says_that_it_lost_time(cause: str, whose: str) -> None:
+    trial = measured("c1", 1, direction(2e8, 1 << 20))
+    assert "limited" not in TrialDone("a", trial, "raid5").text
+    limited = replace(trial, facts=replace(trial.facts, lost=0.856, **{cause: 0.85}))
+    assert TrialDone("a", limited, "raid5").text.endswith(f", {whose}-limited: 86 % of the time lost")

@@ -175,6 +175,9 @@ class TrialDone(Event):
         sync = figures.rebuild
         found = [f"sync {sync.bw / 1e6:,.1f} MB/s in {sync.seconds:,.1f} s"] if sync else []
         found += [f"{name} {one.bw / 1e6:,.1f} MB/s {one.iops:,.0f} IOPS" for name, one in figures.sides.items()]
+        if lost := self.trial.facts.lost:
+            whose = "processor" if self.trial.facts.is_processor_limited else "host"
+            found.append(spaced(f"{whose}-limited: {lost:.0%} of the time lost"))
         return ", ".join((*found, *(f"on {host}" for host in self._host.values())))
 
     @property

@@ -104,8 +104,11 @@ def test_a_newer_kernel_of_debian_is_in_two_packages() -> None:
 
     whole, empty = ("linux-image-6.12.9+deb13-amd64_1_amd64.deb", "linux-image-7.3.4+deb13-amd64_1_amd64.deb")
     parts = [f"linux-{kind}-7.3.4+deb13-amd64_1_amd64.deb" for kind in ("modules", "binary")]
-    lone = "linux-modules-7.4+deb13-amd64_1_amd64.deb"
-    found = build.packages_of_kernels(["Reading …", *map(line, (whole, *parts, empty, lone))])
+    without_image = "linux-modules-7.4+deb13-amd64_1_amd64.deb"
+    without_modules = [f"linux-{kind}-6.19.6+deb13-amd64_1_amd64.deb" for kind in ("image", "binary")]
+    found = build.packages_of_kernels(
+        ["Reading …", *map(line, (whole, *parts, empty, without_image, *without_modules))]
+    )
     assert found == {
         "6.12.9+deb13": f"http://m/{whole} SHA256:{len(whole)}",
         "7.3.4+deb13": f"http://m/{parts[1]} SHA256:{len(parts[1])}\nhttp://m/{parts[0]} SHA256:{len(parts[0])}",

@@ -283,7 +283,8 @@ def kernel(suite: str, own: Path | None, work: Path, out: Path, progress: Progre
 def list_kernels(suites: Iterable[str]) -> dict[str, str]:
     """Return the address and checksum of each kernel's packages on the mirror, a line each, by the kernel's release.
 
-    From Linux 7.0 on, `linux-image` is empty: its parts are `linux-binary` and `linux-modules`.
+    From Linux 6.19 on, `linux-image` is empty: its parts are `linux-binary` and `linux-modules`. The mirror keeps the
+    first ones longer than the second, and one alone is no kernel.
     """
     mirror = mirror_in_use()
     with scratch_folder("matrix-apt") as folder:
@@ -300,10 +301,11 @@ def packages_of_kernels(lines: Iterable[str]) -> dict[str, str]:
         if line.startswith("'") and (name := _PACKAGE.match(line.split()[1])):
             uri, _, _, checksum = line.replace("'", "").split()
             found.setdefault(name[2], {})[name[1]] = f"{uri} {checksum}"
+    wholes = {release: ("binary", "modules") if "binary" in parts else ("image",) for release, parts in found.items()}
     return {
-        release: f"{parts['binary']}\n{parts['modules']}" if {"binary", "modules"} <= parts.keys() else parts["image"]
-        for release, parts in found.items()
-        if "image" in parts
+        release: "\n".join(found[release][kind] for kind in kinds)
+        for release, kinds in wholes.items()
+        if {*kinds} <= found[release].keys()
     }
 
 

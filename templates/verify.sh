@@ -15,6 +15,8 @@ told() {
 # wanted file: puts the kernel's value from a file into $REPLY; empty without a value
 hear() {
   REPLY=
+  # Linux 6.18 has this file only if there is a bitmap.
+  if [[ $2 == */md/bitmap/location && ! -e $2 ]]; then REPLY=none; fi
   read -r REPLY <"$2" || [[ -n $REPLY ]] || return 0
   if [[ $REPLY != *[!a-z0-9_]* ]]; then return 0; fi
   if [[ $REPLY == *\[*\]* ]]; then

@@ -1,6 +1,6 @@
 echo frozen >"$at/sync_action"
 first_line "$at/bitmap/location"
-if [[ $REPLY != none ]]; then
+if [[ ${REPLY:-none} != none ]]; then
   # Otherwise only the regions that are dirty in the bitmap would be synced.
   read -r chunk <"$at/bitmap/chunksize"
 {% if layer.level == 'raid10' %}

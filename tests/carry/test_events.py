@@ -12,6 +12,7 @@ from matrix_runner.carry.batch_messages import FROM_HOSTS, Outbox, event_of, par
 from matrix_runner.carry.events import EVENTS, Event, RigUp, RigWasLost, TrialDone, TrialStarted
 from matrix_runner.cli.progress import JsonView, LiveView, PlainView, QuietView
 from matrix_runner.pages.terminal_text import DOUBT
+from matrix_runner.records.record import TrialFacts
 from tests.pages.samples import direction, measured
 
 DOCUMENTED = (Path(__file__).parents[2] / "docs/reference/files.md").read_text(encoding="utf-8")
@@ -72,9 +73,9 @@ def test_an_event_of_a_batch_process_arrives_as_it_was_sent(event: Event) -> Non
             parsed(json.dumps(message).encode())
 
 
-@pytest.mark.parametrize(("cause", "whose"), [("lost_crowded", "host"), ("lost_processor", "processor")])
-def test_the_line_of_a_trial_says_that_it_lost_time(cause: str, whose: str) -> None:
+@pytest.mark.parametrize(("crowded", "whose"), [(0.85, "host"), (0.0, "processor")])
+def test_the_line_of_a_trial_says_that_it_lost_time(crowded: float, whose: str) -> None:
     trial = measured("c1", 1, direction(2e8, 1 << 20))
     assert "limited" not in TrialDone("a", trial, "raid5").text
-    limited = replace(trial, facts=replace(trial.facts, lost=0.856, **{cause: 0.85}))
+    limited = replace(trial, facts=TrialFacts(lost=0.856, lost_crowded=crowded, lost_processor=0.85 - crowded))
     assert TrialDone("a", limited, "raid5").text.endswith(f", {whose}-limited: 86 % of the time lost")

@@ -46,6 +46,7 @@ VICTIMS = {"batch": 4, "worker": 1, "scheduler": 1, "coordinator": 1, "link": 1}
 MATRIX_COMMAND = (sys.executable, "-m", "matrix_runner.cli")
 #: The statuses beside those of the kills: a run ends with 3 without its scheduler, and at the end members are stopped.
 STATUSES = {"coordinator": {0, 3}, "scheduler": {0, -signal.SIGTERM}, "worker": {0, -signal.SIGTERM}}
+_PATIENCE = 120.0  # seconds for a worker to join
 ROOT = Path(__file__).parents[1]  # members work in another folder, and find `bench` there
 
 
@@ -100,6 +101,7 @@ class Lab:
         (folder / "tmp").mkdir()
         (folder / "kills.yaml").write_text(MATRIX.format(rounds=rounds))
         self.members: dict[str, subprocess.Popen[bytes]] = {}
+        self.logged: dict[str, int] = {}  # by member, the bytes of its log when it was started
         self.exits = {kind: Counter[int]() for kind in STATUSES}
         for name in ("scheduler", "worker-a", "worker-b", "worker-c"):
             self.start(name)
@@ -114,6 +116,7 @@ class Lab:
             "coordinator": ("run", "--on", "dry", "--quiet", "--insecure", "--cluster", direct, "kills.yaml"),
         }[name]
         with (self.folder / f"{name}.log").open("ab") as log:
+            self.logged[name] = log.tell()
             own = {"TMPDIR": str(self.folder / "tmp"), SECONDS: str(self.seconds), "PYTHONPATH": str(ROOT)}
             environment = os.environ | own
             program = COMMAND if name.startswith("worker") else MATRIX_COMMAND
@@ -146,6 +149,14 @@ class Lab:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         return True
+
+    def wait_for_workers(self) -> None:
+        """A worker that was started just now first removes what the killed one before it left."""
+        until = time.monotonic() + _PATIENCE
+        for name in (one for one in self.members if kind_of(one) == "worker"):
+            log = self.folder / f"{name}.log"
+            while b"joined" not in log.read_bytes()[self.logged[name] :] and time.monotonic() < until:
+                time.sleep(0.2)
 
     def stop(self) -> None:
         for member in self.members.values():
@@ -191,6 +202,7 @@ def main() -> None:
                 kills[victim] += 1
                 following = recorded(Path(name)) + draw.randint(1, 2 * wanted.every - 1)
         seconds = time.monotonic() - began
+        lab.wait_for_workers()
         lab.stop()
         found = verdict(Path(name), wanted.rounds) | {"kills": kills, "exits": lab.exits, "seconds": round(seconds)}
         print(json.dumps(found))

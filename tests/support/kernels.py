@@ -31,5 +31,5 @@ def ikconfig(config: str) -> bytes:
 
 def image(folder: Path, payload: bytes = b"no kernel") -> Path:
     path = folder / "bzImage"
-    path.write_bytes(bzimage(RELEASE.encode() + b" (me@here) #1\0", gzip.compress(payload) + b"size"))
+    path.write_bytes(bzimage(RELEASE.encode() + b" (me@here) #1\0", gzip.compress(payload)))
     return path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,8 @@ def test_release_and_payload_of_a_bzimage() -> None:
     image = bzimage(b"6.9.1-mine (me@here) #1\0", b"packed....")
     assert recipe.kernel_release(image) == "6.9.1-mine"
     assert recipe.kernel_payload(image) == b"packed"
+    packed = gzip.compress(b"kernel")  # its size is a part of it: the build adds none
+    assert recipe.kernel_payload(bzimage(b"6.9.1", packed)) == packed
     assert recipe.kernel_release(b"\x7fELF" + b"\0" * 1024) is None
 
 

@@ -103,6 +103,7 @@ class Recipe:
 
 
 OWN = "own-kernel-"
+_GZIP = b"\x1f\x8b"
 
 
 def recipe_for(kernel: str | None, modules: Collection[str] = ()) -> Recipe | None:
@@ -196,9 +197,13 @@ def kernel_release(image: bytes) -> str | None:
 
 
 def kernel_payload(image: bytes) -> bytes:
-    """Return the compressed kernel of a bzImage by the x86 boot protocol, without the four bytes of its size."""
+    """Return the compressed kernel of a bzImage by the x86 boot protocol.
+
+    The build adds four bytes with the size, but not to gzip, which has them itself.
+    """
     start = ((image[0x1F1] or 4) + 1) * 512 + int.from_bytes(image[0x248:0x24C], "little")
-    return image[start : start + int.from_bytes(image[0x24C:0x250], "little") - 4]
+    payload = image[start : start + int.from_bytes(image[0x24C:0x250], "little")]
+    return payload if payload.startswith(_GZIP) else payload[:-4]
 
 
 def module_name(path: str) -> str:

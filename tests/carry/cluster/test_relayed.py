@@ -132,6 +132,8 @@ def test_a_worker_removes_what_one_before_it_left(temporary: Path) -> None:
         tried = asyncio.Event()
         member = asyncio.create_task(stay_member(address, Membership("one"), None, lambda _: tried.set()))
         await tried.wait()
+        assert list(temporary.iterdir()) == []
+        (temporary / f"{seats.SCRATCH}-{os.getuid()}-ended-later").mkdir()
         member.cancel()
         await asyncio.wait([member])
 

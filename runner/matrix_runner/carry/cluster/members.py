@@ -261,13 +261,16 @@ async def stay_member(
         if text != last:
             report(last := text)
 
-    remove_abandoned(SCRATCH)  # of a worker before this one, which was killed with its batches
-    while True:
-        try:
-            async with worker(address, member, certificates) as made:
-                say(f"joined {address} as {member.host}, with rig={member.slots}")
-                await made.gone.wait()
-            say(f"lost {address}; trying again")
-        except ClusterLost as error:
-            say(f"{error.brief}; trying again\n{error.advice}")
-        await asyncio.sleep(_PAUSE)
+    try:
+        while True:
+            remove_abandoned(SCRATCH)  # of a worker before this one, which was killed with its batches
+            try:
+                async with worker(address, member, certificates) as made:
+                    say(f"joined {address} as {member.host}, with rig={member.slots}")
+                    await made.gone.wait()
+                say(f"lost {address}; trying again")
+            except ClusterLost as error:
+                say(f"{error.brief}; trying again\n{error.advice}")
+            await asyncio.sleep(_PAUSE)
+    finally:
+        remove_abandoned(SCRATCH)  # those batches may have ended after the first look

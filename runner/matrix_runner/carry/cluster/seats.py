@@ -129,7 +129,6 @@ class Seats:
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         for process in self._idle:
             await process.stop()
-        remove_abandoned(SCRATCH)  # of another worker of this host, which was killed with its batches
 
     async def _carry_out(self, token: str, request: bytes, *, measures: bool) -> None:
         lines: list[bytes] = []

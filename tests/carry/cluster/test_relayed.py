@@ -126,14 +126,17 @@ def test_a_worker_removes_what_one_before_it_left(temporary: Path) -> None:
     """A worker that was killed leaves the folders of its batches; the next one need not reach its scheduler."""
     (temporary / f"{seats.SCRATCH}-{os.getuid()}-killed").mkdir()
 
+    def end_one_more() -> None:
+        assert list(temporary.iterdir()) == []
+        (temporary / f"{seats.SCRATCH}-{os.getuid()}-ended-later").mkdir()
+
     async def look_for_a_scheduler() -> None:
         with socket.create_server(("127.0.0.1", 0)) as closed:
             address = f"tcp://127.0.0.1:{closed.getsockname()[1]}"
         tried = asyncio.Event()
         member = asyncio.create_task(stay_member(address, Membership("one"), None, lambda _: tried.set()))
         await tried.wait()
-        assert list(temporary.iterdir()) == []
-        (temporary / f"{seats.SCRATCH}-{os.getuid()}-ended-later").mkdir()
+        end_one_more()
         member.cancel()
         await asyncio.wait([member])
 

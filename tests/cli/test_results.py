@@ -1255,7 +1255,7 @@ def test_a_killed_import_is_continued(call: Call, tmp_path: Path) -> None:
 
 
 def test_figures_have_units() -> None:
-    assert set(METRICS.values()) <= {"bytes/s", "1/s", "ns", "bytes", "s", "%", "share", ""}
+    assert set(METRICS.values()) <= {"bytes/s", "1/s", "ns", "bytes", "s", "%", "share", "per request", ""}
 
 
 def test_latest_is_a_measured_run(call: Call, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def test_only_stacks_with_zfs_have_a_kernel_with_it_and_only_one_of_debian() -> 
 def test_what_a_build_will_bring_is_not_missed_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = Appliance(Path("/u"), Path("/c"), {"kernel": RELEASE, "mdadm": "4.4"}, modules=frozenset({"raid1"}))
     monkeypatch.setattr(qemu, "find_cached", lambda made: None if made.zfs else plain)
-    assert Qemu().known(WANTED) == {"kernel": RELEASE, "mdadm": "4.4"}
+    assert Qemu().known(WANTED) == {"kernel": RELEASE, "processors": "2", "mdadm": "4.4"}
     both = Appliance(
         Path("/u"), Path("/z"), {"kernel": RELEASE, "zfsutils-linux": "2.3.9"}, modules=frozenset({"raid1", "zfs"})
     )

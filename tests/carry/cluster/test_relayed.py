@@ -162,6 +162,35 @@ def test_a_worker_that_is_stopped_while_it_leaves_a_scheduler_removes_its_folder
     assert _batch_processes() == []
 
 
+def test_a_worker_that_is_stopped_when_it_begins_to_leave_removes_its_folders(
+    bench: Bench, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaving = asyncio.Event()
+
+    async def stay_alive(_: object) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            leaving.set()
+            await asyncio.sleep(0.1)
+
+    monkeypatch.setattr("matrix_runner.carry.cluster.members.Worker.stay_alive", stay_alive)
+
+    async def run() -> None:
+        async with scheduler("tcp://127.0.0.1:0") as address:
+            joined = asyncio.Event()
+            member = asyncio.create_task(stay_member(address, Membership("one"), None, lambda _: joined.set()))
+            await joined.wait()
+            await coordinate(bench, RelayedCluster(address), lambda _: None)
+        await leaving.wait()
+        member.cancel()
+        await asyncio.wait([member])
+
+    asyncio.run(run())
+    assert list(temporary.iterdir()) == []
+    assert _batch_processes() == []
+
+
 LASTING = """\
 import sys
 from matrix_runner.base.files import scratch_folder

@@ -7,7 +7,7 @@ import asyncio
 import resource
 import socket
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -210,11 +210,15 @@ async def worker(address: str, member: Membership, certificates: Certificates | 
         tasks = [asyncio.create_task(one) for one in (made.serve(), made.stay_alive())]
         yield made
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await run_to_end(made.seats.close())  # also if the worker is stopped while it leaves a lost scheduler
+        await run_to_end(_leave(made, tasks))  # also if the worker is stopped while it leaves a lost scheduler
         await connection.close()
+
+
+async def _leave(made: "Worker", tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await made.seats.close()
 
 
 class Worker:

@@ -47,9 +47,7 @@ def drawn(effects: str, stacks: int, noise: float, kind: int, chance: Generator)
     truth = np.log(1 - chance.uniform(0, 0.5, stacks))
     if effects == "equal":
         truth[:] = 0.0
-    if effects.startswith(
-        "edge"
-    ):  # all but one are a little too far from the best: the most chances for a wrong answer
+    if effects.startswith("edge"):  # the most chances for a wrong answer
         truth[:] = -1.001 * WITHIN
         truth[chance.integers(stacks)] = 0.0
     scatter = noise * chance.standard_normal((stacks, MOST))

@@ -14,14 +14,13 @@ import json
 import os
 import random
 import shutil
-import signal
 import sys
 import tempfile
 from collections import Counter
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.fuzz import limited
 from matrix_runner.cli import main as matrix
 from matrix_runner.records import run_folder
 
@@ -113,28 +112,14 @@ def can_read(manifest: Any) -> bool:
     return True
 
 
-@contextmanager
-def _limited() -> Iterator[None]:
-    def stop(_number: int, _frame: object) -> None:
-        raise TimeoutError("it did not end")
-
-    before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, SECONDS)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
-
-
 class Lab:
     """A folder with two runs, of which one is changed, in which commands of this process run."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         os.chdir(folder)
-        os.environ |= {"MATRIX_RESULTS": "results", "COLUMNS": "200", "HOME": str(folder), "MATRIX_STORE": ""}
-        del os.environ["MATRIX_STORE"]
+        os.environ |= {"MATRIX_RESULTS": "results", "COLUMNS": "200", "HOME": str(folder)}
+        os.environ.pop("MATRIX_STORE", None)
         (folder / "small.yaml").write_text(MATRIX)
         self.errors = (folder / "errors").open("wb+")
         self.nothing = os.open(os.devnull, os.O_RDWR)
@@ -173,7 +158,7 @@ class Lab:
         sys.argv = ["matrix", *words]
         why = ""
         try:
-            with _limited():
+            with limited(SECONDS):
                 matrix()
         except SystemExit as ended:
             why = "" if ended.code in {None, 0, 1, 2, 3, 4} else f"it ended with {ended.code}"

@@ -144,20 +144,21 @@ def test_a_worker_removes_what_one_before_it_left(temporary: Path) -> None:
     assert list(temporary.iterdir()) == []
 
 
+async def stop_a_worker_that_lost_its_scheduler(bench: Bench, moment: asyncio.Event) -> None:
+    async with scheduler("tcp://127.0.0.1:0") as address:
+        joined = asyncio.Event()
+        member = asyncio.create_task(stay_member(address, Membership("one"), None, lambda _: joined.set()))
+        await joined.wait()
+        await coordinate(bench, RelayedCluster(address), lambda _: None)
+    await moment.wait()
+    member.cancel()
+    await asyncio.wait([member])
+
+
 def test_a_worker_that_is_stopped_while_it_leaves_a_scheduler_removes_its_folders(
     bench: Bench, temporary: Path, farewell: asyncio.Event
 ) -> None:
-    async def run() -> None:
-        async with scheduler("tcp://127.0.0.1:0") as address:
-            joined = asyncio.Event()
-            member = asyncio.create_task(stay_member(address, Membership("one"), None, lambda _: joined.set()))
-            await joined.wait()
-            await coordinate(bench, RelayedCluster(address), lambda _: None)
-        await farewell.wait()
-        member.cancel()
-        await asyncio.wait([member])
-
-    asyncio.run(run())
+    asyncio.run(stop_a_worker_that_lost_its_scheduler(bench, farewell))
     assert list(temporary.iterdir()) == []
     assert _batch_processes() == []
 
@@ -176,17 +177,7 @@ def test_a_worker_that_is_stopped_when_it_begins_to_leave_removes_its_folders(
 
     monkeypatch.setattr("matrix_runner.carry.cluster.members.Worker.stay_alive", stay_alive)
 
-    async def run() -> None:
-        async with scheduler("tcp://127.0.0.1:0") as address:
-            joined = asyncio.Event()
-            member = asyncio.create_task(stay_member(address, Membership("one"), None, lambda _: joined.set()))
-            await joined.wait()
-            await coordinate(bench, RelayedCluster(address), lambda _: None)
-        await leaving.wait()
-        member.cancel()
-        await asyncio.wait([member])
-
-    asyncio.run(run())
+    asyncio.run(stop_a_worker_that_lost_its_scheduler(bench, leaving))
     assert list(temporary.iterdir()) == []
     assert _batch_processes() == []
 

@@ -7,7 +7,7 @@ import shutil
 import sys
 import tarfile
 import traceback
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from functools import partial
@@ -230,9 +230,8 @@ def reopen(debian: Path, tree: Path, *, modules: bool) -> None:
         tool("unsquashfs", "-quiet", "-no-progress", "-d", modules_tree, str(debian / "modules.squashfs"))
 
 
-def fits(modules: Collection[Path], release: str) -> bool:
-    """Return whether a kernel has modules among these; true if there are none at all."""
-    return not modules or any((folder / release).is_dir() for folder in modules)
+def has_modules_of(release: str, folders: Iterable[Path]) -> bool:
+    return any((folder / release).is_dir() for folder in folders)
 
 
 def is_wanted(path: str) -> bool:
@@ -264,7 +263,7 @@ def kernel(suite: str, own: Path | None, work: Path, out: Path, progress: Progre
     modules = tree / "usr/lib/modules"
     for folder in recipe.modules_in(own) if own else ():
         shutil.copytree(folder, modules, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns("vmlinuz"))
-    if image is None and own and not fits(recipe.modules_in(own), release):
+    if image is None and own and (brought := recipe.modules_in(own)) and not has_modules_of(release, brought):
         raise HarnessBroken(
             f"{own} has no modules of {release}, the kernel that starts here",
             resolution="add the bzImage of its modules, or leave them out",

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.machines import dry
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.run_folder import RunFolder, latest, runs
 from tests.support.junit import parsed
@@ -17,6 +19,7 @@ from tests.support.slow_machine import SlowMachine, slow_machine
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from matrix_runner.machines.base import RigSpec
     from tests.support.command import Call, Said
 
 __all__ = ["slow_machine"]
@@ -147,3 +150,120 @@ def test_other_steerings_are_refused(call: Call) -> None:
     said = call("run", "--on", "dry", "--race", "--confirm", "1h", "nas.yaml")
     assert said.status == 2
     assert "--race and --until-decided plan none" in said.err
+
+
+OLD, NEW = "debian-12", "debian-13"
+ON_NEW = (*NIGHT, "--kernel", NEW)
+
+
+@pytest.fixture
+def other_kernel(call: Call, slow_machine: SlowMachine) -> Callable[..., Said]:
+    """Run a night on another kernel than the level, each with its speed at reads tonight."""
+    Path("nas.yaml").write_text(MATRIX)
+    for _ in range(2):
+        assert call("run", "--quiet", "--fresh", "--on", "dry", "--kernel", OLD, "nas.yaml").status == 0
+
+    def run(new: float, old: float, *words: str, trials: int = 10**6) -> Said:
+        slow_machine.job, slow_machine.kernels = "rw=read\n", {NEW: new, OLD: old}
+        slow_machine.trials, slow_machine.count = trials, 0
+        return call(*(words or ON_NEW))
+
+    return run
+
+
+def old_counts() -> dict[str, int]:
+    with Journal.existing(last().path / "old-kernel/journal.sqlite") as journal:
+        assert {one.notes["kernel"] for one in journal.trials()} == {OLD}
+        rounds = sorted(one.round for one in journal.trials())
+        cells = [one.cell for one in journal.trials()]
+    assert set(rounds) == set(range(4, 9))
+    return {cell: cells.count(cell) for cell in cells}
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "why"),
+    [
+        (0.8, 1.0, "the old kernel debian-12 is as fast as before tonight, so it is the kernel"),
+        (0.8, 0.8, "the old kernel debian-12 is slow tonight as well, so it is not the kernel"),
+        (0.6, 0.8, "the old kernel debian-12 is faster tonight, but slower than before"),
+    ],
+)
+def test_the_kernel_of_the_level_is_measured_in_turns(
+    other_kernel: Callable[..., Said], call: Call, new: float, old: float, why: str
+) -> None:
+    said = other_kernel(new, old)
+    assert "the accepted level, and are measured on its kernel debian-12, too: round 4 adds 4 trials" in said.out
+    assert f"confirmed: slower when measured again, too; {why}" in said.out
+    assert "debian-12/raid5/work/rw=read" in said.out
+    assert sorted(counts().values()) == [3, 3, 8, 8]
+    assert list(old_counts().values()) == [5, 5]
+    for page in ("junit.xml", "report.html"):
+        assert why in (last().path / page).read_text(), page
+    for words in (("compare", "accepted", "latest"), ("report", "latest"), ("summary", "latest")):
+        assert why in " ".join(call(*words).out.split()), words
+
+
+def test_trials_on_the_old_kernel_are_no_figures_of_the_night(other_kernel: Callable[..., Said], call: Call) -> None:
+    other_kernel(0.8, 1.0)
+    for name in ("trials.csv", "summary.csv"):
+        assert OLD not in (last().path / name).read_text()
+    assert len((last().path / "trials.csv").read_text().splitlines()) == 1 + 2 * 8 + 2 * 3
+    assert call("runs", "--json").out.count('"folder"') == 3
+    assert call("results", "latest", "--format", "csv").out.count("raid5/work/rw=read,") == 1
+    shown = call("show", "--run", f"{last().path.name}/old-kernel", "raid5/work/rw=read").out
+    assert "raid5/work/rw=read/trial-8/fio.json" in shown
+    assert "trial-3" not in shown
+
+
+@pytest.mark.parametrize("trials", [6, 9, 12, 25])
+def test_a_kill_with_both_kernels(
+    other_kernel: Callable[..., Said], slow_machine: SlowMachine, call: Call, trials: int
+) -> None:
+    """The night has six planned reads; then each round has four."""
+    slow_machine.ends = lambda: os.kill(os.getpid(), signal.SIGTERM)
+    assert other_kernel(0.8, 1.0, trials=trials).status == 130
+    slow_machine.ends = None
+    again = other_kernel(0.8, 1.0, *(word for word in ON_NEW if word != "--fresh"))
+    assert "continuing the run of" in again.out
+    assert sorted(counts().values()) == [3, 3, 8, 8]
+    assert list(old_counts().values()) == [5, 5]
+    assert "so it is the kernel" in again.out
+
+
+def test_the_time_is_for_both_kernels(other_kernel: Callable[..., Said]) -> None:
+    said = other_kernel(0.8, 1.0, *(word if word != "1h" else "0.001s" for word in ON_NEW))
+    assert "the time of --confirm is used up" in said.out
+    assert max(counts().values()) == 3
+
+
+def test_an_old_kernel_that_is_gone(other_kernel: Callable[..., Said], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dry.Dry, "find_kernel", lambda *_: ("", ""))
+    said = other_kernel(0.8, 1.0)
+    why = "the accepted level is from kernel debian-12, this run is on debian-13, and the old one is not measured beside it"
+    assert said.out.count(f"{why}: neither the cache nor Debian's mirror has it; keep it in a folder") == 1
+    assert sorted(counts().values()) == [3, 3, 8, 8]
+    assert "confirmed: slower when measured again, too: raid" in said.out
+    assert not (last().path / "old-kernel").exists()
+
+
+def test_an_old_kernel_that_fails(other_kernel: Callable[..., Said], monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = dry.DryRig.__init__
+
+    def start(rig: dry.DryRig, spec: RigSpec) -> None:
+        usual(rig, spec)
+        if spec.kernel == OLD:
+            raise HarnessBroken("its image is damaged", resolution="remove it")
+
+    monkeypatch.setattr(dry.DryRig, "__init__", start)
+    said = other_kernel(0.8, 1.0)
+    assert said.out.count("not measured beside it: its image is damaged; remove it") == 1
+    assert sorted(counts().values()) == [3, 3, 8, 8]
+    assert "confirmed: slower when measured again, too: raid" in said.out
+
+
+def test_a_level_on_the_same_kernel_needs_no_other(
+    other_kernel: Callable[..., Said], slow_machine: SlowMachine
+) -> None:
+    said = other_kernel(1.0, 0.8, *(word if word != NEW else OLD for word in ON_NEW))
+    assert "2 cells are slower than the accepted level: round 4 adds 2 trials" in said.out
+    assert not (last().path / "old-kernel").exists()

@@ -10,7 +10,8 @@ import pytest
 
 from matrix_runner.carry.events import RoundAdded
 from matrix_runner.decide.budget import Cost, Spending
-from matrix_runner.decide.confirm import LEAST, Confirmation
+from matrix_runner.decide.confirm import LEAST, Confirmation, OnOldKernel
+from matrix_runner.language.matrix import Repeat
 from matrix_runner.machines.dry import plausible
 from tests.support.dry import Dry
 from tests.support.engine import Bench, Clock, by_cell
@@ -116,3 +117,12 @@ def test_it_resumes_at_its_place(bench: Bench) -> None:
     assert sum(by_cell(bench).values()) == 8 + 2 * LEAST > sum(before.values())
     run(bench, slower)
     assert sum(by_cell(bench).values()) == 8 + 2 * LEAST
+
+
+def test_the_old_kernel_gets_its_cells_of_the_further_rounds() -> None:
+    first = Confirmation(Repeat(min=3, max=3), lambda: {"one": 0.1, "two": 0.2})
+    second = OnOldKernel(first, {"two"})
+    assert [*second.rounds] == [*first.rounds]
+    assert [second.wanted(number) for number in (1, 3, 4, 8)] == [{}, {}, {"two": 0.2}, {"two": 0.2}]
+    first.beside = ", as is the old kernel"
+    assert second.reason() == "2 cells are slower than the accepted level, as is the old kernel"

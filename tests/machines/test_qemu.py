@@ -440,3 +440,19 @@ def test_every_script_gets_an_empty_folder(tmp_path: Path) -> None:
     assert entered(2) == [str(folder / "2")]
     assert entered(shell.WORK_FOLDERS) == [str(folder / "0")]
     assert [path.name for path in folder.iterdir() if (path / "it").exists()] == ["0"]
+
+
+def test_an_earlier_kernel_is_found_in_the_cache_or_in_an_unchanged_folder(tmp_path: Path) -> None:
+    image = tmp_path / "kernel/bzImage"
+    image.parent.mkdir()
+    image.write_bytes(b"one")
+    core = appliance.core_of(recipe.own_recipe(str(image.parent)))
+    asked = ("6.12", f"{core.name}+trixie-1", ["debian-13", str(tmp_path / "gone"), str(image.parent)])
+    assert Qemu().find_kernel(*asked) == (str(image.parent), "")
+    image.write_bytes(b"two")
+    assert Qemu().find_kernel(*asked) == ("", ""), "another kernel is there now"
+    core.mkdir(parents=True)
+    (core / "vmlinuz").touch()
+    write_digests(core)
+    assert Qemu().find_kernel(*asked) == ("6.12", core.name)
+    assert Qemu().find_kernel("6.12", "", []) == ("", ""), "a level from before appliances were recorded"

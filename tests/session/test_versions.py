@@ -116,6 +116,21 @@ def test_a_kernel_of_debian_is_put_together_of_its_packages(tmp_path: Path, monk
         built(found, "7.4")
 
 
+def test_a_kernel_of_debian_is_fetched_by_its_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    image = bzimage(b"7.3 ", b"").decode("latin-1")
+    mirror = {"7.3.4+deb13": package(tmp_path, "binary", {"usr/lib/modules/7.3/vmlinuz": image})}
+    monkeypatch.setattr(versions, "list_kernels", lambda _: mirror)
+
+    def fetched(release: str) -> Path | None:
+        return asyncio.run(versions.fetch_kernel(release, lambda *_: None, lambda _: None))
+
+    folder = fetched("7.3.4+deb13-amd64")
+    assert folder
+    assert image_in(folder)
+    assert fetched("7.3.4+deb13") is None, "such a release is no kernel of Debian"
+    assert fetched("7.3-amd64") is None, "it is no beginning of a release"
+
+
 def test_commits_are_versions_with_titles(repo: Path) -> None:
     found = commits(repo)
     assert list(found.titles.values()) == ["commit 0 one", "commit 1 two", "commit 2 fails", "commit 3 four"]

@@ -1,8 +1,8 @@
-"""The dry machine with a slower disk for some work: the figures of its trials are a share of the usual ones."""
+"""The dry machine with a slower disk, or kernel, for some work: its figures are a share of the usual ones."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import orjson
@@ -13,7 +13,7 @@ from matrix_runner.machines import dry
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from matrix_runner.machines.base import Step, StepResult
+    from matrix_runner.machines.base import RigSpec, Step, StepResult
 
 _USUAL = dry.plausible
 
@@ -25,6 +25,8 @@ class SlowMachine:
     trials: int = 10**6  # so many of them are slower, the later ones are not
     ends: Callable[[], None] | None = None  # called instead of the trial after them
     count: int = 0
+    kernels: dict[str, float] = field(default_factory=dict)  # the speed on some kernels
+    kernel: str = ""  # of the rig at work
 
     def answer(self, step: Step, slow: int = 1) -> StepResult:
         found = _USUAL(step, slow)
@@ -38,7 +40,7 @@ class SlowMachine:
         begin = found.output.index("{")
         content = orjson.loads(found.output[begin:])
         for side in (one[name] for one in content["jobs"] for name in ("read", "write")):
-            side |= {name: side[name] * self.speed for name in ("bw_bytes", "iops")}
+            side |= {name: side[name] * self.kernels.get(self.kernel, self.speed) for name in ("bw_bytes", "iops")}
         return replace(found, output=found.output[:begin] + orjson.dumps(content).decode())
 
 
@@ -46,4 +48,11 @@ class SlowMachine:
 def slow_machine(monkeypatch: pytest.MonkeyPatch) -> SlowMachine:
     made = SlowMachine()
     monkeypatch.setattr(dry, "plausible", made.answer)
+    usual = dry.DryRig.__init__
+
+    def start(rig: dry.DryRig, spec: RigSpec) -> None:
+        usual(rig, spec)
+        made.kernel = spec.kernel or ""
+
+    monkeypatch.setattr(dry.DryRig, "__init__", start)
     return made

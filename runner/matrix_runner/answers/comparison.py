@@ -45,6 +45,15 @@ class Speed(StrEnum):
     UNKNOWN = "cannot tell"
 
 
+class Suspect(StrEnum):
+    """What made a figure slower, by trials on the kernel of the accepted level in turns with those of the night."""
+
+    KERNEL = "kernel"
+    HOST = "host"
+    BOTH = "both"
+    UNKNOWN = "cannot tell"
+
+
 class Line(NamedTuple):
     pair: Pair
     metric: str
@@ -56,6 +65,9 @@ class Line(NamedTuple):
     known: Sequence[KnownChange] = ()
     #: Of a figure that was slower and was measured again: what these later trials alone show.
     again: Speed | None = None
+    #: The kernel of the accepted level, if they were measured on it, too, and what that shows.
+    old_kernel: str = ""
+    suspect: Suspect | None = None
 
     @property
     def log_speed(self) -> float:

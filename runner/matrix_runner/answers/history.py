@@ -9,6 +9,7 @@ from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from matrix_runner.answers.axes import Axes, grouped, is_workload_axis, name_key, value_key
 from matrix_runner.answers.comparison import Comparison, Line, Speed, Terms, compare_sides
+from matrix_runner.answers.old_kernel import with_old_kernel
 from matrix_runner.answers.pairs import Side, earlier_groups
 from matrix_runner.answers.selectors import (
     ACCEPTED,
@@ -294,7 +295,8 @@ def compare_with_level(folder: RunFolder, journal: Journal, address: Address, *,
         a = Side(ACCEPTED, read_samples(shared, level, metrics))
         groups = earlier_groups(a, b, shared.runs())
         history = [Side("", read_samples(shared, group, metrics, histograms=False)) for group in groups]
-    return compare_sides(a, b, Terms(known=files.changes, history=history))
+    terms = Terms(known=files.changes, history=history)
+    return with_old_kernel(compare_sides(a, b, terms), folder.path, terms)
 
 
 _ALIKE = 1 / 3

@@ -7,12 +7,12 @@ rig scheduler.py.
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 
-from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.base.errors import HarnessBroken, MatrixError
 from matrix_runner.base.log import LOG
 from matrix_runner.base.model import digest, written
 from matrix_runner.base.process import run_to_end
@@ -234,13 +234,43 @@ class Executor:
 
 class LocalRun:
     def __init__(self, scheduler: Scheduler, context: RunContext, level: Level = ONE) -> None:
-        self.scheduler, self._recorder = scheduler, RunRecorder(scheduler, context)
-        self.executor = Executor(scheduler, context, self._recorder, level)
+        self.scheduler, self.recorder = scheduler, RunRecorder(scheduler, context)
+        self.executor = Executor(scheduler, context, self.recorder, level)
 
     async def run(self) -> None:
         """Measure all trials that are not recorded yet."""
-        self._recorder.start()
-        await self.executor.measure(batches for _, batches in self._recorder.rounds())
+        self.recorder.start()
+        await self.executor.measure(batches for _, batches in self.recorder.rounds())
+
+
+class RunInTurns:
+    """A run, and in some rounds a second one on another kernel. Both go first by turns, so drift favours neither.
+
+    `second` returns it, and `give_up` gets its failure: the first run goes on alone.
+    """
+
+    def __init__(
+        self,
+        first: LocalRun,
+        second: Callable[[], Awaitable[LocalRun | None]],
+        give_up: Callable[[MatrixError], None],
+    ) -> None:
+        self.scheduler = first.scheduler
+        self._first, self._second, self._give_up = first, second, give_up
+
+    async def run(self) -> None:
+        self._first.recorder.start()
+        for number in self.scheduler.rounds():
+            second = await self._second()
+            both = (self._first, second) if second else (self._first,)
+            opened = self._first.recorder.open_round(number, *(one.recorder for one in both[1:]))
+            for one, batches in [*zip(both, opened, strict=True)][:: 1 if number % 2 else -1]:
+                try:
+                    await one.executor.measure([batches])
+                except MatrixError as problem:
+                    if one is self._first:
+                        raise
+                    self._give_up(problem)
 
 
 def _after_loss(*, left: bool, brings_disks: bool) -> str:

@@ -153,12 +153,19 @@ class RunRecorder(Recorder):
     def rounds(self) -> Iterator[tuple[int, Iterator[tuple[Batch, deque[Cell]]]]]:
         """Open round after round, and yield its batches. A round may depend on the records of those before."""
         for number in self._scheduler.rounds():
-            self.conclude((cell for batch in self._scheduler.plan.batches(number) for cell in batch.cells), number)
-            if trials := self._scheduler.count_added(number):
-                self._context.listen(RoundAdded(number, trials, self._scheduler.reason()))
-            LOG.info("round %d opens%s", number, f": {why}" if (why := self._scheduler.reason()) else "")
-            yield number, self._scheduler.batches(number)
+            (batches,) = self.open_round(number)
+            yield number, batches
         LOG.info("no further round; trials without budget: %d", self._scheduler.left_out)
+
+    def open_round(self, number: int, *others: "RunRecorder") -> list[Iterator[tuple[Batch, deque[Cell]]]]:
+        """Open a round of this run, and of others that measure it in turns. Return the batches of each."""
+        schedulers = [one._scheduler for one in (self, *others)]
+        for one, scheduler in zip((self, *others), schedulers, strict=True):
+            one.conclude((cell for batch in scheduler.plan.batches(number) for cell in batch.cells), number)
+        if trials := sum(scheduler.count_added(number) for scheduler in schedulers):
+            self._context.listen(RoundAdded(number, trials, self._scheduler.reason()))
+        LOG.info("round %d opens%s", number, f": {why}" if (why := self._scheduler.reason()) else "")
+        return [scheduler.batches(number) for scheduler in schedulers]
 
 
 def _evidence(reason: str, output: str) -> str:

@@ -171,6 +171,7 @@ class ComparisonRequest:
 
 def compare_runs(asked: ComparisonRequest) -> Comparison:
     from matrix_runner.answers.comparison import Terms, compare_sides
+    from matrix_runner.answers.old_kernel import with_old_kernel
     from matrix_runner.answers.pairs import BY_ID, Side, earlier_groups, parts, runs_of, side_of
     from matrix_runner.answers.selectors import ACCEPTED, explain_baseline, explain_passed_over, with_hint
     from matrix_runner.answers.stored_samples import LATENCIES, USUAL_RATES
@@ -211,6 +212,8 @@ def compare_runs(asked: ComparisonRequest) -> Comparison:
     terms = Terms(kind, asked.metrics, asked.within, asked.confidence, asked.known, history, recorded)
     with with_hint(left_out):
         done = compare_sides(a, b, terms)
+        if len(b.runs) == 1:
+            done = with_old_kernel(done, asked.source.results / b.runs[0].name, terms)
     noise_floor = describe_noise_floor(done) if alone else ""
     return replace(done, notes=(*filter(None, (level,)), *done.notes, *filter(None, (left_out, noise_floor))))
 

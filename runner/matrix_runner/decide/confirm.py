@@ -1,6 +1,9 @@
-"""`--confirm`: after the planned rounds, more rounds of the cells that are slower than the accepted level."""
+"""`--confirm`: after the planned rounds, more rounds of the cells that are slower than the accepted level.
 
-from collections.abc import Callable, Mapping
+If that level is from another kernel, a second run measures them on it in the same rounds.
+"""
+
+from collections.abc import Callable, Collection, Mapping
 
 from matrix_runner.language.matrix import Repeat
 from matrix_runner.records.record import Trial
@@ -16,6 +19,7 @@ class Confirmation:
         self.least, self._planned = repeat.min, repeat.max
         self._find_slower = find_slower
         self._slower: Mapping[str, float] | None = None  # None: before the look
+        self.beside = ""  # what else the further rounds measure
 
     @property
     def rounds(self) -> range:
@@ -34,4 +38,26 @@ class Confirmation:
 
     def reason(self) -> str:
         count = len(self._slower or ())
-        return f"{count} cell{' is' if count == 1 else 's are'} slower than the accepted level" if count else ""
+        return f"{count} cell{' is' if count == 1 else 's are'} slower than the accepted level{self.beside}" * bool(
+            count
+        )
+
+
+class OnOldKernel:
+    """Chooses the cells of the second run: those of the further rounds whose level is from its kernel."""
+
+    least = 0
+
+    def __init__(self, first: Confirmation, cells: Collection[str]) -> None:
+        self.rounds = first.rounds
+        self._first, self._cells = first, cells
+
+    def add(self, trial: Trial) -> None:
+        """Its trials decide nothing here."""
+
+    def wanted(self, round_number: int) -> Mapping[str, float]:
+        wanted = self._first.wanted(round_number) or {}
+        return {cell: weight for cell, weight in wanted.items() if cell in self._cells}
+
+    def reason(self) -> str:
+        return self._first.reason()

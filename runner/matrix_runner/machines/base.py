@@ -180,6 +180,13 @@ class Machine(Protocol):
     def kernel_refusal(self, kernel: str) -> str:
         """Return why a kernel cannot run here; empty if it can."""
 
+    def find_kernel(self, release: str, appliance: str, names: Collection[str]) -> tuple[str, str]:  # noqa: ARG002
+        """Return how to name the kernel of an earlier rig here, with its content if only the cache has it.
+
+        `appliance` is that fact of the rig; `names`: kernels that its user named. Empty: it is gone.
+        """
+        return "", ""
+
     def max_rigs(self, spec: RigSpec) -> int:  # noqa: ARG002
         """Return how many such rigs may be up at a time (at least 1), without starting anything."""
         return 1

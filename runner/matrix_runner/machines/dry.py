@@ -219,6 +219,9 @@ class Dry(Machine):
     def kernel_refusal(self, kernel: str) -> str:  # noqa: ARG002
         return ""
 
+    def find_kernel(self, release: str, appliance: str, names: Collection[str]) -> tuple[str, str]:  # noqa: ARG002
+        return release, ""
+
     def processor(self) -> Processor:
         return "none"
 

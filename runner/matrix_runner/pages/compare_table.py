@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import exp, inf
 
 from matrix_runner.answers.axes import grouped
-from matrix_runner.answers.comparison import Comparison, Line, Speed, effort_to_tell, noise_floor
+from matrix_runner.answers.comparison import Comparison, Line, Speed, Suspect, effort_to_tell, noise_floor
 from matrix_runner.answers.history import Alarm, Series, find_alarms
 from matrix_runner.answers.pairs import Side, differences
 from matrix_runner.answers.stored_samples import more_is_faster, unit_of
@@ -82,6 +82,14 @@ _AGAIN = {
 }
 
 
+_SUSPECTS = {
+    Suspect.KERNEL: "the old kernel {} is as fast as before tonight, so it is the kernel",
+    Suspect.HOST: "the old kernel {} is slow tonight as well, so it is not the kernel: the host or its disks changed",
+    Suspect.BOTH: "the old kernel {} is faster tonight, but slower than before: the kernel, and the host or its disks",
+    Suspect.UNKNOWN: "trials on the old kernel {} cannot tell whether it is the kernel",
+}
+
+
 def describe_again(done: Comparison) -> Iterator[str]:
     """Say what became of the figures that were slower in the planned rounds, and were measured again."""
     for what, lines in grouped((_again(line), line) for line in done.lines if line.again).items():
@@ -89,7 +97,8 @@ def describe_again(done: Comparison) -> Iterator[str]:
 
 
 def _again(line: Line) -> str:
-    return _AGAIN[line.speed is Speed.SLOWER, line.again is Speed.SLOWER] if line.again else ""
+    found = _AGAIN[line.speed is Speed.SLOWER, line.again is Speed.SLOWER] if line.again else ""
+    return f"{found}; {_SUSPECTS[line.suspect].format(line.old_kernel)}" if line.suspect else found
 
 
 def describe_line(line: Line) -> str:

@@ -181,6 +181,7 @@ class Manifest(BaseModel, frozen=True, extra="forbid"):
     waiting: str = Field(default="", description="what a run on a cluster waits for; empty: for nothing")
     requested: Requested = WHOLE
     archived: bool = Field(default=False, description="scripts and outputs are in cells.sqlite, not below cells/")
+    kernels: tuple[str, ...] = Field(default=(), description="its kernels, as the user named them")
     tags: tuple[str, ...] = ()
     note: str = ""
     excluded: str = Field(default="", description="why history and baselines leave it out; empty: they do not")

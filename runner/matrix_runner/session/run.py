@@ -11,23 +11,19 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeAlias
 
-from matrix_runner.answers.comparison import Speed
-from matrix_runner.answers.history import compare_with_level
 from matrix_runner.base.errors import Exit, MatrixError
 from matrix_runner.base.files import write_output
-from matrix_runner.base.findings import few
 from matrix_runner.base.log import LOG, LOG_FILE, SHOWN, command_text, log_level, log_to
 from matrix_runner.base.version import matrix_version
 from matrix_runner.carry.coordinator import Coordinator
 from matrix_runner.carry.events import Event, PoolUsed, RigUp, TimeLeft, TrialDone, Waiting
-from matrix_runner.carry.executor import LocalRun
+from matrix_runner.carry.executor import LocalRun, RunInTurns
 from matrix_runner.carry.past_timings import pace_of
 from matrix_runner.carry.recorder import RunContext
 from matrix_runner.decide.budget import ENDLESS, Cost, Spending
 from matrix_runner.decide.concurrency import Level
-from matrix_runner.decide.confirm import Confirmation
 from matrix_runner.decide.estimate import QUIET, Load, Pace, Slots, estimate
 from matrix_runner.decide.scheduler import Scheduler
 from matrix_runner.hosts.disk_ledger import run_within_budget
@@ -45,6 +41,7 @@ from matrix_runner.records.store_sync import Feed
 from matrix_runner.scripts.cell import explain_missing_fio
 from matrix_runner.session import disk_lease
 from matrix_runner.session.cluster import connect, note_pool, order_for_batches, slots_of_hosts
+from matrix_runner.session.confirm import Confirming
 from matrix_runner.session.disk_lease import RunDisks
 from matrix_runner.session.finish import Ending, report
 from matrix_runner.session.host_facts import boot_id
@@ -302,14 +299,15 @@ def _measure(this: _Run, pace: Pace, feed: Feed) -> bool:
     """Return whether all trials are recorded. The memory of a large run's records is free before its reports begin."""
     order, disks, observer = this.order, this.disks, this.observer
     spending = Spending(this.options.budget, pace, write_budget=disks.write_budget)
-    steering = order.steering() if this.options.confirm is None else _confirmation(this, spending)
+    confirming = _confirming(this, spending)
+    steering = confirming.steering if confirming else order.steering()
     scheduler = Scheduler(order.selected.plan, spending=spending, steering=steering)
     if order.until_decided or order.bisection:
         this.folder = this.folder.update_manifest(steered=True)
     wear_stop, missing = "", 0
     try:
-        with open_files(this.folder, writing=True) as files:
-            executor = _executor(this, scheduler, _context(this, pace, feed, files))
+        with open_files(this.folder, writing=True) as files, ExitStack() as exits:
+            executor = _executor(this, scheduler, _context(this, pace, feed, files), confirming, exits)
             done = this.stop.run(_work(executor, disks))
         wear_stop = disks.write_budget.stop_reason if disks.write_budget else ""
         missing = scheduler.count_missing() if done and not wear_stop else 0
@@ -324,38 +322,32 @@ def _measure(this: _Run, pace: Pace, feed: Feed) -> bool:
     return done
 
 
-def _confirmation(this: _Run, spending: Spending) -> Confirmation:
-    store = address_of(this.options.store, this.options.results)
-    notice, trouble = this.observer.notice, this.observer.trouble
+def _confirming(this: _Run, spending: Spending) -> Confirming | None:
+    if this.options.confirm is None:
+        return None
     keep_accepted(this.options.matrix.parent, this.folder.path)
-
-    def find_slower() -> Mapping[str, float]:
-        spending.grant(this.options.confirm or 0.0)
-        try:
-            done = compare_with_level(this.folder, this.journal, store, planned=True)
-        except MatrixError as problem:
-            trouble(f"--confirm: no cell is measured again: {problem.brief}; {problem.resolution or problem.details}")
-            return {}
-        slower = {line.cells[1]: abs(line.log_speed) for line in done.lines if line.speed is Speed.SLOWER}
-        if not slower:
-            notice(f"--confirm: no cell is slower than the accepted level ({few(run.name for run in done.a.runs)})")
-        elif done.a.kernels != done.b.kernels:
-            kernels = f"{few(sorted(done.a.kernels))}; this run is on {few(sorted(done.b.kernels))}"
-            notice(f"--confirm: the accepted level is from kernel {kernels} only; `matrix bisect` compares kernels")
-        return slower
-
-    return Confirmation(this.order.selected.plan.repeat, find_slower)
+    observer, plan = this.observer, this.order.selected.plan
+    shown = observer.notice, observer.trouble, observer.event
+    return Confirming(this.options, plan, lambda: this.folder, this.journal, spending, *shown)
 
 
-def _executor(this: _Run, scheduler: Scheduler, context: RunContext) -> LocalRun | Coordinator:
+_Executor: TypeAlias = LocalRun | RunInTurns | Coordinator
+
+
+def _executor(
+    this: _Run, scheduler: Scheduler, context: RunContext, confirming: Confirming | None, exits: ExitStack
+) -> _Executor:
     if wanted := this.options.cluster:
         order = order_for_batches(this.order)
         tags = frozenset(this.options.tags)
         return Coordinator(scheduler, context, connect(wanted), order, this.observer.notice, tags=tags)
-    return LocalRun(scheduler, context, this.level)
+    run = LocalRun(scheduler, context, this.level)
+    if not confirming:
+        return run
+    return RunInTurns(run, partial(confirming.second, context, this.level, exits), confirming.give_up)
 
 
-async def _work(executor: LocalRun | Coordinator, disks: RunDisks) -> None:
+async def _work(executor: _Executor, disks: RunDisks) -> None:
     # A stop before the start closes only this coroutine, so the inner ones must not exist yet.
     await run_within_budget(executor.run(), disks.write_budget)
 

@@ -24,6 +24,7 @@ from matrix_runner.decide.concurrency import Jobs
 from matrix_runner.decide.steering import Bisection, BisectSteering, Race
 from matrix_runner.hosts.disk_ledger import state_dir
 from matrix_runner.language.hosts import LabDisk
+from matrix_runner.language.matrix import is_path
 from matrix_runner.layers.base import sync_target
 from matrix_runner.layers.geometry import Below
 from matrix_runner.machines import PASSTHROUGH, Where, machine
@@ -186,6 +187,9 @@ class RunRequest:
             search=self.bisection.as_written() if self.bisection else {},
             titles=dict(self.versions.titles),
             finds={name: find.as_written() for name, find in matrix.finds.items()},
+            kernels=tuple(
+                str(Path(name).absolute()) if is_path(name) else name for name in filter(None, self._kernels)
+            ),
             slow=slow_of(matrix.every_disk()),
             losses={one.label: one.losses for one in self.selected.stacks() if one.losses is not None},
             stacks={one.label: self._facts_of(one) for one in self.selected.stacks()},

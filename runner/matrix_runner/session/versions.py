@@ -281,17 +281,29 @@ def _folders(home: Path, good: str, bad: str) -> Versions:
 
 
 def _debian_kernels(good: str, bad: str, begin: Callable[[str], None]) -> Versions:
+    found = _kernels_of_mirror((good, bad), begin)
+    between = _between("Debian's mirror", found, good, bad)
+    return Versions(between, builder=Builder({name: found[name] for name in between}, _FETCH))
+
+
+async def fetch_kernel(release: str, progress: Progress, notice: Callable[[str], None]) -> Path | None:
+    """Return the folder of a kernel by its release (`uname -r`); None: Debian's mirror does not have it."""
+    name = release.removesuffix("-amd64")
+    found = await asyncio.to_thread(_kernels_of_mirror, (name,), progress) if name != release else {}
+    return await Builder({name: found[name]}, _FETCH).provide(name, progress, notice) if name in found else None
+
+
+def _kernels_of_mirror(wanted: tuple[str, ...], begin: Callable[[str], None]) -> dict[str, str]:
     """Find the kernels of the mirror. Their list is read again if it lacks one: else, a search would not continue."""
     found: dict[str, str] = {}
     file = _home() / "packages-of-kernels.json"
     with suppress(OSError, ValueError):
         found = json.loads(file.read_text())
-    if not (_matching(found, good) and _matching(found, bad)):
+    if not all(_matching(found, word) for word in wanted):
         begin(f"reading the package lists of {', '.join(_SUITES)}")
         found = list_kernels(_SUITES)
         file.write_text(json.dumps(found))  # if a kill damages it, it is read again
-    between = _between("Debian's mirror", found, good, bad)
-    return Versions(between, builder=Builder({name: found[name] for name in between}, _FETCH))
+    return found
 
 
 def _between(place: str, names: Iterable[str], good: str, bad: str) -> tuple[str, ...]:

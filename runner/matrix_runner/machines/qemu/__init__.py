@@ -30,7 +30,7 @@ from matrix_runner.machines.base import (
 )
 from matrix_runner.machines.local import disk_model_refusals
 from matrix_runner.machines.qemu import argv, host, recipe, rig, template
-from matrix_runner.machines.qemu.appliance import BUILD_TOOLS, Appliance, appliance_in_use, find_cached
+from matrix_runner.machines.qemu.appliance import BUILD_TOOLS, Appliance, appliance_in_use, core_of, find_cached, home
 from matrix_runner.machines.qemu.argv import DiskProperties, PassedController, Vm
 from matrix_runner.machines.qemu.guest import DiskFiles, DiskProvider, run_guest, serve_disks
 from matrix_runner.machines.qemu.host import capacity_refusals, crowding_notice, max_machines, this_host
@@ -68,6 +68,16 @@ class Qemu(Machine):
 
     def kernel_refusal(self, kernel: str) -> str:
         return explain_unusable_kernel(kernel)
+
+    def find_kernel(self, release: str, appliance: str, names: Collection[str]) -> tuple[str, str]:
+        core = appliance.partition("+")[0]
+        if core and is_complete(home() / core):
+            return release, core
+        for name in names:
+            with suppress(OSError, BadInput):
+                if (made := recipe.recipe_for(name)) and made.source and core_of(made).name == core:
+                    return name, ""
+        return "", ""
 
     def max_rigs(self, spec: RigSpec) -> int:
         return max_machines(spec, this_host())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
+import numpy as np
 import pytest
 
 from matrix_runner.decide.bisect import Rule, State
@@ -53,3 +55,54 @@ def test_the_time_left_has_the_builds_of_the_next_candidates() -> None:
             built.add(one)
     assert free.standing.candidates() == (1,)
     assert built.seconds_left / free.seconds_left == pytest.approx((600 + 3 * 2 * 10) / (3 * 2 * 10))
+
+
+def booted(names: str, good: float, bad: float, first_bad: int, noise: float = 0.02) -> tuple[list[list[int]], State]:
+    """Search on a machine that boots a version at a time. Return the versions of each round in their order."""
+    cells = tuple((CellRow(one, one, {}),) for one in names)
+    found = BisectSteering(Bisection("kernel", tuple(names), cells, None, Rule(worse=-1), running=0))
+    rounds: list[list[int]] = []
+    chance = np.random.default_rng(3)
+    for number in range(1, 50):
+        rounds.append([])
+        while wanted := found.wanted(number).keys() - {one.cell for one in found._trials if one.round == number}:
+            (cell,) = wanted
+            at = names.index(cell)
+            rate = (bad if at >= first_bad else good) * (1 + noise * chance.standard_normal())
+            found.add(trial(cell, number, rate))
+            rounds[-1].append(at)
+            assert not found.wanted(number + 1) or not found._left(number), "a round waits for the one before"
+            if name := found.boot_next:
+                found.bisection = replace(found.bisection, running=names.index(name))
+            if found.standing.state.is_over:
+                assert found.boot_next == ""
+                return rounds, found.standing.state
+    raise AssertionError(rounds)
+
+
+def test_a_round_begins_with_the_version_that_runs_and_ends_with_the_other_end() -> None:
+    rounds, state = booted("abcdefgh", 100, 80, first_bad=3)
+    assert state is State.FOUND
+    assert all({one[0], one[-1]} == {0, 7} for one in rounds[:-1]), rounds
+    assert all(before[-1] == after[0] for before, after in pairwise(rounds)), rounds
+    assert any(len(one) > 2 for one in rounds)
+
+
+def test_a_version_in_several_conditions_boots_once_a_round() -> None:
+    found = search()
+    found.bisection = replace(found.bisection, running=0)
+    assert found.wanted(1).keys() == {"ax", "ay"}
+    found.add(trial("ax", 1, 100.0))
+    assert found.boot_next == "", "it has another trial here"
+    found.add(trial("ay", 1, 100.0))
+    assert found.boot_next == "c"
+    assert found.wanted(2) == {}
+    found.bisection = replace(found.bisection, running=2)
+    assert found.wanted(1).keys() == {"cx", "cy"}
+
+
+def test_a_version_that_the_round_does_not_need_waits() -> None:
+    found = search()
+    found.bisection = replace(found.bisection, running=1)
+    assert found.wanted(1) == {}
+    assert found.boot_next in {"a", "c"}

@@ -88,3 +88,11 @@ def test_disks_of_one_model_have_the_same_digest() -> None:
     assert with_name == without, "runs of earlier versions have no name, and are compared with later ones"
     plain = simulated_disk_facts(Disk(1 << 30, "virtio", link=Link("pci", 133e6)))
     assert (plain.model, plain.digest, plain.link) == ("", "", "pci, 133 MB/s")
+
+
+def test_the_running_kernel_is_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "Welcome!\n6.12.43-amd64\n6.1.0-40-amd64\n6.12.43-amd64\nextramodules\n6.1.0-40-amd64\n"
+    monkeypatch.setattr(host, "_query", lambda *_: said)
+    assert host.query_kernels("there") == ("6.12.43-amd64", "6.1.0-40-amd64")
+    monkeypatch.undo()
+    assert host.query_kernels("")[-1] == host.kernel_release("")

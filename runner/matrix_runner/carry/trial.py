@@ -107,6 +107,8 @@ class StackOnRig:
         """Run the set-up, after `keep` got its scripts. Raise NotOnThisRig, SetUpFailed or LostInSetUp."""
         if lacking := why_skipped(stack, machine, rig.facts, matrix.profile):
             raise NotOnThisRig(lacking)
+        if machine.keeps_kernel and stack.kernel not in {None, rig.facts["kernel"]}:
+            raise SetUpFailed(f"{rig.facts['kernel']} runs, and this trial is one of {stack.kernel}")
         if not machine.zeroed and stack.assumes_zeros:
             raise SetUpFailed(
                 f"sync: assume-clean needs zeroed disks, but the disks of {machine.name} may have other content"

@@ -20,6 +20,7 @@ Examples:
   matrix bisect nas.yaml --along kernel --good debian-12 --bad debian-13 --confidence 99% --budget 2h
   matrix bisect nas.yaml --between latest~good latest --fetch
   matrix bisect nas.yaml --kernels ~/kernels --good 6.12 --bad 7.0
+  matrix bisect nas.yaml --on local --kernels 6.12.43,6.12.57,6.17.8
   matrix bisect nas.yaml --fetch --good 6.12.117 --bad 7.3.4
   matrix bisect nas.yaml --git ~/mdadm --good mdadm-4.2 --bad main --build 'make && make install DESTDIR=$OUT'
 
@@ -39,6 +40,8 @@ def _bisect_options(
 ) -> Any:
     from matrix_runner.session.versions import BisectOptions, WantedVersions
 
+    if len(words := str(kernels or "").split(",")) > 1:
+        values |= {"good": values["good"] or words[0], "bad": values["bad"] or words[-1]}
     return BisectOptions(**values, versions=WantedVersions(git, build, paths, kernels, fetch))
 
 
@@ -58,7 +61,11 @@ _search = options.combined(
     build=click.option("--build", metavar="COMMAND", help="Makes one: a kernel, modules or programs below $OUT."),
     paths=click.option("--paths", metavar="PATH", multiple=True, help="Try commits first that change it. Repeatable."),
     kernels=click.option(
-        "--kernels", metavar="FOLDER", type=options.PATH, help="Search its folders with a bzImage each."
+        "--kernels",
+        metavar="FOLDER|RELEASE,…",
+        type=options.PATH,
+        help="Search its folders with a bzImage each; on local and ssh, these installed kernels, from good to bad.  "
+        "[default: all that are installed]",
     ),
     fetch=click.option("--fetch", is_flag=True, help="Search the kernels that Debian's mirror has."),
     smallest=click.option(

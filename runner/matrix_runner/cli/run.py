@@ -45,6 +45,11 @@ def _continue_with(words: Iterable[str]) -> str:
     return assign_state() + shlex.join(command_line([os.environ.get("MATRIX_COMMAND", "matrix"), *kept]))
 
 
+def _print_command(why: str) -> None:
+    echo(why, err=True)
+    echo_whole(f"  {_continue_with(sys.argv[1:])}", err=True)
+
+
 _EPILOG = """\b
 Examples:
   matrix run raid.yaml                                  resume an interrupted run, or start one
@@ -144,8 +149,9 @@ def carry_out(values: Mapping[str, Any], *, quiet: bool, as_json: bool) -> tuple
     with log_on_screen() if wanted.verbose else nullcontext(), SignalStop(announce_stop) as stopping:
         end = run(prepared, view_of, stopping)
         if end.exit is Exit.INTERRUPTED:
-            echo(f"interrupted; {end.path}/ holds {end.trials}; this command continues:", err=True)
-            echo_whole(f"  {_continue_with(sys.argv[1:])}", err=True)
+            _print_command(f"interrupted; {end.path}/ holds {end.trials}; this command continues:")
+        elif end.search and (version := end.search.boot_next):
+            _print_command(f"boot {version}; then this command continues:")
     return max(end.exit, Exit.BROKEN) if views[0].output.has_failed else end.exit, end.path
 
 

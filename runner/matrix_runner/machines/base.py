@@ -154,6 +154,7 @@ class Machine(Protocol):
     synthetic: ClassVar[bool] = False  # the results are synthetic, and every report must show that
     shares_kernel: ClassVar[bool] = False  # its rigs are only a part of a running system
     takes_folders: ClassVar[bool] = False  # it can use the kernel, modules and programs of a folder
+    keeps_kernel: ClassVar[bool] = False  # its rigs run the kernel of their host, which only a reboot changes
 
     options: MachineOptions
     _notices: set[str]  # messages that the user has seen. Those about the host are the same for every rig.

@@ -23,6 +23,7 @@ WHERE = requirements.THIS_HOST
 
 class Local(Machine):
     name: ClassVar[str] = "local"
+    keeps_kernel: ClassVar[bool] = True
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
         return [*model_refusals(spec), *host_refusals(spec)]
@@ -76,6 +77,7 @@ PROGRAMS = ("python3",)
 
 class Ssh(Machine):
     name: ClassVar[str] = "ssh"
+    keeps_kernel: ClassVar[bool] = True
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
         found = [*model_refusals(spec)]

@@ -15,7 +15,6 @@ from matrix_runner.records.run_folder import RunFolder
 from matrix_runner.statistics.ratios import Interval, Ratio, student_interval
 
 FILES = "bisect.html", "bisect.md"
-_CONTINUES = "the same command continues the search, with a larger --budget if that is used up"
 _ABOUT = (
     "A row for each measured version, from good to bad: a dot for its figure as a multiple of that of the good one, "
     "and a line for its interval. Differences in the shaded part count as equal. The table has the same figures."
@@ -26,7 +25,7 @@ def answer_lines(search: BisectSteering) -> list[str]:
     """Return the answer: what was found, the evidence, and what to do."""
     rounds, trials = len(search.standing.rounds), search.trials
     if not rounds:
-        return ["cannot tell: no round is complete yet", _CONTINUES]
+        return ["cannot tell: no round is complete yet", _what_continues(search)]
     plural = "s" * (trials > 1), "s" * (rounds > 1)
     return [*_answer(search), f"{trials:,} trial{plural[0]} in {rounds:,} round{plural[1]}"]
 
@@ -59,11 +58,17 @@ def _answer(search: BisectSteering) -> Iterator[str]:
         yield f"from {good} to {bad}, {about.figure} is {anchors}; search a part of the range for each change"
     elif standing.differ:
         yield f"cannot tell yet: the odds are {describe_odds(about, standing)}"
-        yield _CONTINUES
+        yield _what_continues(search)
     else:
         yield f"cannot tell: from {good} to {bad}, {about.figure} is {anchors}"
         more = len(standing.pairs) >= about.rule.most_pairs
-        yield "the noise hides the change; longer trials have less noise" if more else _CONTINUES
+        yield "the noise hides the change; longer trials have less noise" if more else _what_continues(search)
+
+
+def _what_continues(search: BisectSteering) -> str:
+    if name := search.boot_next:
+        return f"the next trial needs {name}; {search.boots_left} left"
+    return "the same command continues the search, with a larger --budget if that is used up"
 
 
 def search_values(search: BisectSteering) -> dict[str, object]:
@@ -77,6 +82,7 @@ def search_values(search: BisectSteering) -> dict[str, object]:
         **(found if standing.differ else {}),
         "change": change,
         "trials": search.trials,
+        **({"boot": boot} if (boot := search.boot_next) else {}),
         "odds_by_version": dict(zip(names[1:], standing.odds.tolist(), strict=True)),
     }
 

@@ -48,6 +48,20 @@ def boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
+#: The running one is last: a shell may write something before.
+_KERNELS_SCRIPT = """\
+shopt -s nullglob
+for file in /boot/vmlinuz-* /lib/modules/*; do file=${file##*/}; echo "${file#vmlinuz-}"; done
+uname -r
+"""
+
+
+def query_kernels(ssh: str) -> tuple[str, ...]:
+    """Return the releases of the installed kernels, the running one last."""
+    *found, running = _query(ssh, _KERNELS_SCRIPT).split()
+    return *sorted({one for one in found if one[0].isdigit()} - {running}), running
+
+
 def kernel_release(ssh: str) -> str:
     return _query(ssh, "uname -r").split()[-1] if ssh else os.uname().release
 

@@ -10,18 +10,27 @@ from matrix_runner.base.errors import BadInput
 from matrix_runner.base.text import of_planned
 from matrix_runner.carry.batch_messages import RECONNECT
 from matrix_runner.decide.concurrency import Level, choose_level
-from matrix_runner.machines import Where, machine, sweep
+from matrix_runner.machines import WITH_HOSTS, Where, machine, sweep
 from matrix_runner.machines.base import Machine, MachineOptions
 from matrix_runner.records.cell_files import open_files
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.run_folder import Manifest, RunFolder, create, latest, runs
 from matrix_runner.session import disk_lease
 from matrix_runner.session.cluster import check_hosts
-from matrix_runner.session.host_facts import kernel_release
+from matrix_runner.session.host_facts import kernel_release, query_kernels
 from matrix_runner.session.run_request import RunOptions, RunRequest, check_kernel
 from matrix_runner.session.selected_matrix import Checks, check_machine, check_names, check_templates, load_selected
-from matrix_runner.session.versions import NO_VERSIONS, BisectOptions, Versions, find_versions, narrowed
+from matrix_runner.session.versions import (
+    NO_VERSIONS,
+    NOT_WANTED,
+    BisectOptions,
+    Versions,
+    find_versions,
+    kernels_of_host,
+    narrowed,
+)
 from matrix_runner.space.declared_files import load_accepted, study_beside
+from matrix_runner.space.load import load
 from matrix_runner.space.select import refuse_many
 from matrix_runner.space.space import Space
 
@@ -76,7 +85,7 @@ def prepare(
 def _checked_request(options: RunOptions, place: Where, begin: Callable[[str], None]) -> RunRequest:
     check_names(options.templates)
     wanted = options.bisect
-    versions = _versions_of(wanted, place.machine, begin) if wanted else NO_VERSIONS
+    versions = _versions_of(options, wanted, place, begin) if wanted else NO_VERSIONS
     checks = Checks(place.machine, options.templates)
     wish = options.only, options.shard, checks, options.design, versions.names
     selected = load_selected(options.matrix, *wish, raced=options.race is not None)
@@ -105,14 +114,25 @@ def _checked_request(options: RunOptions, place: Where, begin: Callable[[str], N
     return order
 
 
-def _versions_of(wanted: BisectOptions, place: str, begin: Callable[[str], None]) -> Versions:
-    found = find_versions(wanted.versions, wanted.good, wanted.bad, begin)
-    if found.names and not machine(place, MachineOptions()).takes_folders:
+def _versions_of(options: RunOptions, wanted: BisectOptions, place: Where, begin: Callable[[str], None]) -> Versions:
+    here, origin = machine(place.machine, MachineOptions()), wanted.versions
+    if here.keeps_kernel and wanted.along == "kernel" and replace(origin, kernels=None) == NOT_WANTED:
+        return kernels_of_host(wanted, query_kernels(_host_of(options, place)))
+    if origin != NOT_WANTED and not here.takes_folders:
+        installed = "name installed kernels by --kernels, or " if here.keeps_kernel else ""
         raise BadInput(
-            f"--on {place}: it cannot change to other kernels and programs",
-            resolution="search on qemu; for physical disks, add --passthrough",
+            f"--on {place.machine}: it cannot change to other kernels and programs",
+            resolution=f"{installed}search on qemu; for physical disks, add --passthrough",
         )
-    return found
+    return find_versions(origin, wanted.good, wanted.bad, begin)
+
+
+def _host_of(options: RunOptions, place: Where) -> str:
+    """Return the ssh destination of the host that the run will use; empty: this host."""
+    if place.machine not in WITH_HOSTS:
+        return ""
+    matrix = load(options.matrix, lambda _: ()).space.matrix
+    return disk_lease.match_disks(matrix, options.hosts, place, only=options.disk).ssh
 
 
 def _check_confirm(options: RunOptions, space: Space) -> None:

@@ -197,15 +197,24 @@ def _notes(this: _Run, one_at_a_time: str, choice: str) -> Iterator[str]:
             continue
         if (holder := find_holder(run.path)) and holder.host in {"", socket.gethostname()}:
             yield f"note: process {holder.pid} is measuring {run.path}/ on this host: both runs will be slower"
-    if (wanted := this.options.bisect) and (search := this.order.bisection):
-        ends = zip((wanted.good, wanted.bad), (search.names[0], search.names[-1]), strict=True)
-        good, bad = (word if word == name else f"{word} ({name})" for word, name in ends)
-        yield f"searching {len(search.names)} versions, from {good} to {bad}"
+    yield from _notes_on_search(this)
     if choice:
         yield choice
     address = address_of(store, this.options.results)
     if is_named(store) and address.file and not address.file.exists():
         yield f"created a new store at {address}"
+
+
+def _notes_on_search(this: _Run) -> Iterator[str]:
+    wanted, search = this.options.bisect, this.order.bisection
+    if wanted is None or search is None:
+        return
+    ends = zip((wanted.good, wanted.bad), (search.names[0], search.names[-1]), strict=True)
+    good, bad = (word if word == name else f"{word} ({name})" for word, name in ends)
+    yield f"searching {len(search.names)} versions, from {good} to {bad}"
+    if search.running is not None:
+        boots = read_search(search, this.journal).boots_left
+        yield f"{search.names[search.running]} runs; {boots} left, or up to twice as many for a change near the noise"
 
 
 def _lease_and_execute(this: _Run) -> Ending:

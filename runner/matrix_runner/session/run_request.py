@@ -267,7 +267,8 @@ class RunRequest:
             # Figures of physical disks depend on these disks and the running kernel. Disks of two virtual machines may
             # have the same serial numbers.
             host = [self.match.reach] if self.match.ssh else []
-            work.append([self.release, *host, *map(self._disk_identity, self.match.disks)])
+            release = "" if self.versions.running else self.release  # such a search goes on under other kernels
+            work.append([release, *host, *map(self._disk_identity, self.match.disks)])
         if self.bisection:
             work.append(self.bisection.as_written())
         if design := self.selected.requested.design:

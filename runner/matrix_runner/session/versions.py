@@ -187,6 +187,8 @@ class Versions:
     likely: frozenset[str] = frozenset()
     folders: Mapping[str, Path] = field(default_factory=dict)
     builder: Builder | None = None
+    #: The kernel that runs, on a host that boots its kernels itself.
+    running: str = ""
 
     def cost(self, name: str) -> float:
         return self.builder.cost(name) if self.builder else 0.0
@@ -197,8 +199,8 @@ class Versions:
         return self.folders.get(name)
 
     def source(self, kernel: str | None) -> str | None:
-        """Return what is known of a kernel before the run: its path, or None for a version that is built later."""
-        if self.builder and kernel in self.builder.sources:
+        """Return what is known of a kernel before the run: its path; None: it is built later, or its host boots it."""
+        if self.running or (self.builder and kernel in self.builder.sources):
             return None
         return str(self.folders[kernel]) if kernel and kernel in self.folders else kernel
 
@@ -276,13 +278,13 @@ def _folders(home: Path, good: str, bad: str) -> Versions:
         found = {one.name: one.absolute() for one in home.expanduser().iterdir() if one.is_dir() and image_in(one)}
     except OSError as error:
         raise BadInput(f"--kernels {home} cannot be read: {error.strerror}") from None
-    between = _between(f"--kernels {home}", found, good, bad)
+    between = _between(f"--kernels {home}", sorted(found, key=version_key), good, bad)
     return Versions(between, folders={name: found[name] for name in between})
 
 
 def _debian_kernels(good: str, bad: str, begin: Callable[[str], None]) -> Versions:
     found = _kernels_of_mirror((good, bad), begin)
-    between = _between("Debian's mirror", found, good, bad)
+    between = _between("Debian's mirror", sorted(found, key=version_key), good, bad)
     return Versions(between, builder=Builder({name: found[name] for name in between}, _FETCH))
 
 
@@ -306,18 +308,36 @@ def _kernels_of_mirror(wanted: tuple[str, ...], begin: Callable[[str], None]) ->
     return found
 
 
-def _between(place: str, names: Iterable[str], good: str, bad: str) -> tuple[str, ...]:
-    ordered, ends = sorted(names, key=version_key), list[int]()
-    for option, word in (("--good", good), ("--bad", bad)):
-        found = _matching(ordered, word)
-        if len(found) != 1:
-            raise BadInput(
-                f"{option} {word}: {place} has {f'{len(found)} kernels that begin so' if found else 'no such kernel'}",
-                resolution=f"there are {few(found or ordered, 60) or 'none: each has a folder with its bzImage'}",
-            )
-        ends.append(ordered.index(found[0]))
-    first, last = ends
+def kernels_of_host(wanted: BisectOptions, installed: Sequence[str]) -> Versions:
+    """Return those of `--kernels` in their order, or all that a host has. Its running one is the last installed one."""
+    words = str(wanted.versions.kernels).split(",") if wanted.versions.kernels else ()
+    ordered = sorted(installed, key=version_key)
+    chosen = [*dict.fromkeys(_only_one(f"--kernels {word}", word, "the host", ordered) for word in words)]
+    names = _between("--kernels" if chosen else "the host", chosen or ordered, wanted.good, wanted.bad)
+    running = installed[-1]
+    if running not in names:
+        raise BadInput(
+            f"the host runs {running}, and this search is about {few(names, 20)}",
+            resolution="boot one of these, and type the same command again",
+        )
+    return Versions(names, running=running)
+
+
+def _between(place: str, ordered: Sequence[str], good: str, bad: str) -> tuple[str, ...]:
+    ends = (("--good", good), ("--bad", bad))
+    first, last = (ordered.index(_only_one(f"{option} {word}", word, place, ordered)) for option, word in ends)
     return tuple(ordered[first : last + 1] if first < last else ordered[last : first + 1][::-1])
+
+
+def _only_one(given: str, word: str, place: str, ordered: Sequence[str]) -> str:
+    """Return the version that a word names, or the only one that begins with it."""
+    found = _matching(ordered, word)
+    if len(found) != 1:
+        raise BadInput(
+            f"{given}: {place} has {f'{len(found)} kernels that begin so' if found else 'no such kernel'}",
+            resolution=f"there are {few(found or ordered, 60) or 'none: each has a folder with its bzImage'}",
+        )
+    return found[0]
 
 
 def _matching(names: Iterable[str], word: str) -> list[str]:
@@ -387,7 +407,10 @@ def narrowed(
     bisection = bisection_of([CellRow(cell.id, cell.name, cell.axes) for cell in cells.values()], wanted)
     likely = frozenset(at for at, name in enumerate(bisection.names) if name in versions.likely)
     about = wanted.versions.as_written()
-    bisection = replace(bisection, titles=versions.titles, likely=likely, about=about, cost=versions.cost)
+    running = bisection.names.index(versions.running) if versions.running else None
+    bisection = replace(
+        bisection, titles=versions.titles, likely=likely, about=about, cost=versions.cost, running=running
+    )
     chosen = [row for several in bisection.cells for row in several]
     for row in chosen:
         jobs = cells[row.id].workload.value.directions

@@ -145,6 +145,7 @@ HOST_ONLY = ("no-module ", "no-root ")
 class Container(Machine):
     name: ClassVar[str] = "container"
     shares_kernel: ClassVar[bool] = True
+    keeps_kernel: ClassVar[bool] = True
 
     def __init__(self, options: MachineOptions = NO_OPTIONS) -> None:
         super().__init__(options)

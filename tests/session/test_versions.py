@@ -166,7 +166,7 @@ def test_a_killed_clone_is_made_again(repo: Path, monkeypatch: pytest.MonkeyPatc
         raise NoRig("killed")
 
     with monkeypatch.context() as broken:
-        broken.setattr(versions, "_git", killed)
+        broken.setattr(versions, "git", killed)
         with pytest.raises(NoRig, match="killed"):
             built(found, found.names[0])
     assert (built(found, found.names[0]) / "usr/sbin/mdadm").read_text().strip() == "one"
@@ -224,7 +224,7 @@ def test_old_builds_are_removed(repo: Path, monkeypatch: pytest.MonkeyPatch) -> 
     [
         (WantedVersions(git=Path()), "HEAD", "belong together"),
         (WantedVersions(build="make"), "HEAD", "belong together"),
-        (WantedVersions(git=Path(), build="make", kernels=Path()), "HEAD", "each name versions"),
+        (WantedVersions(git=Path(), build="make", kernels=Path()), "HEAD", "--kernels names versions"),
         (WantedVersions(git=Path("/proc"), build="make"), "HEAD", "is no git repository"),
         (WantedVersions(git=Path(), build="make"), "v9", "--good v9: .* has no such commit"),
         (WantedVersions(git=Path(), build="make"), "HEAD", "--good HEAD is not before --bad HEAD"),

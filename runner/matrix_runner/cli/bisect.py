@@ -22,6 +22,7 @@ Examples:
   matrix bisect nas.yaml --kernels ~/kernels --good 6.12 --bad 7.0
   matrix bisect nas.yaml --on local --kernels 6.12.43,6.12.57,6.17.8
   matrix bisect nas.yaml --fetch --good 6.12.117 --bad 7.3.4
+  matrix bisect nas.yaml --fetch --good 6.12.117 --bad 7.3.4 --git ~/linux --build 'make ... && cp ... $OUT'
   matrix bisect nas.yaml --git ~/mdadm --good mdadm-4.2 --bad main --build 'make && make install DESTDIR=$OUT'
 
 \b
@@ -67,7 +68,11 @@ _search = options.combined(
         help="Search its folders with a bzImage each; on local and ssh, these installed kernels, from good to bad.  "
         "[default: all that are installed]",
     ),
-    fetch=click.option("--fetch", is_flag=True, help="Search the kernels that Debian's mirror has."),
+    fetch=click.option(
+        "--fetch",
+        is_flag=True,
+        help="Search the kernels that Debian's mirror has; with --git, the commits between two of them after that.",
+    ),
     smallest=click.option(
         "--smallest", type=_PERCENT, default="1%", show_default=True, help="Smaller differences count as none."
     ),

@@ -18,6 +18,7 @@ from matrix_runner.records.run_folder import Manifest, RunFolder, create, latest
 from matrix_runner.session import disk_lease
 from matrix_runner.session.cluster import check_hosts
 from matrix_runner.session.host_facts import kernel_release, query_kernels
+from matrix_runner.session.phases import check_first_phase, second_phase
 from matrix_runner.session.run_request import RunOptions, RunRequest, check_kernel
 from matrix_runner.session.selected_matrix import Checks, check_machine, check_names, check_templates, load_selected
 from matrix_runner.session.versions import (
@@ -28,6 +29,7 @@ from matrix_runner.session.versions import (
     find_versions,
     kernels_of_host,
     narrowed,
+    recorded_search,
 )
 from matrix_runner.space.declared_files import load_accepted, study_beside
 from matrix_runner.space.load import load
@@ -49,7 +51,7 @@ def prepare(
 ) -> PreparedRun:
     """Check all that is known before a run exists, and remove leftovers of killed runs from this machine."""
     place = Where(disk_lease.passthrough_machine(options.place.machine)) if options.passthrough else options.place
-    order = _checked_request(options, place, begin)
+    options, order = _phase(options, place, notice, begin)
     selected, matrix = order.selected, order.selected.space.matrix
     here, specs = machine(place.machine, MachineOptions()), order.specs()
     if options.cluster:
@@ -80,6 +82,24 @@ def prepare(
         begin(f"connecting to {options.cluster.address.text}, for up to {RECONNECT:g} s")
         check_hosts(options.cluster, order, options.tags)
     return PreparedRun(options, order, *choose_level(options.jobs, here, specs, selected.stacks()))
+
+
+def _phase(
+    options: RunOptions, place: Where, notice: Callable[[str], None], begin: Callable[[str], None]
+) -> tuple[RunOptions, RunRequest]:
+    """Return what to do now: of a search among packages and then commits, the second phase if the first has an end."""
+    order, wanted = _checked_request(options, place, begin), options.bisect
+    if wanted and wanted.versions.in_phases:
+        check_first_phase(wanted, order.versions)
+        work = _work(order.manifest())
+        ended = (run for run in runs(options.results) if _work(run.manifest) == work and run.manifest.finished)
+        if not options.fresh and (folder := latest(ended)):
+            with Journal.existing(folder.journal) as journal:
+                found = recorded_search(folder, journal)
+            if after := second_phase(found, order.versions, wanted, notice):
+                options = replace(options, bisect=after)
+                order = _checked_request(options, place, begin)
+    return options, order
 
 
 def _checked_request(options: RunOptions, place: Where, begin: Callable[[str], None]) -> RunRequest:

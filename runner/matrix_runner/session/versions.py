@@ -75,6 +75,11 @@ class WantedVersions:
     kernels: Path | None = None
     fetch: bool = False
 
+    @property
+    def in_phases(self) -> bool:
+        """Return whether commits are searched after packages."""
+        return self.fetch and self.git is not None
+
     def as_written(self) -> dict[str, str]:
         given = vars(self) | {"paths": " ".join(self.paths)}
         return {name: str(value) for name, value in given.items() if value}
@@ -126,7 +131,7 @@ class Builder:
             await asyncio.to_thread(self._check_out, name, work)
             status = await self._run(name, work, out, lock)
             if status and self.repository:  # remains of the version before may be the reason
-                _git(work, "clean", "-fdxq")
+                git(work, "clean", "-fdxq")
                 status = await self._run(name, work, out, lock)
             self._check(name, work, out, status)
             self.seconds[name] = time.monotonic() - begun
@@ -139,11 +144,11 @@ class Builder:
         if not work.is_dir():
             new = work.with_suffix(".new")
             shutil.rmtree(new, ignore_errors=True)  # of a killed clone
-            _git(None, "clone", "-q", "--shared", "--no-checkout", self.repository, new)
+            git(None, "clone", "-q", "--shared", "--no-checkout", self.repository, new)
             new.rename(work)
         for left in (work / ".git").glob("*.lock"):  # of a killed git: we hold the lock of this folder
             left.unlink()
-        _git(work, "checkout", "-q", "--force", "--detach", self.sources[name])
+        git(work, "checkout", "-q", "--force", "--detach", self.sources[name])
 
     async def _run(self, name: str, work: Path, out: Path, lock: int) -> int:
         with (out / _LOG).open("wb") as log:
@@ -218,14 +223,14 @@ NO_VERSIONS = Versions(())
 
 
 def find_versions(wanted: WantedVersions, good: str, bad: str, begin: Callable[[str], None]) -> Versions:
-    if bool(wanted.kernels) + bool(wanted.git) + wanted.fetch > 1:
-        raise BadInput("--kernels, --git and --fetch each name versions", resolution="choose one of them")
+    if wanted.kernels and (wanted.git or wanted.fetch):
+        raise BadInput("--kernels names versions, and so do --git and --fetch", resolution="leave --kernels out")
     if bool(wanted.git) != bool(wanted.build) or (wanted.paths and not wanted.git):
         raise BadInput(
             "--git, --build and --paths belong together",
             resolution="--git names the repository, --build the command that makes one version of it",
         )
-    if wanted.git and wanted.build:
+    if wanted.git and wanted.build and not wanted.fetch:
         return _commits(wanted.git, wanted.build, wanted.paths, good, bad)
     if wanted.fetch:
         return _debian_kernels(good, bad, begin)
@@ -236,7 +241,7 @@ def _commits(repository: Path, command: str, paths: tuple[str, ...], good: str, 
     at = repository.expanduser().absolute()
     if run(["git", "-C", str(at), "rev-parse", "--git-dir"]).returncode:
         raise BadInput(f"--git {repository} is no git repository", resolution="name the folder of a clone")
-    first, last = (_commit(at, option, word) for option, word in (("--good", good), ("--bad", bad)))
+    first, last = (find_commit(at, option, word) for option, word in (("--good", good), ("--bad", bad)))
     if run(["git", "-C", str(at), "merge-base", "--is-ancestor", first, last]).returncode or first == last:
         raise BadInput(
             f"--good {good} is not before --bad {bad} in {repository}",
@@ -244,10 +249,10 @@ def _commits(repository: Path, command: str, paths: tuple[str, ...], good: str, 
         )
     span = ("log", "--first-parent", "--reverse", "--abbrev=12")
     fields = "--format=%h%x09%H%x09%s"
-    lines = _git(at, "log", "-1", "--abbrev=12", fields, first) + _git(at, *span, fields, f"{first}..{last}")
+    lines = git(at, "log", "-1", "--abbrev=12", fields, first) + git(at, *span, fields, f"{first}..{last}")
     # Titles may be empty, and may have any character except a line feed.
     rows = [line.split("\t", 2) for line in lines.removesuffix("\n").split("\n")]
-    touched = _git(at, *span, "--format=%h", f"{first}..{last}", "--", *paths).split() if paths else ()
+    touched = git(at, *span, "--format=%h", f"{first}..{last}", "--", *paths).split() if paths else ()
     if paths and not touched:
         raise BadInput(
             f"--paths: no commit between {good} and {bad} changes {' or '.join(paths)}",
@@ -258,14 +263,14 @@ def _commits(repository: Path, command: str, paths: tuple[str, ...], good: str, 
     return Versions(tuple(titles), titles, frozenset(touched), builder=builder)
 
 
-def _commit(at: Path, option: str, word: str) -> str:
+def find_commit(at: Path, option: str, word: str) -> str:
     found = run(["git", "-C", str(at), "rev-parse", "--verify", "--quiet", "--end-of-options", f"{word}^{{commit}}"])
     if found.returncode:
         raise BadInput(f"{option} {word}: {at} has no such commit", resolution="name a tag, a branch or a hash")
     return found.stdout.strip()
 
 
-def _git(at: Path | None, *words: object) -> str:
+def git(at: Path | None, *words: object) -> str:
     where = ["-C", str(at)] if at else []
     done = run(["git", *where, *map(str, words)], timeout=1800, takes_ctrl_c=False)
     if done.returncode:
@@ -283,6 +288,7 @@ def _folders(home: Path, good: str, bad: str) -> Versions:
 
 
 def _debian_kernels(good: str, bad: str, begin: Callable[[str], None]) -> Versions:
+    good, bad = (word.removesuffix("-amd64") for word in (good, bad))  # as `uname -r`, of two runs
     found = _kernels_of_mirror((good, bad), begin)
     between = _between("Debian's mirror", sorted(found, key=version_key), good, bad)
     return Versions(between, builder=Builder({name: found[name] for name in between}, _FETCH))

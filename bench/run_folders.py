@@ -61,7 +61,9 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "tag": ("runs", "tag", "one", "x"),
     "prune": ("runs", "prune", "--keep-last", "1", "--dry-run"),
     "resume": ("run", "small.yaml", "--on", "dry", "--quiet"),
+    "merge": ("merge", "shards/first", "shards/second", "--to", "both"),
 }
+SHARDS = {"first": "1/2", "second": "2/2"}
 _VALUES: tuple[Any, ...] = (
     *(None, True, 0, 1, -1, 2**31, 2**63, 10**30, 0.5, 1e308, 1e-320, "", "x", "1", "\x1b[31m", "²", "<b>", "\x00"),
     *("../../x", "/etc/passwd", "a\nb", "9" * 5000, "9999-12-31T23:59:59+00:00", "0001-01-01T00:00:00+00:00"),
@@ -113,7 +115,7 @@ def can_read(manifest: Any) -> bool:
 
 
 class Lab:
-    """A folder with two runs, of which one is changed, in which commands of this process run."""
+    """A folder with two runs and those of two shards, in which commands of this process run. One of each is changed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -124,18 +126,17 @@ class Lab:
         self.errors = (folder / "errors").open("wb+")
         self.nothing = os.open(os.devnull, os.O_RDWR)
         for name in ("one", "two"):
-            if status := self.call("run", "small.yaml", "--on", "dry", "--quiet", "--fresh"):
-                raise SystemExit(f"no run: {status}")
-            self.errors.seek(0)
-            if not (folder / "results").exists():
-                raise SystemExit(self.errors.read().decode())
-            made = next(one for one in (folder / "results").iterdir() if one.name.startswith("small"))
-            made.rename(folder / "results" / name)
+            self.make(folder / "results" / name)
+        (folder / "kept-shards").mkdir()
+        for name, shard in SHARDS.items():
+            self.make(folder / "kept-shards" / name, "--shard", shard)
         shutil.rmtree(folder / "out", ignore_errors=True)
         for database in (folder / "results").glob("store.db*"):
             database.unlink()  # it has the runs with their former names
         shutil.copytree(folder / "results", folder / "kept")
         self.manifest = json.loads((folder / "results/one/manifest.json").read_bytes())
+        self.plain = dict(self.manifest)
+        self.first = json.loads((folder / "kept-shards/first/manifest.json").read_bytes())
         self.manifest |= {
             "pools": {"h": self.manifest["disks"][:1]},
             "health": [{"disk": "ata-x", "before": {"serial": "1", "passed": True}, "after": {"serial": "1"}}],
@@ -146,6 +147,15 @@ class Lab:
             "titles": {"a": "b"},
             "tags": ["x"],
         }
+
+    def make(self, to: Path, *options: str) -> None:
+        if status := self.call("run", "small.yaml", "--on", "dry", "--quiet", "--fresh", *options):
+            raise SystemExit(f"no run: {status}")
+        self.errors.seek(0)
+        if not (self.folder / "results").exists():
+            raise SystemExit(self.errors.read().decode())
+        made = next(one for one in (self.folder / "results").iterdir() if one.name.startswith("small"))
+        made.rename(to)
 
     def call(self, *words: str) -> str:
         """Return how a command ended that had to end otherwise; empty if it answered or refused."""
@@ -179,16 +189,36 @@ class Lab:
         return why
 
     def put(self, manifest: Any) -> None:
-        """Put the runs back, of which one has this manifest."""
-        for name in ("results", "out"):
+        """Put the runs back, of which one, and one of the shards, has this manifest."""
+        for name in ("results", "shards", "out"):
             shutil.rmtree(self.folder / name, ignore_errors=True)
         shutil.copytree(self.folder / "kept", self.folder / "results")
+        shutil.copytree(self.folder / "kept-shards", self.folder / "shards")
         (self.folder / "out").mkdir()
         (self.folder / "results/one/manifest.json").write_text(json.dumps(manifest))
+        (self.folder / "shards/first/manifest.json").write_text(json.dumps(self.of_shard(manifest)))
+
+    def of_shard(self, manifest: Any) -> Any:
+        """Return the manifest of the first shard with what is changed in that of a whole run."""
+        made = manifest | {key: own for key, own in self.first.items() if manifest.get(key) == self.plain.get(key)}
+        if isinstance(asked := made.get("requested"), dict) and asked.get("shard") == "":
+            made["requested"] = asked | {"shard": SHARDS["first"]}
+        return made
 
     def strays(self) -> list[str]:
         """Return what is in the folder beside runs, the store and outputs."""
-        known = {"results", "kept", "out", "errors", "small.yaml", ".cache", ".local", ".config"}
+        known = {
+            "results",
+            "kept",
+            "shards",
+            "kept-shards",
+            "out",
+            "errors",
+            "small.yaml",
+            ".cache",
+            ".local",
+            ".config",
+        }
         return sorted(one.name for one in self.folder.iterdir() if one.name not in known)
 
 

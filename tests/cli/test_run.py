@@ -344,6 +344,12 @@ def test_a_full_output_is_one_line_and_exit_code_3(matrix: Matrix, arguments: tu
     assert "No space left on device" in result.stderr
 
 
+@pytest.mark.parametrize(("arguments", "status"), [(RUN, 0), (("validate", "missing.yaml"), 2), (("plan",), 2)])
+def test_full_errors_leave_the_exit_code(arguments: tuple[str, ...], status: int, matrix: Matrix) -> None:
+    with Path("/dev/full").open("w") as full:
+        assert matrix(*arguments, stderr=full).returncode == status
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp437:strict"])
 def test_an_output_that_cannot_have_all_signs_gets_the_others(matrix: Matrix, encoding: str) -> None:
     done = matrix(*RUN, env={**os.environ, "PYTHONIOENCODING": encoding}, encoding=encoding.split(":")[0])

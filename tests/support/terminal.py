@@ -152,12 +152,13 @@ class Terminal:
         self._screen.resize(rows, columns)
         self._child.setwinsize(rows, columns)
 
-    def hang_up(self) -> None:
-        """Close the terminal with the program still in it, and wait for its end."""
+    def hang_up(self) -> int:
+        """Close the terminal with the program still in it, and wait for its end; its status, as of `wait`."""
         os.close(self._child.child_fd)
-        os.waitpid(self.pid, 0)
+        _, status = os.waitpid(self.pid, 0)
         self._child.terminated = True
         self._child.closed = True
+        return os.waitstatus_to_exitcode(status)
 
     def _read(self, done: Callable[[], bool], failure: str, patience: float) -> None:
         deadline = time.monotonic() + patience

@@ -124,7 +124,7 @@ def test_ctrl_c_twice_ends_it_too(long: list[str]) -> None:
 def test_a_terminal_that_is_closed_leaves_nothing_behind(long: list[str]) -> None:
     with Terminal(long, cwd=ROOT) as terminal:
         terminal.wait_for_match(UNDER_WAY)
-        terminal.hang_up()
+        assert terminal.hang_up() == 130
         assert terminal.left_behind == []
     continues(long)
 

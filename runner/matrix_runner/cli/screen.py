@@ -130,13 +130,23 @@ def echo(text: str, *, err: bool = False, stream: TextIO | None = None, bold: bo
     slow_start.end()
     to = stream or (sys.stderr if err else sys.stdout)
     wrapped = wrap_text(printable(text), columns_of(to))
-    click.echo(click.style(wrapped, bold=True) if bold else wrapped, file=to)
+    _print(click.style(wrapped, bold=True) if bold else wrapped, to)
 
 
 def echo_whole(text: str, *, newline: bool = True, err: bool = False) -> None:
     """Print text as it is, for people who copy it and for programs."""
     slow_start.end()
-    click.echo(printable(text), nl=newline, err=err)
+    _print(printable(text), sys.stderr if err else sys.stdout, newline=newline)
+
+
+def _print(text: str, to: TextIO, *, newline: bool = True) -> None:
+    """Print text. If standard error has no room or its terminal is closed, the exit status still says how it ended."""
+    try:
+        click.echo(text, file=to, nl=newline)
+    except OSError as error:
+        if to is not sys.stderr or error.errno == errno.EPIPE:
+            raise
+        abandon(to)
 
 
 MOST_NOTES = 50

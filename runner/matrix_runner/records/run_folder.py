@@ -92,6 +92,10 @@ def _moment(text: str) -> str:
     raise ValueError("not a time like 2026-03-04T05:06:07+00:00")
 
 
+#: A number of trials that each database and JSON can hold.
+Count = Annotated[int, Field(ge=0, lt=2**31)]
+
+
 class StackBox(NamedTuple):
     """A group of disks or a layer, as a box in the picture of a stack."""
 
@@ -156,11 +160,11 @@ class Manifest(BaseModel, frozen=True, extra="forbid"):
     revision: Revision | None = Field(default=None, description="git revision of the folder of the matrix")
     started: Annotated[str, AfterValidator(_moment)] = Field(description="ISO 8601, UTC")
     ended: str = Field(default="", description="when it was last finished or interrupted")
-    planned: int = Field(ge=0, description="planned trials")
+    planned: Count = Field(description="planned trials")
     confidence: float = Field(default=0.95, description="confidence of the intervals")
     until: float | None = Field(default=None, description="requested half width, relative to the mean")
-    least: int = Field(default=2, description="least trials of a cell")
-    most: int | None = Field(default=None, description="most trials of a cell; null in older runs")
+    least: Count = Field(default=2, description="least trials of a cell")
+    most: Count | None = Field(default=None, description="most trials of a cell; null in older runs")
     steered: bool = Field(default=False, description="open guidelines chose the cells to measure")
     slow: int = Field(default=1, description="declared: how many times slower than real time its disks worked")
     losses: dict[str, int] = Field(

@@ -156,6 +156,35 @@ def test_a_kill_between_boots_repeats_nothing(
     assert len({(one.cell, one.round) for one in trials(tmp_path)}) == len(trials(tmp_path))
 
 
+def test_a_kernel_that_does_not_boot_is_skipped(call: Call, host: Host, tmp_path: Path) -> None:
+    words = ("--kernels", ",".join(LISTED))
+    done = bisect(call, *words, "--skip", "6.12.43")
+    assert "the next trial needs 6.17.8-amd64" in done.out, done.err
+    rest, boots = searched(call, host, *words)  # it stays so
+    end = json.loads(rest[-1].out.splitlines()[-1])["search"]
+    assert (end["state"], end["first"], end["last"]) == ("found", "6.12.43-amd64", "6.17.8-amd64")
+    assert "6.12.43-amd64" not in boots
+    assert call("report", "latest").status == 0
+    (run,) = (one for one in (tmp_path / "results").iterdir() if one.is_dir())
+    text = (run / "bisect.md").read_text()
+    assert "one of 6.12.43-amd64 to 6.17.8-amd64 changed it" in text
+    assert text.index("| 6.9.7") < text.index("| 6.12.43-amd64 |") < text.index("| 6.17.8")
+
+
+def test_a_skip_in_an_open_round_is_no_second_trial(call: Call, host: Host, tmp_path: Path) -> None:
+    words = ("--kernels", ",".join(LISTED))
+    while (boot := json.loads(bisect(call, *words, "--json").out.splitlines()[-1])["search"]["boot"]) not in {
+        "6.9.7-amd64",
+        "6.12.43-amd64",
+    }:
+        host.running = boot
+    done = bisect(call, *words, "--skip", boot, "--json")
+    assert json.loads(done.out.splitlines()[-1])["search"]["boot"] != boot
+    again = bisect(call, *words, "--skip", boot, "--json")
+    assert done.out.splitlines()[-1] == again.out.splitlines()[-1]
+    assert [one.outcome for one in trials(tmp_path)].count(Outcome.SKIPPED) == 1
+
+
 def test_a_trial_on_another_kernel_is_broken(
     call: Call, host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,6 +207,8 @@ def test_a_trial_on_another_kernel_is_broken(
         (("--kernels", "6.1.0,6.17.8"), "--kernels 6.17.8: the host has 2 kernels that begin so"),
         (("--kernels", "6.1.0,6.9.7", "--bad", "7.0"), "--bad 7.0: --kernels has no such kernel"),
         (("--kernels", "6.1.0,6.9.7", "--git", ".", "--build", "make"), "name installed kernels by --kernels"),
+        (("--kernels", "6.1.0,6.9.7", "--skip", "6.1.0"), "--skip 6.1.0: each round needs good and bad"),
+        (("--kernels", "6.1.0,6.9.7", "--skip", "7.0"), "--skip 7.0: the search has no such kernel"),
         (("--fetch", "--good", "6.1", "--bad", "7.0"), "it cannot change to other kernels"),
     ],
 )

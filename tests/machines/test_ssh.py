@@ -114,6 +114,13 @@ def test_the_same_cells_are_measured_over_there(desk: Desk) -> None:
     assert desk.clean()
 
 
+def test_a_search_finds_the_kernels_of_over_there(desk: Desk) -> None:
+    said = desk.said("bisect", "--on", "ssh", "--good", "0.1", "--bad", os.uname().release, "m.yaml", status=2)
+    assert "--good 0.1: the host has no such kernel" in said
+    assert os.uname().release in said.partition("→")[2]
+    assert not (desk.folder / "results").exists()
+
+
 def test_a_run_killed_at_any_step_resumes_without_leftovers(desk: Desk) -> None:
     """In set-up, in a trial, in tear-down: after so many lines, whatever is under way then."""
     for lines in kill_moments(daily=(3,)):

@@ -20,6 +20,7 @@ from matrix_runner.session.prepare import choose_run
 from matrix_runner.session.run import _versions
 from matrix_runner.session.run_request import RunRequest, check_kernel, kernel_content
 from matrix_runner.session.selected_matrix import load_selected
+from matrix_runner.session.versions import Versions
 from matrix_runner.space.declared_files import matched, parse_lab
 from tests.support.matrices import SMALL
 from tests.support.parted import PARTED
@@ -98,14 +99,23 @@ def test_rigs_of_a_cluster_work_side_by_side_only_on_disks_with_a_model(tmp_path
     assert why("dry", "{count: 3, size: 64MiB}") == why("qemu", "{count: 3, size: 64MiB, model: nas-7200}") == ""
 
 
-def on_real(folder: Path, place: str, more: str) -> str:
+def on_real(folder: Path, place: str, more: str, **about: Any) -> str:
     """The fingerprint of an order on a disk that exists, of which hosts.yaml says this as well."""
     (folder / "m.yaml").write_text(SMALL)
     lab = parse_lab("h", f"hosts: {{here: {{disks: [{{id: d, serial: S, size: 1GiB{more}}}]}}}}")
     exist = matched(lab, Needs.model_validate({"disks": {"count": 1}}), "m")
     return RunRequest(
-        folder / "m.yaml", load_selected(folder / "m.yaml"), place, None, None, cold=False, match=exist
+        folder / "m.yaml", load_selected(folder / "m.yaml"), place, None, None, cold=False, match=exist, **about
     ).fingerprint()
+
+
+def test_only_a_search_of_kernels_goes_on_under_another_one(tmp_path: Path) -> None:
+    def under(release: str, versions: Versions) -> str:
+        return on_real(tmp_path, "local", "", release=release, versions=versions)
+
+    kernels = ("6.1", "6.12")
+    assert under("6.1", Versions(kernels, running="6.1")) == under("6.12", Versions(kernels, running="6.12"))
+    assert under("6.1", Versions(())) != under("6.12", Versions(()))
 
 
 @pytest.mark.parametrize(

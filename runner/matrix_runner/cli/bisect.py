@@ -73,6 +73,9 @@ _search = options.combined(
         is_flag=True,
         help="Search the kernels that Debian's mirror has; with --git, the commits between two of them after that.",
     ),
+    skip=click.option(
+        "--skip", metavar="VERSION", multiple=True, help="A version that does not boot: never bad. Repeatable."
+    ),
     smallest=click.option(
         "--smallest", type=_PERCENT, default="1%", show_default=True, help="Smaller differences count as none."
     ),

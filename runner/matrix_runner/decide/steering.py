@@ -141,6 +141,7 @@ class Bisection:
     cost: Callable[[str], float] = _free  # the seconds that a version takes before its first trial
     #: The version that runs, on a machine that changes it by a reboot; None: the machine starts each version itself.
     running: int | None = None
+    skip: frozenset[int] = frozenset()  # versions that the user leaves out
 
     @property
     def last(self) -> int:
@@ -262,13 +263,17 @@ class BisectSteering:
         return sorted(left, key={0, self.bisection.last}.__contains__)
 
     @property
+    def open_round(self) -> int:
+        last = max((trial.round for trial in self._trials), default=1)
+        return last if self._left(last) else last + 1
+
+    @property
     def boot_next(self) -> str:
         """Return the version to boot for the next trial; empty: none, or it runs."""
         running = self.bisection.running
         if running is None or self.standing.state.is_over:
             return ""
-        last = max((trial.round for trial in self._trials), default=1)
-        left = self._left(last) or self._left(last + 1)
+        left = self._left(self.open_round)
         return "" if running in left else self.bisection.names[left[0]]
 
     @property

@@ -36,6 +36,7 @@ from matrix_runner.records.cell_files import CellFiles, open_files
 from matrix_runner.records.environment import describe_missing_health
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.observe import find_holder
+from matrix_runner.records.record import CellRow
 from matrix_runner.records.run_folder import RunFolder, runs
 from matrix_runner.records.store_sync import Feed
 from matrix_runner.scripts.cell import explain_missing_fio
@@ -47,7 +48,7 @@ from matrix_runner.session.finish import Ending, report
 from matrix_runner.session.host_facts import boot_id
 from matrix_runner.session.prepare import PreparedRun, choose_run
 from matrix_runner.session.run_request import RunOptions, RunRequest
-from matrix_runner.session.versions import exit_of, read_search
+from matrix_runner.session.versions import exit_of, read_search, record_skipped
 from matrix_runner.space.declared_files import Match, keep_accepted
 
 #: Facts of one start of a rig, not versions.
@@ -170,6 +171,9 @@ def run(prepared: PreparedRun, observer_of: Callable[[RunRequest, int], Observer
         )
         LOG.info("matrix %s: %s", matrix_version(), command_text(manifest.command))
         folder = choice.prepare_folder(journal)  # first: withdrawn trials must not count as done
+        if order.bisection and order.bisection.skip:
+            journal.add_cells(CellRow(cell.id, cell.name, cell.axes) for cell in order.selected.selection.cells())
+            record_skipped(order.bisection, journal)
         observer = observer_of(order, len(journal.recorded_identities()))
         simulated = machine(order.machine, MachineOptions()).brings_disks
         logged = _Logged(observer)

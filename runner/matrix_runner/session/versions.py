@@ -37,7 +37,7 @@ from matrix_runner.machines.base import NoRig, Progress
 from matrix_runner.machines.qemu import explain_unusable_kernel
 from matrix_runner.machines.qemu.build import list_kernels
 from matrix_runner.machines.qemu.recipe import image_in
-from matrix_runner.records.record import CellRow
+from matrix_runner.records.record import CellRow, Outcome, Trial
 from matrix_runner.records.run_folder import MANIFEST, RunFolder, UnusableManifest
 from matrix_runner.space.rules import BadRule, axis_named
 from matrix_runner.work.metrics import KNOWN, Metric, metric_named
@@ -384,6 +384,7 @@ class BisectOptions:
     confidence: float
     smallest: float
     versions: WantedVersions = NOT_WANTED
+    skip: tuple[str, ...] = ()
 
     def condition_of(self, cell: CellRow) -> str:
         """Return what selects a cell at all versions."""
@@ -414,9 +415,8 @@ def narrowed(
     likely = frozenset(at for at, name in enumerate(bisection.names) if name in versions.likely)
     about = wanted.versions.as_written()
     running = bisection.names.index(versions.running) if versions.running else None
-    bisection = replace(
-        bisection, titles=versions.titles, likely=likely, about=about, cost=versions.cost, running=running
-    )
+    bisection = replace(bisection, titles=versions.titles, likely=likely, about=about, cost=versions.cost)
+    bisection = replace(bisection, running=running, skip=_skipped(wanted.skip, bisection.names))
     chosen = [row for several in bisection.cells for row in several]
     for row in chosen:
         jobs = cells[row.id].workload.value.directions
@@ -430,6 +430,21 @@ def narrowed(
     return replace(
         selected, selection=selection, plan=replace(selected.plan, selection=selection, repeat=repeat)
     ), bisection
+
+
+def _skipped(words: Iterable[str], names: Sequence[str]) -> frozenset[int]:
+    found = {names.index(_only_one(f"--skip {word}", word, "the search", names)): word for word in words}
+    for at in {0, len(names) - 1} & found.keys():
+        raise BadInput(f"--skip {found[at]}: each round needs good and bad", resolution="begin between two others")
+    return frozenset(found)
+
+
+def record_skipped(bisection: Bisection, journal: Journal) -> None:
+    """Record the versions that the user leaves out as skipped in the open round: they stay so."""
+    search, done = read_search(bisection, journal), set(journal.recorded_identities())
+    for cell in (cell for at in bisection.skip - search.standing.skipped for cell in bisection.cells[at]):
+        if (cell.id, search.open_round) not in done:
+            journal.record(Trial(cell.id, search.open_round, Outcome.SKIPPED, "left out by --skip"))
 
 
 def begin_between(

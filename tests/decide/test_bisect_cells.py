@@ -80,8 +80,9 @@ def booted(names: str, good: float, bad: float, first_bad: int, noise: float = 0
     raise AssertionError(rounds)
 
 
-def test_a_round_begins_with_the_version_that_runs_and_ends_with_the_other_end() -> None:
-    rounds, state = booted("abcdefgh", 100, 80, first_bad=3)
+@pytest.mark.parametrize("first_bad", range(1, 8))
+def test_a_round_begins_with_the_version_that_runs_and_ends_with_the_other_end(first_bad: int) -> None:
+    rounds, state = booted("abcdefgh", 100, 80, first_bad)
     assert state is State.FOUND
     assert all({one[0], one[-1]} == {0, 7} for one in rounds[:-1]), rounds
     assert all(before[-1] == after[0] for before, after in pairwise(rounds)), rounds

@@ -57,7 +57,7 @@ def test_the_time_left_has_the_builds_of_the_next_candidates() -> None:
     assert built.seconds_left / free.seconds_left == pytest.approx((600 + 3 * 2 * 10) / (3 * 2 * 10))
 
 
-def booted(names: str, good: float, bad: float, first_bad: int, noise: float = 0.02) -> tuple[list[list[int]], State]:
+def booted(names: str, good: float, bad: float, first_bad: int, noise: float = 0.06) -> tuple[list[list[int]], State]:
     """Search on a machine that boots a version at a time. Return the versions of each round in their order."""
     cells = tuple((CellRow(one, one, {}),) for one in names)
     found = BisectSteering(Bisection("kernel", tuple(names), cells, None, Rule(worse=-1), running=0))

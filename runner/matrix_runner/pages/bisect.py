@@ -61,9 +61,6 @@ def _answer(search: BisectSteering) -> Iterator[str]:
     elif standing.differ:
         yield f"cannot tell yet: the odds are {describe_odds(about, standing)}"
         yield _what_continues(search)
-    elif not len(standing.pairs):
-        yield f"cannot tell yet: no round has both {good} and {bad}"
-        yield _what_continues(search)
     else:
         yield f"cannot tell: from {good} to {bad}, {about.figure} is {anchors}"
         more = len(standing.pairs) >= about.rule.most_pairs

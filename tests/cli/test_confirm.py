@@ -12,7 +12,7 @@ import pytest
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.machines import dry
 from matrix_runner.records.journal import Journal
-from matrix_runner.records.run_folder import RunFolder, latest, runs
+from matrix_runner.records.run_folder import RunFolder, latest, load, runs
 from tests.support.junit import parsed
 from tests.support.slow_machine import SlowMachine, slow_machine
 
@@ -244,6 +244,26 @@ def test_an_old_kernel_that_is_gone(other_kernel: Callable[..., Said], monkeypat
     assert sorted(counts().values()) == [3, 3, 8, 8]
     assert "confirmed: slower when measured again, too: raid" in said.out
     assert not (last().path / "old-kernel").exists()
+
+
+def test_a_machine_that_keeps_its_kernel(other_kernel: Callable[..., Said], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dry.Dry, "takes_folders", False)
+    said = other_kernel(0.8, 1.0)
+    assert "measured beside it: dry cannot start both in turns; `matrix bisect` compares kernels" in said.out
+    assert "2 cells are slower than the accepted level: round 4 adds 2 trials" in said.out
+    assert not (last().path / "old-kernel").exists()
+
+
+def test_a_run_keeps_the_old_kernel_with_which_it_began(
+    other_kernel: Callable[..., Said], slow_machine: SlowMachine
+) -> None:
+    slow_machine.ends = lambda: os.kill(os.getpid(), signal.SIGTERM)
+    assert other_kernel(0.8, 1.0, trials=9).status == 130
+    slow_machine.ends = None
+    load(last().path / "old-kernel").update_manifest(kernels=("6.1",))
+    again = other_kernel(0.8, 1.0, *(word for word in ON_NEW if word != "--fresh"))
+    assert "measured beside it: this run began with kernel 6.1" in again.out
+    assert "confirmed: slower when measured again, too: raid" in again.out
 
 
 def test_an_old_kernel_that_fails(other_kernel: Callable[..., Said], monkeypatch: pytest.MonkeyPatch) -> None:

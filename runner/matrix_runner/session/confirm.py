@@ -30,13 +30,23 @@ from matrix_runner.records.run_folder import MANIFEST, RunFolder, create, load, 
 from matrix_runner.session.run_request import RunOptions
 from matrix_runner.session.versions import fetch_kernel
 
-_REMEDY = "`matrix bisect` compares kernels"
+
+@dataclass(frozen=True)
+class _OldKernel:
+    release: str
+    cells: frozenset[str]  # the slower ones whose level is from it
+    done: Comparison
+
+    @property
+    def appliance(self) -> str:
+        return appliance_of(self.done.a, self.release)
 
 
 @dataclass
 class Confirming:
     options: RunOptions
     plan: Plan
+    here: Machine
     folder: Callable[[], RunFolder]  # as it is now
     journal: Journal
     spending: Spending
@@ -44,14 +54,15 @@ class Confirming:
     trouble: Callable[[str], None]
     show: Callable[[Event], None]
     steering: Confirmation = field(init=False)
-    _level: Comparison | None = None
-    #: The kernel of the accepted level, and the slower cells to measure on it; empty: there is no second run.
-    _kernel: str = ""
-    _cells: frozenset[str] = frozenset()
+    _old: _OldKernel | None = None
     _second: LocalRun | None = None
 
     def __post_init__(self) -> None:
         self.steering = Confirmation(self.plan.repeat, self._find_slower)
+
+    @property
+    def has_turns(self) -> bool:
+        return self.here.takes_folders and self.here.brings_disks and not self.options.cluster
 
     def _find_slower(self) -> Mapping[str, float]:
         self.spending.grant(self.options.confirm or 0.0)
@@ -67,80 +78,79 @@ class Confirming:
             level = few(run.name for run in done.a.runs)
             self.notice(f"--confirm: no cell is slower than the accepted level ({level})")
         elif found := cells_by_old_kernel(done):
-            self._level = done
-            self._kernel, self._cells = max(found.items(), key=lambda one: (len(one[1]), one[0]))
-            if self.options.cluster:
-                self.give_up(BadInput("--cluster has no turns of two kernels", resolution=_REMEDY))
+            self._old = _OldKernel(*max(found.items(), key=lambda one: (len(one[1]), one[0])), done)
+            if not self.has_turns:
+                what = "--cluster" if self.options.cluster else self.here.name
+                remedy = "`matrix bisect` compares kernels"
+                self.give_up(BadInput(f"{what} cannot start both in turns", resolution=remedy))
         return slower
 
     async def second(self, context: RunContext, level: Level, exits: ExitStack) -> LocalRun | None:
         """Return the second run, if one measures the rounds after the planned ones, too."""
-        if self._kernel and not self._second:
+        if self._old and not self._second:
             try:
-                name, images = await self._find_kernel(context.machine)
-                self._second = self._begin(name, images, context, level, exits)
-                self.steering.beside = f", and are measured on its kernel {self._kernel}, too"
+                name, images = await self._find_kernel(self._old)
+                self._second = self._begin(self._old, name, images, context, level, exits)
+                self.steering.beside = f", and are measured on its kernel {self._old.release}, too"
             except MatrixError as problem:
                 self.give_up(problem)
         return self._second
 
     def give_up(self, problem: MatrixError) -> None:
-        now = few(sorted(self._level.b.kernels)) if self._level else ""
-        self.notice(
-            f"--confirm: the accepted level is from kernel {self._kernel}, this run is on {now}, and the old one is "
-            f"not measured beside it: {problem.brief}; {problem.resolution or problem.details}"
-        )
-        self._kernel, self._second, self.steering.beside = "", None, ""
-
-    async def _find_kernel(self, here: Machine) -> tuple[str, Mapping[str, str]]:
-        """Return the name of the old kernel for the machine, and its content if that is in the cache only."""
-        if not (here.takes_folders and here.brings_disks):
-            raise BadInput(f"{here.name} cannot start another kernel", resolution=_REMEDY)
-        ids = {run.id for run in self._level.a.runs} if self._level else set()
-        manifests = [one.manifest for one in runs(self.options.results) if one.manifest.id in ids]
-        names = [name for one in manifests for name in one.kernels]
-        appliance = appliance_of(self._level.a, self._kernel) if self._level else ""
-        name, content = here.find_kernel(self._kernel, appliance, names)
-        if not name:
-            folder = await fetch_kernel(self._kernel, here.options.progress, self.notice)
-            name = str(folder or "")
-        if not name:
-            raise BadInput(
-                "neither the cache nor Debian's mirror has it", resolution="keep it in a folder: --kernel FOLDER"
+        if old := self._old:
+            self.notice(
+                f"--confirm: the accepted level is from kernel {old.release}, this run is on "
+                f"{few(sorted(old.done.b.kernels))}, and the old one is not measured beside it: {problem.brief}; "
+                f"{problem.resolution or problem.details}"
             )
+        self._old, self._second, self.steering.beside = None, None, ""
+
+    async def _find_kernel(self, old: _OldKernel) -> tuple[str, Mapping[str, str]]:
+        """Return the name of the old kernel for the machine, and its content if that is in the cache only."""
+        ids = {run.id for run in old.done.a.runs}
+        names = [name for one in runs(self.options.results) if one.manifest.id in ids for name in one.manifest.kernels]
+        name, content = self.here.find_kernel(old.release, old.appliance, names)
+        if not name:
+            name = str(await fetch_kernel(old.release, self.here.options.progress, self.notice) or "")
+        if not name:
+            remedy = "keep it in a folder: --kernel FOLDER"
+            raise BadInput("neither the cache nor Debian's mirror has it", resolution=remedy)
         return name, {name: content} if content else {}
 
     def _begin(
-        self, name: str, images: Mapping[str, str], context: RunContext, level: Level, exits: ExitStack
+        self, old: _OldKernel, name: str, images: Mapping[str, str], context: RunContext, level: Level, exits: ExitStack
     ) -> LocalRun:
-        own = self._own_folder()
-        synthetic = own.manifest.synthetic
-        options = replace(context.machine.options, images={**context.machine.options.images, **images})
+        own = self._own_folder(old.release)
+        synthetic, options = own.manifest.synthetic, self.here.options
 
         def listen(event: Event) -> None:
             """Show events of this kernel as those of cells with it as an axis."""
-            names = {key: f"{self._kernel}/{value}" for key in ("name", "stack") if (value := getattr(event, key, ""))}
+            names = {key: f"{old.release}/{value}" for key in ("name", "stack") if (value := getattr(event, key, ""))}
             self.show(replace(event, **names))
 
         second = replace(
             context,
-            machine=machine(own.manifest.machine, options),
+            machine=machine(own.manifest.machine, replace(options, images={**options.images, **images})),
             journal=exits.enter_context(Journal.open(own.journal, synthetic=synthetic, run=own.manifest.id)),
             shelf=exits.enter_context(open_files(own, writing=True)),
             scratch=own.path,
             listen=listen,
             kernel=name,
         )
-        plan = replace(self.plan, follows=False)
-        steering = OnOldKernel(self.steering, self._cells)
-        run = LocalRun(Scheduler(plan, spending=self.spending, steering=steering), second, level)
+        steering = OnOldKernel(self.steering, old.cells)
+        scheduler = Scheduler(replace(self.plan, follows=False), spending=self.spending, steering=steering)
+        run = LocalRun(scheduler, second, level)
         run.recorder.start()
         return run
 
-    def _own_folder(self) -> RunFolder:
+    def _own_folder(self, release: str) -> RunFolder:
         folder = self.folder()
         path = folder.path / OLD_KERNEL
-        if (path / MANIFEST).exists():
-            return load(path)
-        changes = {"id": token_hex(8), "kernels": (self._kernel,), "versions": {}, "finished": True}
-        return create(folder.path, folder.manifest.model_copy(update=changes), OLD_KERNEL)
+        if not (path / MANIFEST).exists():
+            changes = {"id": token_hex(8), "kernels": (release,), "versions": {}, "finished": True}
+            return create(folder.path, folder.manifest.model_copy(update=changes), OLD_KERNEL)
+        found = load(path)
+        if found.manifest.kernels != (release,):
+            before = few(found.manifest.kernels)
+            raise BadInput(f"this run began with kernel {before}", resolution="--fresh starts a new run")
+        return found

@@ -341,7 +341,7 @@ def _confirming(this: _Run, spending: Spending) -> Confirming | None:
     keep_accepted(this.options.matrix.parent, this.folder.path)
     observer, plan = this.observer, this.order.selected.plan
     shown = observer.notice, observer.trouble, observer.event
-    return Confirming(this.options, plan, lambda: this.folder, this.journal, spending, *shown)
+    return Confirming(this.options, plan, this.machine, lambda: this.folder, this.journal, spending, *shown)
 
 
 _Executor: TypeAlias = LocalRun | RunInTurns | Coordinator
@@ -355,7 +355,7 @@ def _executor(
         tags = frozenset(this.options.tags)
         return Coordinator(scheduler, context, connect(wanted), order, this.observer.notice, tags=tags)
     run = LocalRun(scheduler, context, this.level)
-    if not confirming:
+    if not (confirming and confirming.has_turns):
         return run
     return RunInTurns(run, partial(confirming.second, context, this.level, exits), confirming.give_up)
 

@@ -442,7 +442,10 @@ def test_every_script_gets_an_empty_folder(tmp_path: Path) -> None:
     assert [path.name for path in folder.iterdir() if (path / "it").exists()] == ["0"]
 
 
-def test_an_earlier_kernel_is_found_in_the_cache_or_in_an_unchanged_folder(tmp_path: Path) -> None:
+def test_an_earlier_kernel_is_found_in_the_cache_or_in_an_unchanged_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MATRIX_CACHE", str(tmp_path / "cache"))
     image = tmp_path / "kernel/bzImage"
     image.parent.mkdir()
     image.write_bytes(b"one")

@@ -17,16 +17,7 @@ from matrix_runner.answers.cell_figures import (
     unmatched_cells,
 )
 from matrix_runner.base.model import Condition
-from matrix_runner.language.guidelines import (
-    Best,
-    Bound,
-    Claim,
-    Monotone,
-    Profile,
-    RatioOf,
-    Scaling,
-    SumOf,
-)
+from matrix_runner.language import guidelines
 from matrix_runner.records.record import CellRow
 from matrix_runner.space.guideline_references import intersect_rules
 from matrix_runner.space.rules import BadRule, Rule, axis_named, rule_of
@@ -103,12 +94,12 @@ class ClaimScope:
 
 
 @singledispatch
-def cases_of(claim: Claim, scope: ClaimScope) -> ClaimCases:  # noqa: ARG001
+def cases_of(claim: guidelines.Claim, scope: ClaimScope) -> ClaimCases:  # noqa: ARG001
     raise TypeError(f"no such claim: {claim!r}")
 
 
 @cases_of.register
-def _(claim: RatioOf, scope: ClaimScope) -> ClaimCases:
+def _(claim: guidelines.RatioOf, scope: ClaimScope) -> ClaimCases:
     each = _of_pairs(claim, scope)
     return ClaimCases((mean_case(each.cases),), each.cases, each.notes) if claim.mean else each
 
@@ -122,7 +113,7 @@ def mean_case(contexts: Sequence[Case]) -> Case:
 
 
 @cases_of.register
-def _(claim: Best, scope: ClaimScope) -> ClaimCases:
+def _(claim: guidelines.Best, scope: ClaimScope) -> ClaimCases:
     along = scope.axis(claim.along)
     (chosen,) = scope.rule({along: claim.value}).values()
     best, more = next(iter(chosen)), claim.figure.more_is_better
@@ -138,7 +129,7 @@ def _(claim: Best, scope: ClaimScope) -> ClaimCases:
 
 
 @cases_of.register
-def _(claim: Monotone, scope: ClaimScope) -> ClaimCases:
+def _(claim: guidelines.Monotone, scope: ClaimScope) -> ClaimCases:
     back = 1 + claim.tolerance
     low, high = (1 / back, inf) if claim.direction == "rises" else (0.0, back)
     along = scope.axis(claim.along)
@@ -152,7 +143,7 @@ def _(claim: Monotone, scope: ClaimScope) -> ClaimCases:
 
 
 @cases_of.register
-def _(claim: Scaling, scope: ClaimScope) -> ClaimCases:
+def _(claim: guidelines.Scaling, scope: ClaimScope) -> ClaimCases:
     found, along = list[Case](), scope.axis(claim.along)
     for row, label in _labelled(_rows(claim, along, scope)):
         (first, start), *others = [(value, number_of(value)) for value in row]
@@ -166,14 +157,14 @@ def _(claim: Scaling, scope: ClaimScope) -> ClaimCases:
 
 
 @cases_of.register
-def _(claim: Bound, scope: ClaimScope) -> ClaimCases:
+def _(claim: guidelines.Bound, scope: ClaimScope) -> ClaimCases:
     low, high = claim.limits
     cells = scope.chosen(claim.where)
     return ClaimCases(tuple(Case(one.name, (Term(1, (one.id,)),), low, high, absolute=True) for one in cells))
 
 
 @cases_of.register
-def _(claim: SumOf, scope: ClaimScope) -> ClaimCases:
+def _(claim: guidelines.SumOf, scope: ClaimScope) -> ClaimCases:
     sides = [scope.rule(claim.where, one) for one in (claim.whole, *claim.parts)]
     among = [matching_cells(scope.cells, rule) for rule in sides]
     if not all(among):
@@ -190,7 +181,7 @@ def _(claim: SumOf, scope: ClaimScope) -> ClaimCases:
 
 
 @cases_of.register
-def _(claim: Profile, scope: ClaimScope) -> ClaimCases:
+def _(claim: guidelines.Profile, scope: ClaimScope) -> ClaimCases:
     found, level = list[Case](), geometric_mean(claim.follows)
     for row, label in _labelled(_rows(claim, scope.axis(claim.along), scope)):
         if len(row) != len(claim.follows):
@@ -203,7 +194,7 @@ def _(claim: Profile, scope: ClaimScope) -> ClaimCases:
     return _some(found, f"{claim.along} has a single value")
 
 
-def _of_pairs(claim: RatioOf, scope: ClaimScope) -> ClaimCases:
+def _of_pairs(claim: guidelines.RatioOf, scope: ClaimScope) -> ClaimCases:
     scope.chosen(claim.where, claim.of), scope.chosen(claim.where, claim.to)
     sides = [scope.rule(claim.where, one) for one in (claim.of, claim.to)]
     among, named = [matching_cells(scope.cells, rule) for rule in sides], _compared(sides)
@@ -225,7 +216,7 @@ def _ratio(above: CellRow, below: CellRow) -> tuple[Term, ...]:
     return (Term(1, (above.id,)), Term(-1, (below.id,)))
 
 
-def _rows(claim: Claim, along: str, scope: ClaimScope) -> list[dict[str, CellRow]]:
+def _rows(claim: guidelines.Claim, along: str, scope: ClaimScope) -> list[dict[str, CellRow]]:
     """Return the cells of a claim along an axis, one row for each position on the other axes, in numeric order."""
     groups = grouped((cell.axes[along], cell) for cell in scope.chosen(claim.where) if along in cell.axes)
     ordered = {value: groups[value] for value in sorted(groups, key=number_key)}

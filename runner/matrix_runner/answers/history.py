@@ -7,19 +7,11 @@ from math import exp, log
 from statistics import fmean
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
+from matrix_runner.answers import selectors
 from matrix_runner.answers.axes import Axes, grouped, is_workload_axis, name_key, value_key
 from matrix_runner.answers.comparison import Comparison, Line, Speed, Terms, compare_sides
 from matrix_runner.answers.old_kernel import with_old_kernel
 from matrix_runner.answers.pairs import Side, earlier_groups
-from matrix_runner.answers.selectors import (
-    ACCEPTED,
-    accepted_factor,
-    accepted_level,
-    baseline_of,
-    changes_of,
-    hardware_of,
-    runs_of_baseline,
-)
 from matrix_runner.answers.stored_samples import (
     LATENCIES,
     USUAL_RATES,
@@ -152,15 +144,15 @@ def timelines(found: Sequence[Samples], metrics: Sequence[str], level: Level | N
 
 
 def _place(run: RunRow) -> tuple[object, ...]:
-    return run.machine, run.host, run.synthetic, hardware_of(run)
+    return run.machine, run.host, run.synthetic, selectors.hardware_of(run)
 
 
 def _since_baselines(found: Sequence[Samples], baselines: Sequence[Baseline]) -> list[Samples]:
     runs = {one.run.id: one.run for one in found}.values()
     begins: dict[str, str] = {}
     for run in runs if baselines else ():
-        baseline = baseline_of(run, baselines)
-        named = runs_of_baseline(baseline, runs) if baseline else []
+        baseline = selectors.baseline_of(run, baselines)
+        named = selectors.runs_of_baseline(baseline, runs) if baseline else []
         begins[run.id] = min((one.started for one in named if one.machine == run.machine), default="")
     return [one for one in found if one.run.started >= begins.get(one.run.id, "")]
 
@@ -169,7 +161,7 @@ def _series(points: Sequence[Point], metric: str, changes: Sequence[KnownChange]
     run, cell = points[-1].samples.run, points[-1].samples.cell  # the latest name
 
     def _accepted(point: Point) -> float:
-        return accepted_factor(changes, point.samples.run, cell.axes, metric)
+        return selectors.accepted_factor(changes, point.samples.run, cell.axes, metric)
 
     sign = 1 if more_is_faster(metric) or not is_compared(metric) else -1
     means = [point.estimate.mean / _accepted(point) ** sign for point in points]
@@ -177,7 +169,7 @@ def _series(points: Sequence[Point], metric: str, changes: Sequence[KnownChange]
     is_positive = min(means) > 0
     history = read_history(means, weekdays) if is_positive else History()
     speeds = [sign * log(mean) for mean in means] if is_positive else []
-    known = changes_of(changes, run, cell.axes, metric)
+    known = selectors.changes_of(changes, run, cell.axes, metric)
     return Series(cell, metric, run.machine, run.host, run.synthetic, points, history, speeds, known)
 
 
@@ -261,8 +253,8 @@ def find_alarms(lines: Sequence[Line], chosen: CellSelection | None = None) -> l
 def read_levels(store: SharedStore, nights: Sequence[RunRow], files: AcceptedFiles) -> list[RunRow]:
     """Return the runs that nights are compared with. A baseline for them that names no run is an error."""
     runs = store.runs()
-    used = {id(baseline_of(run, files.baselines.entries)) for run in nights}
-    files.check_baselines(lambda one: id(one) not in used or runs_of_baseline(one, runs))
+    used = {id(selectors.baseline_of(run, files.baselines.entries)) for run in nights}
+    files.check_baselines(lambda one: id(one) not in used or selectors.runs_of_baseline(one, runs))
     found = {one.id: one for run in nights for one in _read_level(store, run, files)}
     return list(found.values())
 
@@ -277,7 +269,7 @@ def _read_level(store: SharedStore, night: RunRow, files: AcceptedFiles) -> list
         except BadInput:  # they have no common cell
             return False
 
-    return accepted_level(night, store.runs(), files.baselines.entries, is_slower)
+    return selectors.accepted_level(night, store.runs(), files.baselines.entries, is_slower)
 
 
 def compare_with_level(folder: RunFolder, journal: Journal, address: Address, *, planned: bool = False) -> Comparison:
@@ -292,7 +284,7 @@ def compare_with_level(folder: RunFolder, journal: Journal, address: Address, *,
             raise BadInput("there is no accepted level yet", resolution="it takes an earlier good run, or a baseline")
         last = night.most or 0
         b = Side(night.name, [one.in_rounds(lambda at: at <= last) for one in found] if planned else found)
-        a = Side(ACCEPTED, read_samples(shared, level, metrics))
+        a = Side(selectors.ACCEPTED, read_samples(shared, level, metrics))
         groups = earlier_groups(a, b, shared.runs())
         history = [Side("", read_samples(shared, group, metrics, histograms=False)) for group in groups]
     terms = Terms(known=files.changes, history=history)

@@ -20,16 +20,7 @@ from secrets import token_hex
 from typing import Any
 
 from matrix_runner.carry import batch_messages as messages
-from matrix_runner.carry import members
-from matrix_runner.carry.events import (
-    BatchDone,
-    BatchStarted,
-    RigUp,
-    RigWasLost,
-    TimeLeft,
-    TrialStarted,
-    Waiting,
-)
+from matrix_runner.carry import events, members
 from matrix_runner.carry.flight import Flight, Flights, Inbox
 from matrix_runner.carry.members import Members
 from matrix_runner.carry.recorder import RunContext, RunRecorder, now
@@ -157,7 +148,7 @@ class Coordinator:
         if (what, hosts) == self._waits_for:
             return
         self._waits_for = what, hosts
-        self._context.listen(Waiting(" ".join(filter(None, (what.value, hosts)))))
+        self._context.listen(events.Waiting(" ".join(filter(None, (what.value, hosts)))))
         if what in {Awaited.SCHEDULER, Awaited.WORKERS}:
             self._stopped = self._stopped or self._opened > 0
             no_worker = _NO_WORKER_LEFT if self._opened else _NO_WORKER
@@ -268,7 +259,7 @@ class Coordinator:
         opened.running += 1
         self._forecast.begin_batch(worker.host)
         self._members.begin(worker)
-        self._context.listen(BatchStarted(batch.round, batch.stack.label, len(cells), worker.host))
+        self._context.listen(events.BatchStarted(batch.round, batch.stack.label, len(cells), worker.host))
         self._start(self._carry_out(flight))
 
     def _charge(self, batch: Batch) -> tuple[Cell, ...]:
@@ -351,7 +342,7 @@ class Coordinator:
                 flight.round.give_back(rest, self._members.refusals)
         if flight.left or flight.alone or flight.round.over:
             self._look_again()
-        self._context.listen(BatchDone(flight.round.number, flight.batch.stack.label, flight.worker.host))
+        self._context.listen(events.BatchDone(flight.round.number, flight.batch.stack.label, flight.worker.host))
 
     def _exceeds_budget(self, flight: Flight) -> bool:
         """Return whether its worker, by its own estimates, cannot measure any of what it left out."""
@@ -365,7 +356,7 @@ class Coordinator:
         """Refuse a worker that sends wrong messages. Its trials do not count."""
         host, again = flight.worker.host, "other workers continue the batch" if flight.left else "it had no trial left"
         stack = flight.batch.stack.label
-        self._context.listen(RigWasLost(stack, stack, f"{host}: {lie.brief}", again))
+        self._context.listen(events.RigWasLost(stack, stack, f"{host}: {lie.brief}", again))
         self._members.refuse_for(flight.worker, lie)
         for other in self._flights.of_worker(flight.worker):
             self._abandon(other, lie)
@@ -381,7 +372,7 @@ class Coordinator:
         name = flight.left[flight.begun].name if flight.begun in flight.left else flight.batch.stack.label
         if not isinstance(lost, messages.SchedulerLost):  # one notice is enough for all batches
             again = _after_loss(flight, lost) if flight.left else "it had no trial left"
-            self._context.listen(RigWasLost(name, flight.batch.stack.label, f"{host}: {reason}", again))
+            self._context.listen(events.RigWasLost(name, flight.batch.stack.label, f"{host}: {reason}", again))
         if flight.begun not in flight.left:
             if isinstance(lost, messages.BatchLost):
                 self._count_fruitless(flight, lost)
@@ -420,11 +411,11 @@ class Coordinator:
     def _takers(self) -> Mapping[str, Callable[[Flight, messages.Message], None]]:
         return {
             **dict.fromkeys(messages.FROM_HOSTS, self._pass_on),
-            TrialStarted.word: self._begin,
+            events.TrialStarted.word: self._begin,
             messages.FILES: self._keep,
             messages.TRIAL: self._record,
             messages.LOST: self._lose_attempt,
-            RigUp.word: self._set_up,
+            events.RigUp.word: self._set_up,
             messages.CHECKED: lambda *_: _refuse_if(True, "an answer to another question"),
             messages.NOTICE: self._show_notice,
             messages.POOL: self._note_pool,
@@ -499,7 +490,7 @@ class Coordinator:
         self._recorder.record(cell, replace(trial, notes={**own, **notes}, folder=folder, facts=facts))
         later = max(0, self.scheduler.plan.repeat.max - self._opened)
         if (left := self._forecast.next_forecast(self._open, later, self._members.present)) is not None:
-            self._context.listen(TimeLeft(left))
+            self._context.listen(events.TimeLeft(left))
         if following := self.scheduler.following(cell, trial.round, list(flight.left.values())):
             flight.round.add(replace(flight.batch, cells=tuple(following)), self._members.refusals)
             self._look_again()

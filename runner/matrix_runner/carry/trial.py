@@ -17,18 +17,7 @@ from matrix_runner.decide import costs
 from matrix_runner.language.matrix import Matrix
 from matrix_runner.machines.base import Machine, Rig, RigLost, SlowsDisks, Step, StepResult
 from matrix_runner.machines.needs import lacks
-from matrix_runner.records.counters import (
-    FULL,
-    TrialUse,
-    buses,
-    cost_of_a_request,
-    count_cache_flushes,
-    find_bottleneck,
-    lost_to_others,
-    observe_use,
-    shares_of,
-    transit_share,
-)
+from matrix_runner.records import counters
 from matrix_runner.records.record import (
     HOST_LIMITED,
     REPLAY,
@@ -172,14 +161,14 @@ class StackOnRig:
         found = self._find(output, work, done)
         result = found.result
         timed = result.figures if work.has_whole_runtime else None
-        beside = observe_use(output.before, output.after, found.readings, timed, work, slow)
+        beside = counters.observe_use(output.before, output.after, found.readings, timed, work, slow)
         strain = self._matrix.machine.strain
         losses = host_limited(done, work, strain, beside) if done else busy_host(timed, work, strain, beside)
         if result.replay:
             kept_up = kept_pace(done, strain, result.replay.seconds)
             losses |= late_replay(result.replay, work.runtime or 0.0, losses, kept_up=kept_up)
-        shares = shares_of(beside, self._spares, slow) if beside and result.figures else {}
-        cost = cost_of_a_request(beside, result.figures, work, slow) if beside and result.figures else {}
+        shares = counters.shares_of(beside, self._spares, slow) if beside and result.figures else {}
+        cost = counters.cost_of_a_request(beside, result.figures, work, slow) if beside and result.figures else {}
         facts = self._facts(result, {**losses, **shares, **cost})
         lost = loss_notes(facts, result.replay, work.runtime or 0.0)
         trial = Trial(
@@ -238,12 +227,21 @@ class StackOnRig:
         return found
 
     def _bottleneck(
-        self, beside: TrialUse | None, figures: Figures | None, work: Workload, done: Sequence[Report], overload: str
+        self,
+        beside: counters.TrialUse | None,
+        figures: Figures | None,
+        work: Workload,
+        done: Sequence[Report],
+        overload: str,
     ) -> dict[str, str]:
         if beside is None or figures is None:
             return {}
-        links = buses(self._matrix.every_disk(), done, beside.seconds)
-        return {"bottleneck": find_bottleneck(count_cache_flushes(beside, done), figures, work, links, overload)}
+        links = counters.buses(self._matrix.every_disk(), done, beside.seconds)
+        return {
+            "bottleneck": counters.find_bottleneck(
+                counters.count_cache_flushes(beside, done), figures, work, links, overload
+            )
+        }
 
     def _facts(self, result: Result, measured: Mapping[str, Any]) -> TrialFacts:
         return TrialFacts(
@@ -299,7 +297,7 @@ def why_skipped(stack: Stack, machine: Machine, facts: Mapping[str, str], profil
 
 
 def host_limited(
-    done: Sequence[Report], work: Workload, bound: float, beside: TrialUse | None = None
+    done: Sequence[Report], work: Workload, bound: float, beside: counters.TrialUse | None = None
 ) -> dict[str, Any]:
     """Return the share of time lost to the host, with its causes if it exceeds the bound.
 
@@ -307,7 +305,7 @@ def host_limited(
     """
     overload = overload_of(done)
     if overload and work.pauses:
-        transit = transit_share(beside, done, direct=work.direct) if beside else 0.0
+        transit = counters.transit_share(beside, done, direct=work.direct) if beside else 0.0
         overload = replace(overload, starved=0.0, crowded=0.0, transit=transit)
     if overload is None:
         return {}
@@ -315,7 +313,7 @@ def host_limited(
     return _shares_lost(overload.share, causes if overload.exceeds(bound) else {})
 
 
-def _part_by_processor(overload: Overload, beside: TrialUse) -> dict[str, float]:
+def _part_by_processor(overload: Overload, beside: counters.TrialUse) -> dict[str, float]:
     """Return the causes of a loss; of the time in which disks were idle, the part with a busy processor by itself.
 
     It is at most the time in which the busiest processor worked. That does not tell whether both were at once.
@@ -330,14 +328,16 @@ def _shares_lost(share: float, causes: Mapping[str, float]) -> dict[str, Any]:
     return whole | (losses_of(share, causes) if causes else {})
 
 
-def busy_host(figures: Figures | None, work: Workload, bound: float, beside: TrialUse | None) -> dict[str, Any]:
+def busy_host(
+    figures: Figures | None, work: Workload, bound: float, beside: counters.TrialUse | None
+) -> dict[str, Any]:
     """Return the shares lost if other programs, or other virtual machines, left too little of the processors.
 
     Disks without a model cannot tell how much time was lost, so this is a bound of it.
     """
     if figures is None or beside is None:
         return {}
-    programs, machines = lost_to_others(beside, figures, work)
+    programs, machines = counters.lost_to_others(beside, figures, work)
     lost = programs + machines
     return _shares_lost(lost, {"programs": programs, "machines": machines}) if lost > bound else {}
 
@@ -348,7 +348,7 @@ def kept_pace(done: Sequence[Report], bound: float, seconds: float) -> bool:
     If the disks were often idle, a slow guest may be the reason, so the answer is no.
     """
     overload = overload_of(done)
-    is_full = max((one.occupied for one in done), default=0.0) >= FULL * seconds
+    is_full = max((one.occupied for one in done), default=0.0) >= counters.FULL * seconds
     return not done or bool(overload and not overload.exceeds(bound) and is_full)
 
 

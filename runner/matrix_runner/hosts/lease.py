@@ -10,27 +10,8 @@ from datetime import datetime
 from pathlib import Path
 
 from matrix_runner.base.errors import BadInput, HarnessBroken, MatrixError
+from matrix_runner.hosts import disk_ledger, exclusive
 from matrix_runner.hosts.checks import DiskCheck, check_disk
-from matrix_runner.hosts.disk_ledger import (
-    LeaseRecord,
-    count_written,
-    delete_record,
-    night_of,
-    own_marks,
-    read_ledger,
-    wear_refusal,
-    write_record,
-)
-from matrix_runner.hosts.exclusive import (
-    DisksRefused,
-    LeasedDisk,
-    acquire_disks,
-    give_back,
-    prepare_disk,
-    raise_if_refused,
-    require_closed_partitions,
-    wipe_marked,
-)
 from matrix_runner.hosts.inventory import Census
 from matrix_runner.hosts.operations import LOCAL, DiskOperations, Lock
 from matrix_runner.hosts.reasons import OwnMarks, Refusal
@@ -86,7 +67,8 @@ class Lease:
     folder: Path
     state: Path  # the state folder of this machine: records and ledger
     destroy: frozenset[str]  # named with --destroy, or in `destroy:` of the host
-    marks: Callable[[Sequence[LeasedDisk]], Iterable[str]] = lambda _: ()  # returns UUIDs of what the run makes on them
+    #: Returns UUIDs of what the run makes on disks.
+    marks: Callable[[Sequence[exclusive.LeasedDisk]], Iterable[str]] = lambda _: ()
     inside: tuple[str, ...] = ()  # names of the disks in the guest, in order; empty if scripts run on the host
     boot: str = ""
     operations: DiskOperations = LOCAL
@@ -118,12 +100,14 @@ def lease_disks(
     now: Callable[[], datetime],
     say: Callable[[str], None],
     warn: Callable[[str], None] | None = None,
-) -> Iterator[tuple[LeasedDisk, ...]]:
+) -> Iterator[tuple[exclusive.LeasedDisk, ...]]:
     """Lease the disks, or raise before the first write. `warn` gets what cannot be released, instead of `say`."""
-    known = own_marks(lease.state, lease.run, lease.reach)
+    known = disk_ledger.own_marks(lease.state, lease.run, lease.reach)
     with (
         nullcontext() if lease.shares_nothing else exclude_other_runs(lease.operations, lease.run, lease.reach),
-        acquire_disks(declarations, ask, ours=known, purpose=lease.matrix, operations=lease.operations) as disks,
+        exclusive.acquire_disks(
+            declarations, ask, ours=known, purpose=lease.matrix, operations=lease.operations
+        ) as disks,
     ):
         written = [one for one in disks if not one.declared.only_read]
         losses = confirm_losses([DiskCheck(one.declared, one.node, ()) for one in disks], lease.destroy, ())
@@ -131,15 +115,15 @@ def lease_disks(
         if hidden := lease.operations.hidden_processes():
             say(f"not root: cannot see whether {hidden} write to these disks without an exclusive open")
         _check_wear(written, lease, now())
-        require_closed_partitions(written)
-        raise_if_refused([check_controller(DiskCheck(one.declared, one.node, ())) for one in disks])
+        exclusive.require_closed_partitions(written)
+        exclusive.raise_if_refused([check_controller(DiskCheck(one.declared, one.node, ())) for one in disks])
         for one in disks:
             one.controller = controller_of(one.node).address if one.declared.whole else ""
         warn = warn or say
-        marks, mine = tuple(sorted(lease.marks(disks))), list[LeasedDisk]()
+        marks, mine = tuple(sorted(lease.marks(disks))), list[exclusive.LeasedDisk]()
         try:
             for one, inside in zip(disks, lease.inside or ("",) * len(disks), strict=True):
-                record = LeaseRecord(
+                record = disk_ledger.LeaseRecord(
                     disk=one.declared.id,
                     identity=one.node.identity,
                     reach=lease.reach,
@@ -154,10 +138,10 @@ def lease_disks(
                     controller=one.controller,
                     only_read=one.declared.only_read,
                 )
-                write_record(lease.state, record)
+                disk_ledger.write_record(lease.state, record)
                 mine.append(one)  # from here on it may be written, and has to be released
                 if one in written:
-                    prepare_disk(one, lease.run)
+                    exclusive.prepare_disk(one, lease.run)
             yield disks
         finally:
             try:
@@ -167,9 +151,9 @@ def lease_disks(
                 warn(f"the disks stay with the run, for `matrix clean`: {error.brief}")
 
 
-def _check_wear(disks: Sequence[LeasedDisk], lease: Lease, now: datetime) -> None:
-    known, night = read_ledger(lease.state), night_of(now)
-    refusals = [wear_refusal(known, one.declared, one.node.identity, night) for one in disks]
+def _check_wear(disks: Sequence[exclusive.LeasedDisk], lease: Lease, now: datetime) -> None:
+    known, night = disk_ledger.read_ledger(lease.state), disk_ledger.night_of(now)
+    refusals = [disk_ledger.wear_refusal(known, one.declared, one.node.identity, night) for one in disks]
     if any(refusals):
         raise WearExceeded(
             "the write budget of a disk (`wear:`) is used up for tonight; nothing was written",
@@ -179,22 +163,22 @@ def _check_wear(disks: Sequence[LeasedDisk], lease: Lease, now: datetime) -> Non
 
 
 def _return_disks(
-    disks: Sequence[LeasedDisk], marks: frozenset[str], ask: Callable[[], Census], lease: Lease, now: datetime
+    disks: Sequence[exclusive.LeasedDisk], marks: frozenset[str], ask: Callable[[], Census], lease: Lease, now: datetime
 ) -> Iterator[str]:
     census = ask()
     found = [(one, census.by_number(one.node.dev)) for one in disks]
     # After a reboot of a remote host, device numbers may belong to other disks.
     written = {node.identity: node.written for one, node in found if node and node.identity == one.node.identity}
-    count_written(lease.state, lease.run, written, lease.boot, night_of(now))
+    disk_ledger.count_written(lease.state, lease.run, written, lease.boot, disk_ledger.night_of(now))
     for one in disks:
         mine = OwnMarks(lease.run, marks, frozenset({one.node.identity}))
         if why := _try_return(one, mine, census, ask):
             yield f"{one.declared.id} stays with the run, for `matrix clean`: {why}"
         else:
-            delete_record(lease.state, one.node.identity, lease.reach)
+            disk_ledger.delete_record(lease.state, one.node.identity, lease.reach)
 
 
-def _try_return(one: LeasedDisk, mine: OwnMarks, census: Census, ask: Callable[[], Census]) -> str:
+def _try_return(one: exclusive.LeasedDisk, mine: OwnMarks, census: Census, ask: Callable[[], Census]) -> str:
     if one.declared.only_read:
         return ""
     try:
@@ -202,18 +186,20 @@ def _try_return(one: LeasedDisk, mine: OwnMarks, census: Census, ask: Callable[[
         if not why:
             one.reacquire()
             why = return_disk(one, mine, census, ask)
-    except DisksRefused as refused:
+    except exclusive.DisksRefused as refused:
         why = refused.refusals
     except HarnessBroken as error:  # a dead disk must not keep the others from being released
         return error.brief
     return "; ".join(map(str, why))
 
 
-def return_disk(one: LeasedDisk, mine: OwnMarks, census: Census, ask: Callable[[], Census]) -> tuple[Refusal, ...]:
+def return_disk(
+    one: exclusive.LeasedDisk, mine: OwnMarks, census: Census, ask: Callable[[], Census]
+) -> tuple[Refusal, ...]:
     node = census.by_number(one.node.dev)
     if node and node.signatures:
-        wipe_marked(one, node.signatures, mine)
+        exclusive.wipe_marked(one, node.signatures, mine)
         if why := check_disk(ask(), one.declared, replace(mine, marks=frozenset())).refusals:
             return why
-    give_back(one, mine.run)
+    exclusive.give_back(one, mine.run)
     return ()

@@ -10,16 +10,7 @@ from typing import NamedTuple
 from matrix_runner.answers.axes import determined_axes, grouped, names_of, varying_axes
 from matrix_runner.answers.cell_figures import CellFigures
 from matrix_runner.base.text import strip_illegal
-from matrix_runner.pages.axis_charts import (
-    Colours,
-    Group,
-    Plot,
-    choose_colours,
-    distribution,
-    free_axes,
-    plots,
-    waiting,
-)
+from matrix_runner.pages import axis_charts
 from matrix_runner.pages.charts import Chart, Line, chart, figure_and_interval, overview
 from matrix_runner.pages.concerns import held_back_by
 from matrix_runner.pages.effects import Effects, HeatMap, effects, heat_maps
@@ -35,7 +26,7 @@ from matrix_runner.work.metrics import ALL_SIDES, COSTS, FLUSH, OF_SYNC, SIDES, 
 MOST_ROWS, MOST_CHARTS, CHART_ROWS = 1000, 60, 24
 BEFORE_FOLD = 12  # charts that the page shows at once; details have the others
 _LEAST_IN_SECTION = 2  # charts of a section that are shown, if there are many sections
-Picture = Chart | Plot | HeatMap
+Picture = Chart | axis_charts.Plot | HeatMap
 WIDTH, HEIGHT = 84, 18  # of the line of earlier runs, in pixels
 _EDGE = 3  # room for the dot of that line
 _LEAST_SPAN = 0.1  # of the values: smaller changes look small
@@ -91,7 +82,7 @@ def sections(
     recorded: RunData, *, rows: int = MOST_ROWS, charts: int = MOST_CHARTS, before: int = BEFORE_FOLD
 ) -> Iterator[Section]:
     """Make the sections, with `before` charts of all of them together before a fold."""
-    groups, colours = _groups(recorded.summaries), choose_colours(recorded.cells)
+    groups, colours = _groups(recorded.summaries), axis_charts.choose_colours(recorded.cells)
     shown = max(_LEAST_IN_SECTION, ceil(before / max(1, len(groups))))
     for title, summaries in groups.items():
         if not rows:
@@ -113,7 +104,7 @@ def _groups(summaries: Sequence[CellFigures]) -> Mapping[str, list[CellFigures]]
 
 
 def _section(
-    recorded: RunData, title: str, summaries: Sequence[CellFigures], colours: Colours, rows: int, room: int
+    recorded: RunData, title: str, summaries: Sequence[CellFigures], colours: axis_charts.Colours, rows: int, room: int
 ) -> Section:
     labels, same, differing = _labels([one.cell for one in summaries])
     columns = _columns([sides_of(one.figures) for one in summaries])
@@ -133,9 +124,9 @@ def _section(
         **{side: (side, f"{side} p99") for side in SIDES},
     }
     named = list(zip(labels, summaries, strict=True))
-    axes = free_axes([one.cell for one in summaries])
+    axes = axis_charts.free_axes([one.cell for one in summaries])
     short = {**_short([*dict.fromkeys((*differing, *axes))]), "layout": "layout"}
-    group = Group(title, tuple(one for one in named if "total_bw" in one[1].figures), short, colours)
+    group = axis_charts.Group(title, tuple(one for one in named if "total_bw" in one[1].figures), short, colours)
     found = None
     if room > 0 and group.cells:
         found = effects(group, recorded.by_cell, recorded.confidence, steered=recorded.steered)
@@ -158,7 +149,7 @@ def _section(
 def _pictures(
     recorded: RunData,
     named: Sequence[tuple[str, CellFigures]],
-    group: Group,
+    group: axis_charts.Group,
     differing: Sequence[str],
     found: Effects | None,
 ) -> Iterator[Picture]:
@@ -167,13 +158,13 @@ def _pictures(
     if not group.cells:
         return
     yield from heat_maps(group)
-    yield from plots(group)
-    if waits := waiting(group, recorded.by_cell, recorded.rule):
+    yield from axis_charts.plots(group)
+    if waits := axis_charts.waiting(group, recorded.by_cell, recorded.rule):
         yield waits
     if found:
         yield found.chart
     for side in ALL_SIDES:
-        if curve := distribution(group, side, recorded.by_cell):
+        if curve := axis_charts.distribution(group, side, recorded.by_cell):
             yield curve
 
 

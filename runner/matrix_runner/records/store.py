@@ -13,19 +13,8 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
 from matrix_runner.base.errors import BadInput, Damaged, HarnessBroken, MatrixError
-from matrix_runner.records import tables
+from matrix_runner.records import databases, tables
 from matrix_runner.records.address import Address
-from matrix_runner.records.databases import (
-    OF_STORE,
-    Database,
-    memory_copy,
-    memory_engine,
-    postgresql_engine,
-    sqlite_engine,
-    sqlite_reader,
-    translate_errors,
-    upsert,
-)
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.journal_reader import State
 from matrix_runner.records.observe import Progress, progress_by_cell
@@ -99,19 +88,21 @@ T = TypeVar("T")
 _MEASURED = sa.exists().where(IN_STORE.trials.c.run == tables.runs.c.id, IN_STORE.trials.c.outcome.in_(COUNTED))
 
 
-class SharedStore(Database):
+class SharedStore(databases.Database):
     """A store. Create it with `open` or `existing`, then close it or use it as a context manager."""
 
     def __init__(self, engine: sa.Engine, address: Address, *, fixed: bool = False) -> None:
-        super().__init__(engine, str(address), OF_STORE)
+        super().__init__(engine, str(address), databases.OF_STORE)
         self.address = address
         self.fixed = fixed  # it is read-only
         self.damage: dict[str, MatrixError] = {}  # by the name of a run: why it is left out
         self.note = ""  # what the user has to know of it
         self.turns = 0  # number of transactions, as a sign of progress
-        self._readings = upsert(engine.dialect.name, IN_STORE.readings)
+        self._readings = databases.upsert(engine.dialect.name, IN_STORE.readings)
         self._upserts = {
-            table: upsert(engine.dialect.name, table, *(one.name for one in table.columns if not one.primary_key))
+            table: databases.upsert(
+                engine.dialect.name, table, *(one.name for one in table.columns if not one.primary_key)
+            )
             for table in (*_OF_RUNS, tables.runs)
         }
 
@@ -145,12 +136,12 @@ class SharedStore(Database):
         fixed = address.file is not None and not all(
             os.access(path, os.W_OK) for path in (address.file, address.file.parent)
         )
-        reader = sqlite_reader(address.file, _NAMES, OF_STORE) if address.file and fixed else None
+        reader = databases.sqlite_reader(address.file, _NAMES, databases.OF_STORE) if address.file and fixed else None
         store = cls(reader or _engine(address), address, fixed=fixed)
         with store._closed_on_error(), store._transaction(immediate=True) as connection:
             store._check_structure(connection, address.file)
             if fixed and STORE.understood(connection, str(address)) < STORE.version:
-                return cls(memory_copy(connection), address, fixed=True)._prepared()
+                return cls(databases.memory_copy(connection), address, fixed=True)._prepared()
         return store if fixed else store._prepared()
 
     def _prepared(self) -> Self:
@@ -456,12 +447,12 @@ def _any_text(connection: sa.Connection) -> Iterator[None]:
 
 def _engine(address: Address) -> sa.Engine:
     if address.url is not None:
-        return postgresql_engine(address.url)
+        return databases.postgresql_engine(address.url)
     if address.file is None:
-        return memory_engine()
-    with translate_errors(address.file, OF_STORE):
+        return databases.memory_engine()
+    with databases.translate_errors(address.file, databases.OF_STORE):
         address.file.parent.mkdir(parents=True, exist_ok=True)
-    return sqlite_engine(address.file, _NAMES, busy_ms=_BUSY_MS, durable=False, remedies=OF_STORE)
+    return databases.sqlite_engine(address.file, _NAMES, busy_ms=_BUSY_MS, durable=False, remedies=databases.OF_STORE)
 
 
 def _among(wanted: Mapping[sa.ColumnElement[str], Collection[str] | None]) -> Iterable[sa.ColumnElement[bool]]:

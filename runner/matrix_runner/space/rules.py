@@ -7,16 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from matrix_runner.base import quantities
 from matrix_runner.base.errors import BadInput
-from matrix_runner.base.quantities import (
-    format_rate,
-    format_size,
-    format_time,
-    parse_percent,
-    parse_rate,
-    parse_size,
-    parse_time,
-)
 from matrix_runner.language.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -59,15 +51,15 @@ def spellings(value: Scalar) -> set[str]:
     texts = {str(value)}
     with suppress(ValueError):
         if str(value).isdecimal():
-            texts.add(format_size(int(value)))  # a plain number may mean bytes; unknown values match no cell
+            texts.add(quantities.format_size(int(value)))  # a plain number may mean bytes; unknown values match no cell
     with suppress(ValueError):
-        texts.add(format_size(parse_size(value)))
+        texts.add(quantities.format_size(quantities.parse_size(value)))
     with suppress(ValueError):
-        texts.add(format_time(parse_time(value)))
+        texts.add(quantities.format_time(quantities.parse_time(value)))
     with suppress(ValueError):
-        texts.add(format_rate(parse_rate(value)))
+        texts.add(quantities.format_rate(quantities.parse_rate(value)))
     with suppress(ValueError):
-        texts.add(str(parse_percent(value)))
+        texts.add(str(quantities.parse_percent(value)))
     if level := re.fullmatch(r"raid-?(\d+)", str(value), re.IGNORECASE):
         texts.add(level[1])
     return {*texts, *(_ALSO[text] for text in texts if text in _ALSO)}

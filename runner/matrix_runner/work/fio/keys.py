@@ -15,17 +15,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from matrix_runner.base.model import Extent, Length, Model, Percent, Size, Time
 from matrix_runner.base.quantities import format_size, format_time
 from matrix_runner.layers import Problem
-from matrix_runner.work.fio.bounds import (
-    MIXED,
-    SYNCHRONOUS,
-    TRIMS,
-    JobBound,
-    Option,
-    Values,
-    bound_of,
-    option_name,
-    option_text,
-)
+from matrix_runner.work.fio import bounds
 
 _COLLECTED = "matrix collects the results"
 _FILES = "fio must not read or write files beside the top of the layout"
@@ -231,7 +221,7 @@ class WorkloadKeys(Model):
     @classmethod
     def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:
         idle: dict[str, str] = {}
-        if values["rw"] not in MIXED:
+        if values["rw"] not in bounds.MIXED:
             idle["rwmixread"] = f"rw={values['rw']} does not mix reads and writes"
         if str(values["rw"]).startswith("rand"):
             idle["skip"] = f"rw={values['rw']} does not go in order"
@@ -241,9 +231,9 @@ class WorkloadKeys(Model):
             idle["shared"] = "one job has no files to share"
         if (why := _needs_files(values)) is not None:
             idle["new"] = why
-        if values.get("ioengine") in SYNCHRONOUS:
+        if values.get("ioengine") in bounds.SYNCHRONOUS:
             idle["iodepth"] = f"ioengine={values['ioengine']} sends one request at a time"
-        if values["rw"] in TRIMS:
+        if values["rw"] in bounds.TRIMS:
             idle["iodepth"] = "each job of fio sends one trim at a time"
         return idle
 
@@ -265,7 +255,7 @@ class WorkloadKeys(Model):
         return {key: one for key, one in values.items() if key not in idle}
 
     @cached_property
-    def bound(self) -> JobBound:
+    def bound(self) -> bounds.JobBound:
         """The bounds of its jobs on a region of any size, with all that `fio:` changes."""
         return _bound(self._options())[0]
 
@@ -281,7 +271,10 @@ class WorkloadKeys(Model):
             own["rwmixread"] = str(self.rwmixread)
         if self.runtime is not None:
             own["runtime"] = f"{round(self.runtime * 1000)}ms"
-        return (*own.items(), *((option_name(name), option_text(value)) for name, value in self.fio.items()))
+        return (
+            *own.items(),
+            *((bounds.option_name(name), bounds.option_text(value)) for name, value in self.fio.items()),
+        )
 
     @property
     def verifies(self) -> bool:
@@ -294,10 +287,10 @@ class WorkloadKeys(Model):
 
 
 @lru_cache(maxsize=4096)
-def _bound(options: tuple[tuple[str, str], ...]) -> tuple[JobBound, tuple[tuple[str, str], ...]]:
+def _bound(options: tuple[tuple[str, str], ...]) -> tuple[bounds.JobBound, tuple[tuple[str, str], ...]]:
     """Return the bounds of one job, and the options whose value is unknown, with the reason."""
-    values = Values("", {name: Option(name, value) for name, value in options})
-    return bound_of(values), tuple(values.unknown)
+    values = bounds.Values("", {name: bounds.Option(name, value) for name, value in options})
+    return bounds.bound_of(values), tuple(values.unknown)
 
 
 def _needs_files(values: Mapping[str, Any]) -> str | None:

@@ -13,28 +13,18 @@ import sqlalchemy as sa
 
 from matrix_runner.records.databases import keys, optional, required
 from matrix_runner.records.record import TrialFacts
-from matrix_runner.work.metrics import (
-    ALL_SIDES,
-    LEAST_LARGE,
-    OF_DIRECTION,
-    OF_SIDE,
-    SIDES,
-    STALL,
-    SYNC,
-    TOTAL,
-    split_column,
-)
+from matrix_runner.work import metrics
 
 #: The figures of one direction, in the order of the fields of `Direction`.
-DIRECTION: tuple[str, ...] = tuple(OF_DIRECTION)
+DIRECTION: tuple[str, ...] = tuple(metrics.OF_DIRECTION)
 #: The columns of each side.
-OF_SIDES = {side: tuple(f"{side}_{name}" for name in figures) for side, figures in OF_SIDE.items()}
+OF_SIDES = {side: tuple(f"{side}_{name}" for name in figures) for side, figures in metrics.OF_SIDE.items()}
 #: The columns of all figures: those of the sides together, then those of each side.
 WHOLE = ("runtime", "cpu_usr", "cpu_sys", "errors")
 FIGURES: tuple[str, ...] = (*WHOLE, *chain.from_iterable(OF_SIDES.values()))
 REBUILD = ("sync_seconds", "sync_bw")
 #: Histograms are large (`matrix_runner.statistics.percentile`).
-LATENCIES = tuple(f"{side}_latencies" for side in ALL_SIDES)
+LATENCIES = tuple(f"{side}_latencies" for side in metrics.ALL_SIDES)
 
 SYNTHETIC, RUN = (
     "synthetic",
@@ -204,18 +194,18 @@ STALLED = 1 << 8
 
 
 def work_bit(side: str, *, large: bool = False) -> int:
-    return 1 << (*SIDES, SYNC).index(side) << 4 * large
+    return 1 << (*metrics.SIDES, metrics.SYNC).index(side) << 4 * large
 
 
 def _work() -> sa.ColumnElement[int]:
     table = IN_STORE.trials.c
-    bits: sa.ColumnElement[int] = sa.case((table[f"{SYNC}_bw"].is_(None), 0), else_=work_bit(SYNC))
-    for side in SIDES:
+    bits: sa.ColumnElement[int] = sa.case((table[f"{metrics.SYNC}_bw"].is_(None), 0), else_=work_bit(metrics.SYNC))
+    for side in metrics.SIDES:
         bw, iops = table[f"{side}_bw"], table[f"{side}_iops"]
         small, large = work_bit(side), work_bit(side) | work_bit(side, large=True)
-        bits += sa.case((bw.is_(None), 0), (bw >= LEAST_LARGE * iops, large), else_=small)
-    share, times = STALL
-    longest = [(table[f"{side}_lat_max"], table[f"{side}_lat_mean"]) for side in ALL_SIDES]
+        bits += sa.case((bw.is_(None), 0), (bw >= metrics.LEAST_LARGE * iops, large), else_=small)
+    share, times = metrics.STALL
+    longest = [(table[f"{side}_lat_max"], table[f"{side}_lat_mean"]) for side in metrics.ALL_SIDES]
     stalls = [(most > share * 1e9 * table["runtime"]) & (most > times * mean) for most, mean in longest]
     return bits + sa.case((sa.or_(*stalls), STALLED), else_=0)
 
@@ -228,7 +218,7 @@ def _sum(columns: Iterable[sa.ColumnElement[Any]]) -> sa.ColumnElement[Any]:
 
 
 def column_of(name: str) -> sa.ColumnElement[Any]:
-    job, own = split_column(name)
+    job, own = metrics.split_column(name)
     if name == WORK:
         return _work()
     if not job:
@@ -244,9 +234,9 @@ def _figure(of: sa.FromClause, name: str) -> sa.ColumnElement[Any]:
         column: sa.ColumnElement[Any] = table[name]
         return column
     side, _, rate = name.partition("_")
-    if side != TOTAL:
+    if side != metrics.TOTAL:
         raise KeyError(name)
-    return _sum(table[f"{one}_{rate}"] for one in SIDES)
+    return _sum(table[f"{one}_{rate}"] for one in metrics.SIDES)
 
 
 def data_columns(table: sa.Table) -> tuple[str, ...]:

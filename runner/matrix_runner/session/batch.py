@@ -21,17 +21,7 @@ from pydantic import ValidationError
 from matrix_runner.base.errors import BadInput, MatrixError, UnfitFile
 from matrix_runner.base.files import read_input, scratch_folder, write_atomically
 from matrix_runner.base.version import matrix_version
-from matrix_runner.carry.batch_messages import (
-    CHECKED,
-    END,
-    NOTICE,
-    POOL,
-    REFUSED,
-    BatchRequest,
-    Order,
-    Outbox,
-    RecordStream,
-)
+from matrix_runner.carry import batch_messages as messages
 from matrix_runner.carry.cluster.seats import SCRATCH
 from matrix_runner.carry.executor import Executor, rig_spec
 from matrix_runner.carry.past_timings import factors_of
@@ -128,29 +118,29 @@ HEARTBEAT = 10.0  # seconds between two empty lines, which show that the process
 class Batches:
     """Executes requests one after the other, and remembers the last matrix."""
 
-    outbox: Outbox
+    outbox: messages.Outbox
     scratch: Path
     hosts: Path | None = None  # the hosts.yaml with the disks of this host
-    _order: Order | None = None
+    _order: messages.Order | None = None
     _space: Space | None = None
     _stacks: dict[str, Stack] = field(default_factory=dict)
 
     async def execute(self, line: bytes) -> None:
         try:
             self.outbox.begin(_token_of(line))
-            request = BatchRequest.model_validate_json(line)
+            request = messages.BatchRequest.model_validate_json(line)
             self._expand(request.order)
             if request.cells:
                 await self._measure(request)
             else:
                 self._check(request)
         except MatrixError as error:
-            self.outbox.send(REFUSED, brief=error.brief, details=error.details, resolution=error.resolution)
+            self.outbox.send(messages.REFUSED, brief=error.brief, details=error.details, resolution=error.resolution)
         except ValidationError as error:  # such as a field that this version does not know
-            self.outbox.send(REFUSED, brief=_skew("another version"), details=str(error), resolution=_SAME)
-        self.outbox.send(END)
+            self.outbox.send(messages.REFUSED, brief=_skew("another version"), details=str(error), resolution=_SAME)
+        self.outbox.send(messages.END)
 
-    def _expand(self, order: Order) -> None:
+    def _expand(self, order: messages.Order) -> None:
         if order.version != matrix_version():
             raise BadInput(_skew(order.version), resolution=_SAME)
         if self._order and self._order.digest == order.digest:
@@ -164,25 +154,25 @@ class Batches:
         assert self._space  # noqa: S101 - for the type checker: `_expand` comes first
         return self._space
 
-    def _pool(self, order: Order) -> Pool | None:
+    def _pool(self, order: messages.Order) -> Pool | None:
         if machine(order.machine, MachineOptions()).brings_disks:
             return None
         return Pool.of(self.space.matrix, Where(order.machine, order.host), self.hosts)
 
-    def _machine(self, order: Order, pool: Pool | None, disks: RunDisks | None = None) -> Machine:
+    def _machine(self, order: messages.Order, pool: Pool | None, disks: RunDisks | None = None) -> Machine:
         options = (disks or RunDisks()).machine_options(pool.match if pool else None)
         options = replace(options, cold=order.cold, notice=self._notice, progress=self._progress)
         return machine(order.machine, options)
 
     def _notice(self, text: str) -> None:
-        self.outbox.send(NOTICE, text=text)
+        self.outbox.send(messages.NOTICE, text=text)
 
     def _progress(self, brief: str, fraction: float | None = None) -> None:  # noqa: ARG002
         """Report a build of the appliance, which can take minutes. A coordinator shows equal notices once."""
         if brief.startswith(APPLIANCE):
             self._notice("it builds its appliance; this can take some minutes")
 
-    def _check(self, request: BatchRequest) -> None:
+    def _check(self, request: messages.BatchRequest) -> None:
         """Write why this host cannot run stacks, for how many rigs it has room, and the id of its boot."""
         order, pool = request.order, self._pool(request.order)
         if pool:
@@ -197,9 +187,9 @@ class Batches:
             if known[spec]:
                 refusals[key] = known[spec]
         rigs = min((place.max_rigs(spec) for spec, refusal in known.items() if not refusal), default=1)
-        self.outbox.send(CHECKED, refusals=refusals, rigs=rigs, boot_id=boot_id())
+        self.outbox.send(messages.CHECKED, refusals=refusals, rigs=rigs, boot_id=boot_id())
 
-    async def _measure(self, request: BatchRequest) -> None:
+    async def _measure(self, request: messages.BatchRequest) -> None:
         stack = self._stacks.get(request.stack)
         selection = Selection(replace(self.space, stacks=(stack,) if stack else ()), ids=frozenset(request.cells))
         cells = {cell.id: cell for cell in selection.cells()}
@@ -225,7 +215,7 @@ class Batches:
             raise BadInput(disks.write_budget.stop_reason)
 
     @asynccontextmanager
-    async def _leased(self, pool: Pool | None, request: BatchRequest, stack: Stack) -> AsyncIterator[RunDisks]:
+    async def _leased(self, pool: Pool | None, request: messages.BatchRequest, stack: Stack) -> AsyncIterator[RunDisks]:
         """Lease the disks of this host. Tell the coordinator of them before the first trial and after the last."""
         if pool is None:
             yield RunDisks()
@@ -248,10 +238,12 @@ class Batches:
                     self._send_pool(disks, disks.query_health())
 
     def _send_pool(self, disks: RunDisks, health: tuple[Health, ...]) -> None:
-        self.outbox.send(POOL, disks=disks.facts, health=health, unreturned=disks.unreturned)
+        self.outbox.send(messages.POOL, disks=disks.facts, health=health, unreturned=disks.unreturned)
 
-    def _context(self, request: BatchRequest, folder: Path, pool: Pool | None, disks: RunDisks) -> BatchContext:
-        stream = RecordStream(self.outbox, pool.standing if pool else None)
+    def _context(
+        self, request: messages.BatchRequest, folder: Path, pool: Pool | None, disks: RunDisks
+    ) -> BatchContext:
+        stream = messages.RecordStream(self.outbox, pool.standing if pool else None)
         place = self._machine(request.order, pool, disks)
         return BatchContext(
             machine=place,
@@ -319,7 +311,7 @@ def serve(requests: BinaryIO, records: BinaryIO, hosts: Path | None = None) -> N
     Thread(target=stay_alive, daemon=True).start()
     try:
         with scratch_folder(SCRATCH) as folder, suppress(asyncio.CancelledError):
-            asyncio.run(_serve(requests, Batches(Outbox(write), folder, hosts)))
+            asyncio.run(_serve(requests, Batches(messages.Outbox(write), folder, hosts)))
     finally:
         over.set()
 

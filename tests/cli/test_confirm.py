@@ -192,7 +192,7 @@ def test_the_kernel_of_the_level_is_measured_in_turns(
     other_kernel: Callable[..., Said], call: Call, new: float, old: float, why: str
 ) -> None:
     said = other_kernel(new, old)
-    assert "the accepted level, and are measured on its kernel debian-12, too: round 4 adds 4 trials" in said.out
+    assert "the accepted level, and measured on its kernel debian-12, too: round 4 adds 4 trials" in said.out
     assert f"confirmed: slower when measured again, too; {why}" in said.out
     assert "debian-12/raid5/work/rw=read" in said.out
     assert sorted(counts().values()) == [3, 3, 8, 8]

@@ -91,7 +91,7 @@ class Confirming:
             try:
                 name, images = await self._find_kernel(self._old)
                 self._second = self._begin(self._old, name, images, context, level, exits)
-                self.steering.beside = f", and are measured on its kernel {self._old.release}, too"
+                self.steering.beside = f", and measured on its kernel {self._old.release}, too"
             except MatrixError as problem:
                 self.give_up(problem)
         return self._second

@@ -31,7 +31,8 @@ wanted odds. With several selected cells for each version, the figure is their g
 
 \b
 Exit codes: 0 found, 1 not found (good and bad are equal, or bad is better), 3 good or bad has no figures, 4 cannot
-tell (the budget is used up, the noise is too large, or there is more than one change).
+tell (the budget is used up, the host has to boot another kernel, the noise is too large, or there is more than one
+change).
 """
 _PERCENT = options.Parsed("percent", parse_percent)
 

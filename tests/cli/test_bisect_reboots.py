@@ -91,6 +91,9 @@ def test_the_search_goes_on_after_each_boot(call: Call, host: Host, tmp_path: Pa
     done, boots = searched(call, host, "--kernels", ",".join(LISTED))
     end = json.loads(done[-1].out.splitlines()[-1])
     assert (end["exit"], end["search"]["state"], end["search"]["last"]) == (0, "found", "6.12.43-amd64")
+    before = written(tmp_path)
+    assert call("report", "latest").status == 0
+    assert written(tmp_path) == before
     rounds: dict[int, list[str]] = {}
     names = {cell.id: cell.axes["kernel"] for cell in cells(tmp_path)}
     for one in trials(tmp_path):
@@ -102,6 +105,10 @@ def test_the_search_goes_on_after_each_boot(call: Call, host: Host, tmp_path: Pa
     )
     assert [one[-1] for one in whole] == [one[0] for one in (*whole[1:], last)], "a round begins with what runs"
     assert len(boots) == sum(len(one) - 1 for one in rounds.values())
+
+
+def written(folder: Path) -> list[bytes]:
+    return [one.read_bytes() for one in sorted(folder.glob("results/*/bisect.*"))]
 
 
 def cells(folder: Path) -> list[CellRow]:

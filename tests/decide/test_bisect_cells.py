@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from matrix_runner.decide.bisect import Rule, State
+from matrix_runner.decide.bisect import Rule, Standing, State
 from matrix_runner.decide.steering import Bisection, BisectSteering
 from matrix_runner.records.record import CellRow, Outcome, Trial
 from matrix_runner.work.fio.output import Figures
@@ -87,6 +87,13 @@ def test_a_round_begins_with_the_version_that_runs_and_ends_with_the_other_end(f
     assert all({one[0], one[-1]} == {0, 7} for one in rounds[:-1]), rounds
     assert all(before[-1] == after[0] for before, after in pairwise(rounds)), rounds
     assert any(len(one) > 2 for one in rounds)
+
+
+def test_pairs_that_share_a_boot_are_less_evidence() -> None:
+    rounds = [{0: 0.0, 1: -0.05 + 0.015 * (-1) ** number} for number in range(5)]
+    apart, sharing = (Standing(1, rounds, frozenset(), Rule(shares_boots=one)) for one in (False, True))
+    assert apart.differ
+    assert not sharing.differ
 
 
 def test_a_version_in_several_conditions_boots_once_a_round() -> None:

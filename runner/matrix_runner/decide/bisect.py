@@ -56,6 +56,13 @@ class Rule:
     worse: int = 0  # the sign of a change for the worse; 0: either
     most_pairs: int = 100
     most_rounds: int = 200
+    #: One round ends, and the next begins, in the same boot, which may have a noise of its own.
+    shares_boots: bool = False
+
+    @property
+    def variance(self) -> float:
+        """Return by how much the variance of a mean of pairs is larger than of independent ones, at most."""
+        return 2.0 if self.shares_boots else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +115,7 @@ class Standing:
         if n < 2:
             half = inf
         elif self.differ:
-            half = float(self.pairs.std(ddof=1)) * reach(n, n - 1, error)
+            half = float(self.pairs.std(ddof=1)) * sqrt(self.rule.variance) * reach(n, n - 1, error)
         else:
             half = _reach_from_zero(self.pairs, error)
         return Interval(mean, mean - half, mean + half, n, self.rule.confidence)
@@ -116,7 +123,8 @@ class Standing:
     @cached_property
     def differ(self) -> bool:
         """Whether good and bad differ. Looks after every round do not raise the error rate, as it is an e-value."""
-        return any(_evidence(self.pairs[:n]) >= -log(1 - self.rule.confidence) for n in range(3, len(self.pairs) + 1))
+        enough, times = -log(1 - self.rule.confidence), self.rule.variance
+        return any(_evidence(self.pairs[:n], times) >= enough for n in range(3, len(self.pairs) + 1))
 
     # --- positions ---
 
@@ -311,10 +319,10 @@ def _reach_from_zero(pairs: Floats, error: float) -> float:
     return sqrt(max(squares - float(((pairs - pairs.mean()) ** 2).sum()), 1e-18) / n)
 
 
-def _evidence(pairs: Floats) -> float:
+def _evidence(pairs: Floats, times: float) -> float:
     """Return the logarithm of the e-value of a change: its t statistic, with a normal prior, against no change."""
     n = len(pairs)
-    spread = float(pairs.var(ddof=1))
+    spread = float(pairs.var(ddof=1)) * times
     ratio = n * float(pairs.mean()) ** 2 / max(spread, 1e-18) / (n - 1)
     wider = 1 + n * _EXPECTED
     return 0.5 * n * (log1p(ratio) - log1p(ratio / wider)) - 0.5 * log(wider)

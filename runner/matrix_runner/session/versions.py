@@ -413,7 +413,8 @@ def narrowed(
         wanted = replace(wanted, good=versions.names[0], bad=versions.names[-1])
     bisection = bisection_of([CellRow(cell.id, cell.name, cell.axes) for cell in cells.values()], wanted)
     likely = frozenset(at for at, name in enumerate(bisection.names) if name in versions.likely)
-    about = wanted.versions.as_written()
+    about = wanted.versions.as_written() | ({"boots": "of the host"} if versions.running else {})
+    bisection = replace(bisection, rule=replace(bisection.rule, shares_boots=bool(versions.running)))
     running = bisection.names.index(versions.running) if versions.running else None
     bisection = replace(bisection, titles=versions.titles, likely=likely, about=about, cost=versions.cost)
     bisection = replace(bisection, running=running, skip=_skipped(wanted.skip, bisection.names))
@@ -491,7 +492,9 @@ def recorded_search(folder: RunFolder, journal: Journal) -> BisectSteering:
         if not (0 < confidence < 1 and 0 < smallest < 0.5):
             raise ValueError(f"confidence {confidence}, smallest {smallest}")  # noqa: TRY301 - a message below says more
         wanted = BisectOptions(written["along"], written["good"], written["bad"], metric, confidence, smallest)
-        return read_search(replace(bisection_of(journal.cells(), wanted), titles=folder.manifest.titles), journal)
+        found = bisection_of(journal.cells(), wanted)
+        rule = replace(found.rule, shares_boots="boots" in written)
+        return read_search(replace(found, rule=rule, titles=folder.manifest.titles), journal)
     except (KeyError, ValueError, ArithmeticError) as problem:
         why = "someone edited its `search`: restore it from a backup"
         raise UnusableManifest(

@@ -240,6 +240,36 @@ def test_each_reader_refuses_a_log_that_lost_commits(tmp_path: Path, open_journa
         assert log.read_bytes() == content
 
 
+_CUT_OFF = """
+import os, resource, sys
+from pathlib import Path
+from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.records.journal import Journal
+from matrix_runner.records.record import Outcome, Trial
+
+path, missing = Path(sys.argv[1]), int(sys.argv[2])
+log, sizes = Path(f"{path}-wal"), []
+journal = Journal.open(path)
+for number in range(10, 12):
+    journal.record(Trial("c1", number, Outcome.BROKEN))
+    sizes.append(log.stat().st_size)
+resource.setrlimit(resource.RLIMIT_FSIZE, (2 * sizes[1] - sizes[0] - missing, resource.RLIM_INFINITY))
+try:
+    journal.record(Trial("c1", 12, Outcome.BROKEN))
+except HarnessBroken:
+    os._exit(0)  # as if killed: its log stays
+"""
+
+
+@pytest.mark.parametrize("missing", [1, 100, 4096, 4097, 5000])
+def test_a_commit_without_room_is_none_of_those_that_were_lost(tmp_path: Path, missing: int) -> None:
+    path = tmp_path / "journal.sqlite"
+    filled(path)
+    subprocess.run([sys.executable, "-c", _CUT_OFF, str(path), str(missing)], check=True)
+    with Journal.open(path) as journal:
+        assert [one.round for one in journal.trials()] == [0, 1, 2, 10, 11]
+
+
 _WRITER = """
 import os, sys
 from pathlib import Path

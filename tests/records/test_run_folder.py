@@ -81,8 +81,8 @@ def test_a_run_began_at_a_time_that_each_page_can_show(tmp_path: Path, started: 
         load(run.path)
 
 
-@pytest.mark.parametrize("field", ["planned", "least", "most"])
-def test_a_number_of_trials_is_one_that_each_store_can_hold(tmp_path: Path, field: str) -> None:
+@pytest.mark.parametrize("field", ["planned", "least", "most", "exit"])
+def test_a_number_is_one_that_each_store_can_hold(tmp_path: Path, field: str) -> None:
     run = create(tmp_path, manifest())
     (run.path / "manifest.json").write_text(json.dumps({**manifest().model_dump(mode="json"), field: 2**63}))
     with pytest.raises(BadInput, match="is not a manifest of this version"):

@@ -258,22 +258,22 @@ def has_lost_commits(path: Path) -> bool:
     """Whether the log has commits that SQLite does not read: a changed bit is the end of the log for it.
 
     The caller has a lock for writing. A log from before the last boot may end with commits that a power loss cut off.
+    The last page of a commit that failed on a full disk is incomplete.
     """
     log, shared = (path.with_name(f"{path.name}-{name}") for name in ("wal", "shm"))
     boot = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
     if not (log.exists() and shared.exists() and log.stat().st_mtime > boot):
         return False
     with log.open("rb") as file:
-        head = file.read(_LOG_HEAD)
+        size, head = os.fstat(file.fileno()).st_size, file.read(_LOG_HEAD)
         page, salts = int.from_bytes(head[8:12], "big"), (head[16:20], head[20:24])
         if len(head) == _LOG_HEAD and not _is_log_head(head):
             return True
         file.seek(_LOG_HEAD + _known_frames(shared) * (_FRAME_HEAD + page))
         while len(frame := file.read(_FRAME_HEAD)) == _FRAME_HEAD:
-            is_commit = frame[4:8] != bytes(4)
+            is_commit = file.seek(page, os.SEEK_CUR) <= size and frame[4:8] != bytes(4)
             if is_commit and (frame[8:12] == salts[0] or frame[12:16] == salts[1]):
                 return True
-            file.seek(page, os.SEEK_CUR)
     return False
 
 

@@ -190,7 +190,7 @@ class Manifest(BaseModel, frozen=True, extra="forbid"):
     note: str = ""
     excluded: str = Field(default="", description="why history and baselines leave it out; empty: they do not")
     finished: bool = False
-    exit: int | None = Field(default=None, description="exit code at the end")
+    exit: Annotated[int, Field(ge=0, le=255)] | None = Field(default=None, description="exit code at the end")
 
     @model_validator(mode="after")
     def _check_rule(self) -> Manifest:

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import urllib.request
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -50,8 +51,8 @@ def main() -> None:
     try:
         found = earlier(f"{issue}/comments", mark)
         call("PATCH" if found else "POST", found or f"{issue}/comments", f"{mark}\n{text}")
-    except (OSError, ValueError) as problem:  # such as a token of a fork, which may not write
-        why = f"{str(problem).splitlines()[0]}; the token needs `pull-requests: write`"
+    except (HTTPException, OSError, ValueError) as problem:  # such as a token of a fork, which may not write
+        why = f"{next(iter(str(problem).splitlines()), type(problem).__name__)}; the token needs `pull-requests: write`"
         sys.stdout.write(f"::warning title=no comment::{why}\n")
 
 

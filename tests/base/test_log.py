@@ -90,6 +90,10 @@ def test_an_error_is_logged(tmp_path: Path) -> None:
         "env PGPASSWORD=hunter2 psql",
         "sshpass --password=hunter2",
         "API_KEY: hunter2",
+        "curl -H 'Authorization: Bearer hunter2'",
+        "Authorization: Basic hunter2",
+        "git clone https://ghp_abcdefghhunter2@host/x",
+        "glpat-abcdefghhunter2",
     ],
 )
 def test_no_secret_is_logged(text: str) -> None:

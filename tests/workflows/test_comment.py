@@ -25,8 +25,8 @@ TOKEN = "secret"  # noqa: S105 - of a stand-in
 class GitHub:
     """The comments of one pull request."""
 
-    def __init__(self, comments: list[str], *, refuses: bool = False) -> None:
-        self.comments, self.refuses = comments, refuses
+    def __init__(self, comments: list[str], *, refuses: bool = False, breaks: bool = False) -> None:
+        self.comments, self.refuses, self.breaks = comments, refuses, breaks
         self.strangers = set[int]()  # comments of users without rights; others are of programs
         self.calls: list[str] = []
 
@@ -62,6 +62,8 @@ class GitHub:
                 content = self.rfile.read(int(self.headers["Content-Length"] or 0))
                 body = json.loads(content)["body"] if content else ""
                 self.send_response(403 if github.refuses else 200)
+                if github.breaks:  # its answer is cut short
+                    self.send_header("Content-Length", "1000000")
                 self.end_headers()
                 self.wfile.write(
                     json.dumps(github.answer(self.command, self.path, body, self.headers["Host"])).encode()
@@ -114,8 +116,9 @@ def test_without_a_token_or_a_pull_request_there_is_no_comment(recorder: Recorde
     assert github.calls == []
 
 
-def test_a_refused_comment_is_a_warning(recorder: Recorder) -> None:
-    job = pull_request(recorder, GitHub([], refuses=True))
+@pytest.mark.parametrize("how", ["refuses", "breaks"])
+def test_a_refused_comment_is_a_warning(recorder: Recorder, how: str) -> None:
+    job = pull_request(recorder, GitHub([], **{how: True}))
     assert job.status == "success"
     assert [line for line in obeyed(job.log) if line.startswith("::warning title=no comment::")]
     assert TOKEN not in job.log

@@ -26,6 +26,8 @@ _SECRET = re.compile(
     r"(?:\"[^\"]*\"|'[^']*'|\S+)",
     re.IGNORECASE,
 )
+#: A secret that its own beginning, or the kind of a login before it, shows.
+_TOKEN = re.compile(r"\b((?:gh[oprsu]|github_pat|glpat)[_-](?=\w{8})|bearer |authorization: basic )\S+", re.IGNORECASE)
 
 
 class _Lines(logging.Formatter):
@@ -54,7 +56,7 @@ LOG.propagate = False
 
 
 def without_secrets(text: str) -> str:
-    return _SECRET.sub(r"\1***", without_passwords(text))
+    return _TOKEN.sub(r"\1***", _SECRET.sub(r"\1***", without_passwords(text)))
 
 
 def command_text(argv: Sequence[str]) -> str:

@@ -57,11 +57,12 @@ def with_old_kernel(done: Comparison, night: Path, terms: Terms) -> Comparison:
     kernel, old = _read(night / OLD_KERNEL, metrics) if metrics else ("", [])
     if not kernel:
         return done
-    run, ids = done.b.runs[0], {one.cell.id for one in old}
+    ids = {one.cell.id for one in old}
     level = Side("", [one for one in done.a.found if one.cell.id in ids])
     before = _speeds(level, Side("", old), terms)
     again = Side("", [one.again for one in done.b.found if one.cell.id in ids and one.again])
-    now = _speeds(Side("", [replace(one, run=run) for one in old]), again, terms)  # of one run, so by its rounds
+    # Not by pairs: five of them are too few for any verdict. Both kernels share a night, so its history is left out.
+    now = _speeds(Side("", old), again, replace(terms, history=()))
 
     def explained(line: Line) -> Line:
         key = line.cells[1], line.metric

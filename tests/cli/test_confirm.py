@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -287,3 +289,27 @@ def test_a_level_on_the_same_kernel_needs_no_other(
     said = other_kernel(1.0, 0.8, *(word if word != NEW else OLD for word in ON_NEW))
     assert "2 cells are slower than the accepted level: round 4 adds 2 trials" in said.out
     assert not (last().path / "old-kernel").exists()
+
+
+def test_the_old_kernel_explains_only_what_is_slower_than_on_it(other_kernel: Callable[..., Said], call: Call) -> None:
+    """Another run on the new kernel is as fast as the level, so the kernel is not the reason."""
+    other_kernel(0.8, 1.0)
+    night = last().path.name
+    other_kernel(1.0, 1.0, "run", "--quiet", "--fresh", "--on", "dry", "--kernel", NEW, "nas.yaml")
+    compared = call("compare", last().path.name, night).out
+    assert "confirmed: slower when measured again, too: raid5/work/rw=read" in compared
+    assert "kernel debian-12" not in compared
+
+
+def test_a_salvaged_night_keeps_its_trials_on_the_old_kernel(other_kernel: Callable[..., Said], call: Call) -> None:
+    other_kernel(0.8, 1.0)
+    night = last().path
+    with closing(sqlite3.connect(night / "journal.sqlite")) as connection, connection:
+        connection.execute("UPDATE trials SET notes = '[1]' WHERE id = 2")
+    assert call("salvage", str(night)).status == 0
+    again = other_kernel(0.8, 1.0, *(word for word in ON_NEW if word != "--fresh"))
+    assert "continuing the run of" in again.out
+    assert last().path != night
+    assert list(old_counts().values()) == [5, 5]
+    assert "debian-12/" not in again.out, "none is repeated"
+    assert "so it is the kernel" in again.out

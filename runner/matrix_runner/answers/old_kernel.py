@@ -12,11 +12,8 @@ from matrix_runner.base.errors import BadInput, MatrixError
 from matrix_runner.records.address import IN_MEMORY
 from matrix_runner.records.files import split_owner
 from matrix_runner.records.journal import Journal
-from matrix_runner.records.run_folder import MANIFEST, load
+from matrix_runner.records.run_folder import MANIFEST, OLD_KERNEL, load
 from matrix_runner.records.store import SharedStore, describe_run
-
-#: The folder of the second run of `--confirm`, in that of the first.
-OLD_KERNEL = "old-kernel"
 
 
 def cells_by_old_kernel(done: Comparison) -> dict[str, frozenset[str]]:
@@ -55,9 +52,9 @@ def with_old_kernel(done: Comparison, night: Path, terms: Terms) -> Comparison:
     """Add the reason of each slower figure that a night measured on the kernel of the accepted level, too."""
     metrics = tuple({line.metric for line in done.lines if line.again})
     kernel, old = _read(night / OLD_KERNEL, metrics) if metrics else ("", [])
-    if not kernel:
+    ids = cells_by_old_kernel(done).get(kernel, frozenset()) & {one.cell.id for one in old}
+    if not ids:
         return done
-    ids = {one.cell.id for one in old}
     level = Side("", [one for one in done.a.found if one.cell.id in ids])
     before = _speeds(level, Side("", old), terms)
     again = Side("", [one.again for one in done.b.found if one.cell.id in ids and one.again])

@@ -17,11 +17,11 @@ from matrix_runner.records.databases import translate_errors
 from matrix_runner.records.files import ARCHIVE
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.observe import find_holder
-from matrix_runner.records.run_folder import RunFolder, create, load
+from matrix_runner.records.run_folder import OLD_KERNEL, RunFolder, create, load
 from matrix_runner.records.salvage import Salvaged, salvage
 from matrix_runner.session.merge import Merger
 
-_KEPT = ("cells", "imported")  # folders of trials
+_KEPT = ("cells", "imported", OLD_KERNEL)  # folders of trials
 
 
 @click.command("salvage", epilog="Example:  matrix salvage results/nas-qemu-20260304-050607")

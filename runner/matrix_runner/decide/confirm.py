@@ -38,9 +38,8 @@ class Confirmation:
 
     def reason(self) -> str:
         count = len(self._slower or ())
-        return f"{count} cell{' is' if count == 1 else 's are'} slower than the accepted level{self.beside}" * bool(
-            count
-        )
+        which = "1 cell is" if count == 1 else f"{count} cells are"
+        return f"{which} slower than the accepted level{self.beside}" if count else ""
 
 
 class OnOldKernel:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from matrix_runner.records.store import RunRow, SharedStore
 
 MANIFEST = "manifest.json"
+OLD_KERNEL = "old-kernel"  # the folder of the second run of `--confirm`, in that of the first
 HALF = ".half"  # suffix of a run folder under construction; its name begins with a dot
 
 

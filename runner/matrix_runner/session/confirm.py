@@ -10,7 +10,7 @@ from secrets import token_hex
 
 from matrix_runner.answers.comparison import Comparison, Speed
 from matrix_runner.answers.history import compare_with_level
-from matrix_runner.answers.old_kernel import OLD_KERNEL, appliance_of, cells_by_old_kernel
+from matrix_runner.answers.old_kernel import appliance_of, cells_by_old_kernel
 from matrix_runner.base.errors import BadInput, MatrixError
 from matrix_runner.base.findings import few
 from matrix_runner.carry.events import Event
@@ -26,7 +26,7 @@ from matrix_runner.machines.base import Machine
 from matrix_runner.records.address import address_of
 from matrix_runner.records.cell_files import open_files
 from matrix_runner.records.journal import Journal
-from matrix_runner.records.run_folder import MANIFEST, RunFolder, create, load, runs
+from matrix_runner.records.run_folder import MANIFEST, OLD_KERNEL, RunFolder, create, load, runs
 from matrix_runner.session.run_request import RunOptions
 from matrix_runner.session.versions import fetch_kernel
 

@@ -81,7 +81,7 @@ def test_commits_are_searched_after_kernels(call: Call, linux: Path) -> None:
     second = bisect(call, *SEARCH)
     assert second.status == 0, second.err
     notices = second.out + second.err
-    assert "Debian's kernel 6.17.8+deb13 changed it, and 6.16.3+deb13 is good: searching commits" in notices
+    assert "the change is between Debian's kernels 6.16.3+deb13 and 6.17.8+deb13: searching commits" in notices
     assert "v6.16.3 is on another branch than v6.17.8: the search begins at v6.16, which both have, as good" in notices
     assert "searching 5 versions, from v6.16 (" in second.out
     assert "is: commit 3 slow" in second.out
@@ -100,6 +100,25 @@ def test_an_interrupted_phase_continues(call: Call, linux: Path) -> None:
     last = latest(runs(Path("results")))
     assert last
     assert "fetch" in last.manifest.search
+
+
+def test_another_build_command_continues_with_the_second_phase(call: Call, linux: Path) -> None:
+    """The first phase builds nothing."""
+    assert "found: 6.17.8+deb13" in bisect(call, *SEARCH[:-1], "false", "--paths", "no-such-file").out
+    assert "is: commit 3 slow" in bisect(call, *SEARCH).out
+
+
+def test_each_phase_skips_its_own_versions(call: Call, linux: Path) -> None:
+    done = subprocess.run(
+        ["git", "-C", linux / "repo", "rev-parse", "--short=12", "v6.17.8~1"], check=True, capture_output=True, text=True
+    )
+    commit = done.stdout.strip()
+    words = (*SEARCH, "--skip", "6.16.3", "--skip", commit)
+    first = bisect(call, *words)
+    assert "one of 6.16.3+deb13 to 6.17.8+deb13 changed it" in first.out, first.err
+    second = bisect(call, *words)
+    assert "is: commit 3 slow" in second.out, second.err
+    assert "--skip 6.99: " in bisect(call, *SEARCH, "--skip", "6.99").err
 
 
 def test_what_would_end_the_second_phase_is_refused_before_the_first(call: Call, linux: Path) -> None:

@@ -10,19 +10,20 @@ from matrix_runner.base.errors import BadInput
 from matrix_runner.base.process import run
 from matrix_runner.decide.bisect import State
 from matrix_runner.decide.steering import BisectSteering
-from matrix_runner.session.versions import BisectOptions, Versions, find_commit, git, version_key
+from matrix_runner.session.versions import BisectOptions, Versions, find_commit, git, matching_names, version_key
 
 
 def check_first_phase(wanted: BisectOptions, versions: Versions) -> None:
-    """Refuse before the first phase what would end the second one: an order or a tag that the repository lacks."""
+    """Refuse before the first phase what would end the second one: a wrong order, or what the repository lacks."""
     good, bad = versions.names[0], versions.names[-1]
     if version_key(good) > version_key(bad):
         raise BadInput(
             f"--good {good} is newer than --bad {bad}, and a search of commits begins at the older one",
             resolution="leave --git out to search Debian's kernels only",
         )
-    for option, name in (("--good", good), ("--bad", bad)):
-        find_commit(_repository(wanted), option, _tag(versions, name))
+    tags = [("--good", _tag(versions, good)), ("--bad", _tag(versions, bad))]
+    for option, word in (*tags, *(("--skip", word) for word in _skipped_commits(wanted, versions))):
+        find_commit(_repository(wanted), option, word)
 
 
 def second_phase(
@@ -38,14 +39,20 @@ def second_phase(
             f"{names[best.first - 1]} and {names[best.last]} are both Linux {good}, so no commit of Linux changed it",
             resolution="compare the patches and the configurations of both packages of Debian",
         )
-    notice(f"Debian's kernel {names[best.last]} changed it, and {names[best.first - 1]} is good: searching commits")
+    notice(f"the change is between Debian's kernels {names[best.first - 1]} and {names[best.last]}: searching commits")
     at = _repository(wanted)
     first, last = find_commit(at, "--good", good), find_commit(at, "--bad", bad)
     if (base := git(at, "merge-base", first, last).strip()) != first:
         name = run(["git", "-C", str(at), "describe", "--tags", "--exact-match", base]).stdout.strip() or base[:12]
         notice(f"{good} is on another branch than {bad}: the search begins at {name}, which both have, as good")
         good = name
-    return replace(wanted, good=good, bad=bad, versions=replace(wanted.versions, fetch=False))
+    skip = _skipped_commits(wanted, versions)
+    return replace(wanted, good=good, bad=bad, skip=skip, versions=replace(wanted.versions, fetch=False))
+
+
+def _skipped_commits(wanted: BisectOptions, versions: Versions) -> tuple[str, ...]:
+    """Return the words of `--skip` that name no kernel of the first phase."""
+    return tuple(word for word in wanted.skip if not matching_names(versions.names, word))
 
 
 def _repository(wanted: BisectOptions) -> Path:

@@ -82,6 +82,8 @@ class WantedVersions:
 
     def as_written(self) -> dict[str, str]:
         given = vars(self) | {"paths": " ".join(self.paths)}
+        if self.in_phases:  # a correction of the build does not begin the first phase again
+            given |= {"build": None, "paths": ""}
         return {name: str(value) for name, value in given.items() if value}
 
 
@@ -282,7 +284,8 @@ def _folders(home: Path, good: str, bad: str) -> Versions:
     try:
         found = {one.name: one.absolute() for one in home.expanduser().iterdir() if one.is_dir() and image_in(one)}
     except OSError as error:
-        raise BadInput(f"--kernels {home} cannot be read: {error.strerror}") from None
+        remedy = "name a folder; releases are for the machines local, ssh and container"
+        raise BadInput(f"--kernels {home} cannot be read: {error.strerror}", resolution=remedy) from None
     between = _between(f"--kernels {home}", sorted(found, key=version_key), good, bad)
     return Versions(between, folders={name: found[name] for name in between})
 
@@ -307,7 +310,7 @@ def _kernels_of_mirror(wanted: tuple[str, ...], begin: Callable[[str], None]) ->
     file = _home() / "packages-of-kernels.json"
     with suppress(OSError, ValueError):
         found = json.loads(file.read_text())
-    if not all(_matching(found, word) for word in wanted):
+    if not all(matching_names(found, word) for word in wanted):
         begin(f"reading the package lists of {', '.join(_SUITES)}")
         found = list_kernels(_SUITES)
         file.write_text(json.dumps(found))  # if a kill damages it, it is read again
@@ -337,7 +340,7 @@ def _between(place: str, ordered: Sequence[str], good: str, bad: str) -> tuple[s
 
 def _only_one(given: str, word: str, place: str, ordered: Sequence[str]) -> str:
     """Return the version that a word names, or the only one that begins with it."""
-    found = _matching(ordered, word)
+    found = matching_names(ordered, word)
     if len(found) != 1:
         raise BadInput(
             f"{given}: {place} has {f'{len(found)} kernels that begin so' if found else 'no such kernel'}",
@@ -346,7 +349,7 @@ def _only_one(given: str, word: str, place: str, ordered: Sequence[str]) -> str:
     return found[0]
 
 
-def _matching(names: Iterable[str], word: str) -> list[str]:
+def matching_names(names: Iterable[str], word: str) -> list[str]:
     """Return the version that a word names, or those that begin with it."""
     found = [name for name in names if re.match(rf"{re.escape(word)}(?![0-9a-z])", name)]
     return [word] if word in found else found
@@ -417,7 +420,8 @@ def narrowed(
     bisection = replace(bisection, rule=replace(bisection.rule, shares_boots=bool(versions.running)))
     running = bisection.names.index(versions.running) if versions.running else None
     bisection = replace(bisection, titles=versions.titles, likely=likely, about=about, cost=versions.cost)
-    bisection = replace(bisection, running=running, skip=_skipped(wanted.skip, bisection.names))
+    skip = [word for word in wanted.skip if not wanted.versions.in_phases or matching_names(versions.names, word)]
+    bisection = replace(bisection, running=running, skip=_skipped(skip, bisection.names))
     chosen = [row for several in bisection.cells for row in several]
     for row in chosen:
         jobs = cells[row.id].workload.value.directions

@@ -110,7 +110,10 @@ def test_another_build_command_continues_with_the_second_phase(call: Call, linux
 
 def test_each_phase_skips_its_own_versions(call: Call, linux: Path) -> None:
     done = subprocess.run(
-        ["git", "-C", linux / "repo", "rev-parse", "--short=12", "v6.17.8~1"], check=True, capture_output=True, text=True
+        ["git", "-C", linux / "repo", "rev-parse", "--short=12", "v6.17.8~1"],
+        check=True,
+        capture_output=True,
+        text=True,
     )
     commit = done.stdout.strip()
     words = (*SEARCH, "--skip", "6.16.3", "--skip", commit)

@@ -77,7 +77,7 @@ def test_commits_are_searched_after_kernels(call: Call, linux: Path) -> None:
     assert first.status == 0, first.err
     assert "searching 4 versions, from 6.12.43 (6.12.43+deb13) to 6.18 (6.18.5+deb13)" in first.out
     assert "found: 6.17.8+deb13 changed it" in first.out
-    assert "the same command goes on with the commits between both" in first.out
+    assert "the same command then searches the commits between both" in first.out
     second = bisect(call, *SEARCH)
     assert second.status == 0, second.err
     notices = second.out + second.err

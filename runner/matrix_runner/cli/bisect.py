@@ -66,8 +66,8 @@ _search = options.combined(
         "--kernels",
         metavar="FOLDER|RELEASE,…",
         type=options.PATH,
-        help="Search its folders with a bzImage each; on local and ssh, these installed kernels, from good to bad.  "
-        "[default: all that are installed]",
+        help="Search its folders with a bzImage each; on local, ssh and container, these installed kernels, from good "
+        "to bad.  [default there: all installed ones]",
     ),
     fetch=click.option(
         "--fetch",

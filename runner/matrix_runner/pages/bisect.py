@@ -40,7 +40,7 @@ def _answer(search: BisectSteering) -> Iterator[str]:
             yield f"{about.names[standing.best.last]} is: {title}"
         yield f"{about.figure} there is {_change(standing.effect)}"
         if {"fetch", "git"} <= about.about.keys():
-            yield "the same command goes on with the commits between both"
+            yield "the same command then searches the commits between both"
         best = standing.best
         near = [at for at in (best.first - 1, best.last + 1) if 1 <= at <= standing.last]
         if odds := ", ".join(f"{about.names[at]} {percent_of(standing.odds[at - 1])}" for at in near):

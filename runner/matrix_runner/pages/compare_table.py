@@ -83,8 +83,8 @@ _AGAIN = {
 
 
 _SUSPECTS = {
-    Suspect.KERNEL: "the old kernel {} is as fast as before tonight, so it is the kernel",
-    Suspect.HOST: "the old kernel {} is slow tonight as well, so it is not the kernel: the host or its disks changed",
+    Suspect.KERNEL: "the old kernel {} is not slow tonight, so it is the kernel",
+    Suspect.HOST: "the old kernel {} is slow tonight as well, so the host or its disks changed",
     Suspect.BOTH: "the old kernel {} is faster tonight, but slower than before: the kernel, and the host or its disks",
     Suspect.UNKNOWN: "trials on the old kernel {} cannot tell whether it is the kernel",
 }

@@ -96,7 +96,8 @@ def test_an_interrupted_phase_continues(call: Call, linux: Path) -> None:
     assert "is: commit 3 slow" in again.out
     found = [load(one.path).manifest.search for one in runs(Path("results"))]
     assert sorted("fetch" in one for one in found) == [False, True], "two runs, each continued"
-    assert "found: 6.17.8+deb13" in bisect(call, *SEARCH, "--fresh").out
+    assert bisect(call, *SEARCH, "--fresh", "--budget", "0.001s").status != 0
+    assert "found: 6.17.8+deb13" in bisect(call, *SEARCH).out, "a new first phase continues, too"
     last = latest(runs(Path("results")))
     assert last
     assert "fetch" in last.manifest.search

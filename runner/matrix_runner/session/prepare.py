@@ -92,8 +92,8 @@ def _phase(
     if wanted and wanted.versions.in_phases:
         check_first_phase(wanted, order.versions)
         work = _work(order.manifest())
-        ended = (run for run in runs(options.results) if _work(run.manifest) == work and run.manifest.finished)
-        if not options.fresh and (folder := latest(ended)):
+        folder = latest(run for run in runs(options.results) if _work(run.manifest) == work)
+        if not options.fresh and folder and folder.manifest.finished:
             with Journal.existing(folder.journal) as journal:
                 found = recorded_search(folder, journal)
             if after := second_phase(found, order.versions, wanted, notice):

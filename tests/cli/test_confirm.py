@@ -268,6 +268,16 @@ def test_a_run_keeps_the_old_kernel_with_which_it_began(
     assert "confirmed: slower when measured again, too: raid" in again.out
 
 
+@pytest.mark.parametrize("kernels", [(), ("6.1",)])
+def test_an_edited_manifest_of_the_old_kernel(
+    other_kernel: Callable[..., Said], call: Call, kernels: tuple[str, ...]
+) -> None:
+    other_kernel(0.8, 1.0)
+    load(last().path / "old-kernel").update_manifest(kernels=kernels)
+    compared = call("compare", "accepted", "latest")
+    assert (compared.status, "old kernel" in compared.out) == (1, False)
+
+
 def test_an_old_kernel_that_fails(other_kernel: Callable[..., Said], monkeypatch: pytest.MonkeyPatch) -> None:
     usual = dry.DryRig.__init__
 

@@ -77,7 +77,7 @@ def _read(folder: Path, metrics: tuple[str, ...]) -> tuple[str, list[Samples]]:
         return "", []
     with suppress(MatrixError):  # damaged: a report does not fail for it
         own = load(folder)
-        kernel = own.manifest.kernels[0]
+        kernel = next(iter(own.manifest.kernels), "")
         with SharedStore.open(IN_MEMORY) as store, Journal.existing(own.journal) as journal:
             store.catch_up(own, journal)
             found = [one.under(kernel.__eq__) for one in read_samples(store, [describe_run(own)], metrics)]

@@ -158,6 +158,15 @@ def test_only_a_factor_changes_the_ids_of_cells() -> None:
     assert set(ids("{count: 4, size: 64MiB, model: nas-7200, slow: 2}")).isdisjoint(usual)
 
 
+def test_a_small_disk_that_stands_for_a_large_one_has_a_small_cache() -> None:
+    def written(disk: str) -> list[object]:
+        (found,) = space(SMALL.replace(BARE, f"{disk}, model: nas-7200")).matrix.disks
+        return [dict(one.physics.numbers)["write_cache"] for one in found.each(1) if one.physics]
+
+    assert {*written(BARE)} == {128 * 1024**2}
+    assert {*written(f"{BARE}, stands_for: 4TB")} == {2 * 1024**2}
+
+
 def test_only_simulated_disks_stand_for_others() -> None:
     assert (
         space(SMALL.replace(BARE, f"{BARE}, stands_for: 4TB, model: nas-7200")).matrix.disks[0].stands_for == 4 * 10**12

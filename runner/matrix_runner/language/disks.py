@@ -451,7 +451,8 @@ class Disks(Model):
         None,
         gt=0,
         description="size of the disk that this small simulated disk stands for: the answer has the usable bytes and "
-        "the time to rebuild of such disks",
+        "the time to rebuild of such disks. The cache of a hard disk is then at most 1/512 of `size`, or 4MiB, so that "
+        "it does not hold the small files",
     )
     _group: str = PrivateAttr("")
 
@@ -481,6 +482,8 @@ class Disks(Model):
 
     def each(self, seed: int) -> tuple[Disk, ...]:
         slow, model = self.slow if isinstance(self.slow, int) else 1, self.model
+        if self.stands_for and isinstance(model, Hdd):
+            model = model.model_copy(update={"cache": min(model.cache, max(4 * MIB, self.size // 512))})
         if model is None:
             return (Disk(self.size, self.bus, slow=slow, group=self.group),) * self.count
         return tuple(

@@ -15,7 +15,7 @@ from matrix_runner.work.jobs.workload import bounds_of
 
 _MOST_DISKS = 26
 _SMALL = "8GiB"  # of a simulated disk, whose rates do not depend on its size
-_BASE = "size: 512MiB, ramp: 300ms, runtime: 1500ms"
+_BASE = "size: 256MiB, ramp: 300ms, runtime: 1500ms"
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,5 +30,5 @@ def test_commands_answer_or_refuse_a_changed_manifest(tmp_path: Path) -> None:
         [sys.executable, "-m", "bench.run_folders", *words], env=environment, capture_output=True, text=True
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "{'taken': 1, 'calls': 4, 'refused': 1}; 0 wrong, 0 kinds\n"
+    assert done.stdout == "{'refused': 1, 'calls': 4, 'taken': 1}; 0 wrong, 0 kinds\n"
     assert list(tmp_path.iterdir()) == []

@@ -257,7 +257,6 @@ class RunRequest:
         ]
         # These do not change figures.
         apart: Any = dict.fromkeys(("description", "guidelines", "repeat", "for_"), True)
-        apart["disks"] = {"__all__": {"stands_for"}}
         matrix = self.selected.space.matrix.model_dump(mode="json", exclude=apart)
         kernels = [name and self.images.get(name, name) for name in self._kernels]
         work: list[Any] = [matrix, self.machine, kernels, rules, effective_templates(self.templates)]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from matrix_runner.decide.bisect import Rule, State
+from matrix_runner.decide.bisect import OF_SHARED_BOOTS, Rule, State
 from matrix_runner.decide.steering import Bisection, BisectSteering
 from matrix_runner.records.record import CellRow, Outcome, Trial
 
@@ -41,7 +41,7 @@ def search(versions: int, change: float, share: float, seed: int) -> Done:
     chance = np.random.default_rng([versions, seed])
     names = tuple(map(str, range(versions)))
     cells = tuple((CellRow(name, name, {}),) for name in names)
-    found = BisectSteering(Search("kernel", names, cells, None, Rule(worse=-1, shares_boots=True), running=0))
+    found = BisectSteering(Search("kernel", names, cells, None, Rule(worse=-1, variance=OF_SHARED_BOOTS), running=0))
     step, boots, of_boot = int(chance.integers(1, versions)), 0, chance.standard_normal()
     while not found.standing.state.is_over:
         if name := found.boot_next:

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from matrix_runner.decide.bisect import Rule, Standing, State
+from matrix_runner.decide.bisect import OF_SHARED_BOOTS, Rule, Standing, State
 from matrix_runner.decide.steering import Bisection, BisectSteering
 from matrix_runner.records.record import CellRow, Outcome, Trial
 from matrix_runner.work.fio.output import Figures
@@ -91,7 +91,7 @@ def test_a_round_begins_with_the_version_that_runs_and_ends_with_the_other_end(f
 
 def test_pairs_that_share_a_boot_are_less_evidence() -> None:
     rounds = [{0: 0.0, 1: -0.05 + 0.015 * (-1) ** number} for number in range(5)]
-    apart, sharing = (Standing(1, rounds, frozenset(), Rule(shares_boots=one)) for one in (False, True))
+    apart, sharing = (Standing(1, rounds, frozenset(), Rule(variance=one)) for one in (1.0, OF_SHARED_BOOTS))
     assert apart.differ
     assert not sharing.differ
 

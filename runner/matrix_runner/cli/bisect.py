@@ -42,9 +42,10 @@ def _bisect_options(
 ) -> Any:
     from matrix_runner.session.versions import BisectOptions, WantedVersions
 
-    if len(words := str(kernels or "").split(",")) > 1:
-        values |= {"good": values["good"] or words[0], "bad": values["bad"] or words[-1]}
-    return BisectOptions(**values, versions=WantedVersions(git, build, paths, kernels, fetch))
+    versions = WantedVersions(git, build, paths, kernels, fetch)
+    if len(listed := versions.releases) > 1:
+        values |= {"good": values["good"] or listed[0], "bad": values["bad"] or listed[-1]}
+    return BisectOptions(**values, versions=versions)
 
 
 _search = options.combined(

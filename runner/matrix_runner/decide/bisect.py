@@ -48,6 +48,10 @@ class State(StrEnum):
         return self not in {State.ANCHORS, State.SEARCHING}
 
 
+#: The variance if one round ends, and the next begins, in the same boot, which may have a noise of its own.
+OF_SHARED_BOOTS = 2.0
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     confidence: float = 0.95
@@ -56,13 +60,8 @@ class Rule:
     worse: int = 0  # the sign of a change for the worse; 0: either
     most_pairs: int = 100
     most_rounds: int = 200
-    #: One round ends, and the next begins, in the same boot, which may have a noise of its own.
-    shares_boots: bool = False
-
-    @property
-    def variance(self) -> float:
-        """Return by how much the variance of a mean of pairs is larger than of independent ones, at most."""
-        return 2.0 if self.shares_boots else 1.0
+    #: How many times larger than of independent pairs the variance of their mean is, at most.
+    variance: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

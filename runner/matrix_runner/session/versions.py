@@ -29,7 +29,7 @@ from matrix_runner.base.files import cache_dir, make_once, open_lock_file, remov
 from matrix_runner.base.findings import few
 from matrix_runner.base.model import digest
 from matrix_runner.base.process import kill_group, run, run_to_end, spawn
-from matrix_runner.decide.bisect import Rule, State
+from matrix_runner.decide.bisect import OF_SHARED_BOOTS, Rule, State
 from matrix_runner.decide.steering import USUAL, Bisection, BisectSteering, versions_along
 from matrix_runner.language.matrix import Repeat
 from matrix_runner.language.suggestions import did_you_mean
@@ -74,6 +74,11 @@ class WantedVersions:
     paths: tuple[str, ...] = ()
     kernels: Path | None = None
     fetch: bool = False
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        """Return the kernels that `--kernels` lists; a single word may also be a folder."""
+        return tuple(str(self.kernels).split(",")) if self.kernels else ()
 
     @property
     def in_phases(self) -> bool:
@@ -319,7 +324,7 @@ def _kernels_of_mirror(wanted: tuple[str, ...], begin: Callable[[str], None]) ->
 
 def kernels_of_host(wanted: BisectOptions, installed: Sequence[str]) -> Versions:
     """Return those of `--kernels` in their order, or all that a host has. Its running one is the last installed one."""
-    words = str(wanted.versions.kernels).split(",") if wanted.versions.kernels else ()
+    words = wanted.versions.releases
     ordered = sorted(installed, key=version_key)
     chosen = [*dict.fromkeys(_only_one(f"--kernels {word}", word, "the host", ordered) for word in words)]
     names = _between("--kernels" if chosen else "the host", chosen or ordered, wanted.good, wanted.bad)
@@ -417,7 +422,8 @@ def narrowed(
     bisection = bisection_of([CellRow(cell.id, cell.name, cell.axes) for cell in cells.values()], wanted)
     likely = frozenset(at for at, name in enumerate(bisection.names) if name in versions.likely)
     about = wanted.versions.as_written() | ({"boots": "of the host"} if versions.running else {})
-    bisection = replace(bisection, rule=replace(bisection.rule, shares_boots=bool(versions.running)))
+    if versions.running:
+        bisection = replace(bisection, rule=replace(bisection.rule, variance=OF_SHARED_BOOTS))
     running = bisection.names.index(versions.running) if versions.running else None
     bisection = replace(bisection, titles=versions.titles, likely=likely, about=about, cost=versions.cost)
     skip = [word for word in wanted.skip if not wanted.versions.in_phases or matching_names(versions.names, word)]
@@ -497,7 +503,7 @@ def recorded_search(folder: RunFolder, journal: Journal) -> BisectSteering:
             raise ValueError(f"confidence {confidence}, smallest {smallest}")  # noqa: TRY301 - a message below says more
         wanted = BisectOptions(written["along"], written["good"], written["bad"], metric, confidence, smallest)
         found = bisection_of(journal.cells(), wanted)
-        rule = replace(found.rule, shares_boots="boots" in written)
+        rule = replace(found.rule, variance=OF_SHARED_BOOTS) if "boots" in written else found.rule
         return read_search(replace(found, rule=rule, titles=folder.manifest.titles), journal)
     except (KeyError, ValueError, ArithmeticError) as problem:
         why = "someone edited its `search`: restore it from a backup"

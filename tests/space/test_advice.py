@@ -40,6 +40,14 @@ def test_large_simulated_disks_are_small_ones_that_stand_for_them() -> None:
 
 
 @pytest.mark.parametrize(
+    ("size", "model", "file"), [("4TB", "nas-7200", "256MiB"), ("4TB", None, "8GiB"), ("1GiB", None, "256MiB")]
+)
+def test_caches_do_not_hold_the_files(size: str, model: str | None, file: str) -> None:
+    text = matrix_for("m", "s", DiskWish.parsed(f"4x{size}"), model, {"log": 1}, ["xfs"])
+    assert f"size: {file}, ramp" in text
+
+
+@pytest.mark.parametrize(
     ("text", "why"),
     [
         ("6", "write it like 6x4TB"),

@@ -15,7 +15,7 @@ from matrix_runner.work.jobs.workload import bounds_of
 
 _MOST_DISKS = 26
 _SMALL = "8GiB"  # of a simulated disk, whose rates do not depend on its size
-_BASE = "size: 256MiB, ramp: 300ms, runtime: 1500ms"
+_LEAST_FILE, _LARGEST_FILE = 256 << 20, 8 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +109,9 @@ def matrix_for(
     name: str, schema: str, disks: DiskWish, model: str | None, weights: Mapping[str, float], fs: Sequence[str]
 ) -> str:
     """Return the matrix. `model`: of simulated disks; None for disks of a host, which have their true size."""
-    size = f"size: {disks.size}"
+    size, file, runtime = f"size: {disks.size}", _file_on(parse_size(disks.size)), "ramp: 2s, runtime: 10s"
     if model:
+        file, runtime = _LEAST_FILE, "ramp: 300ms, runtime: 1500ms"
         larger = parse_size(disks.size) > parse_size(_SMALL)
         size = f"size: {_SMALL}, stands_for: {disks.size}" if larger else size
         size = f"{size}, bus: sata, model: {model}"
@@ -121,10 +122,16 @@ def matrix_for(
         disks=f"disks: {{count: {disks.count}, {size}}}",
         layouts="\n".join(_layouts(disks.count, fs)),
         workloads="\n".join(
-            f"  {one}: {{{PURPOSES[one].keys}, {_BASE}}}    # {PURPOSES[one].about}" for one in weights
+            f"  {one}: {{{PURPOSES[one].keys}, size: {format_size(file)}, {runtime}}}    # {PURPOSES[one].about}"
+            for one in weights
         ),
         weights=", ".join(f"{one}: {weight:g}" for one, weight in weights.items()),
     )
+
+
+def _file_on(disk: int) -> int:
+    """Return a size of files that the cache of a physical disk does not hold, if the disk has room."""
+    return min(_LARGEST_FILE, max(_LEAST_FILE, disk // 64 >> 20 << 20))
 
 
 def _layouts(count: int, fs: Sequence[str]) -> Iterator[str]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import errno
+import os
+import resource
+from typing import TYPE_CHECKING, Never
 
 import pytest
 
@@ -47,3 +50,26 @@ def test_each_error_has_a_reason_and_a_remedy(call: Call, words: str, brief: str
     assert brief in first
     assert last.startswith("→ ")
     assert remedy in last
+
+
+def test_a_low_limit_of_open_files_has_its_remedy(call: Call) -> None:
+    kept = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (50, kept[1]))
+    try:
+        said = call("runs")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, kept)
+    assert said.status == 3
+    assert said.err == (
+        "matrix: this shell lets a program open 50 files, which is too few\n→ raise the limit: `ulimit -n 4096`\n"
+    )
+
+
+def test_too_many_open_files_are_no_mistake_in_matrix(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def crowded(**_: object) -> Never:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr("matrix_runner.cli.cli.main", crowded)
+    said = call("runs")
+    assert said.status == 3
+    assert "which is too few\n→ raise the limit: `ulimit -n 4096`" in said.err

@@ -8,6 +8,7 @@ import importlib
 import io
 import os
 import platform
+import resource
 import sys
 import traceback
 from collections.abc import Iterator
@@ -81,6 +82,7 @@ _ACTIVITIES = {
     "doctor": "checking this host",
     "bug-report": "reading the run and checking this host",
 }
+_FEWEST_FILES = 64  # that a program may open: the shell that relays the agent takes numbers up to here
 _HIDDEN = frozenset({"batch"})  # commands for other programs
 #: Commands in a module of another name: there they are `NAME_command`, if the module has a command of its own name.
 _MODULES = {
@@ -195,8 +197,18 @@ def show_error(error: MatrixError) -> None:
         echo(error.advice, err=True)
 
 
+def _too_few_files() -> MatrixError:
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return HarnessBroken(
+        f"this shell lets a program open {allowed} files, which is too few",
+        resolution="raise the limit: `ulimit -n 4096`",
+    )
+
+
 def _run_command(ending: Ending) -> int:
     """Run the command. A full disk behind standard output becomes an ordinary error."""
+    if 0 <= resource.getrlimit(resource.RLIMIT_NOFILE)[0] < _FEWEST_FILES:
+        raise _too_few_files()
     try:
         Path.cwd()  # raises if the folder was removed
     except FileNotFoundError:
@@ -208,6 +220,8 @@ def _run_command(ending: Ending) -> int:
     except UnfitFile as error:
         raise BadInput(f"{error.path} cannot be read", details=str(error)) from error
     except OSError as error:
+        if error.errno == errno.EMFILE:
+            raise _too_few_files() from error
         if error.filename is not None:  # then it is not about standard output
             with file_errors(error.filename):
                 raise

@@ -86,7 +86,17 @@ def test_a_plan_explains_a_time_that_the_size_of_the_disks_makes(call: Call, tmp
         (tmp_path / "large.yaml").write_text(LARGE.replace("SIZE", size))
         said = " ".join(call("plan", "large.yaml").out.split())
         why = "to fill stacks on disks of 4 TB; simulated disks have the same rates with `size: 1GiB`"
-        assert (why in said) == explained == ("of it" in said), said
+        assert (why in said) == explained == ("to fill" in said), said
+
+
+def test_a_plan_says_how_long_a_virtual_machine_takes_to_build(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "small.yaml").write_text(FIVE)
+    for seconds, said in ((5000.0, True), (5.0, False)):
+        monkeypatch.setattr(plan, "pace_of", lambda *words, once=seconds: replace(pace_of(*words), once=once))
+        found = call("plan", "--on", "dry", "small.yaml").out
+        assert ("1 h 23 min to build the virtual machine, only in the first run" in found) == said, found
 
 
 def test_a_plan_with_parallel_rigs_is_shorter_or_explains_why_not(matrix: Matrix) -> None:

@@ -178,6 +178,8 @@ def _rows(plan: RunPlan) -> Iterator[tuple[str, str]]:
     start = " at first" if level.most > level.now else ""
     parallel = f", {level.now} rigs in parallel{start}" if level.now > 1 else ""
     yield "time", f"{_span(duration(found.seconds_least), duration(found.seconds_most))} ({basis}{parallel})"
+    if pace.once > found.seconds_least * _MOST:
+        yield "of it", f"{duration(pace.once)} to build the virtual machine, only in the first run"
     if slow := slow_motion(found.factors):
         yield "slow", slow
     if found.seconds_filling > found.seconds_least * _MOST:

@@ -81,12 +81,16 @@ def test_the_links_of_maintainer_scripts_are_made_once(root: Path) -> None:
     assert (root / "bin").readlink() == Path("usr/bin")
 
 
-def test_the_steps_of_the_build_are_shown(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("made", [["spl.ko", "zfs.ko"], ["icp/icp.ko", "spl/spl.ko", "zfs/zfs.ko"]])
+def test_the_steps_of_the_build_are_shown(made: list[str], root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commands: list[Sequence[str]] = []
 
     @contextmanager
     def output(argv: Sequence[str]) -> Iterator[io.BytesIO]:
         commands.append(argv)
+        for name in made:
+            (root / "usr/src/zfs-2.3.9/module" / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / "usr/src/zfs-2.3.9/module" / name).touch()
         yield io.BytesIO(b"checking for gcc... yes\n" * 375 + b"  CC [M]  arc.o\n" * 145)
 
     monkeypatch.setattr(zfs, "open_output", output)
@@ -95,7 +99,7 @@ def test_the_steps_of_the_build_are_shown(root: Path, monkeypatch: pytest.Monkey
     assert seen == sorted(seen)
     assert 0.2 < seen[0] < 0.21
     assert seen[-1] == pytest.approx(0.7, abs=0.01)
-    assert [path.name for path in modules] == ["spl.ko", "zfs.ko"]
+    assert modules == [root / "usr/src/zfs-2.3.9/module" / name for name in made]
     assert commands[0][-2:] == [str(root), RELEASE]
 
 

@@ -88,4 +88,4 @@ def _compile(root: Path, release: str, progress: Progress) -> list[Path]:
             resolution="it needs user namespaces (unshare --map-root-user) or root; `matrix doctor` names other needs",
         ) from None
     (source,) = (root / "usr/src").glob("zfs-*")
-    return [source / "module" / f"{name}.ko" for name in ("spl", "zfs")]
+    return sorted((source / "module").rglob("*.ko"))  # two, or nine before 2.2

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.waiting import COMMAND, SECONDS
+from matrix_runner.carry.cluster.connection import make_certificates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,6 +100,7 @@ class Lab:
         self.folder, self.seconds, self.port = folder, seconds, free_port()
         self.link = Link(self.port)
         (folder / "tmp").mkdir()
+        make_certificates(folder / "certificates")
         (folder / "kills.yaml").write_text(MATRIX.format(rounds=rounds))
         self.members: dict[str, subprocess.Popen[bytes]] = {}
         self.logged: dict[str, int] = {}  # by member, the bytes of its log when it was started
@@ -107,17 +109,18 @@ class Lab:
             self.start(name)
 
     def start(self, name: str) -> None:
-        direct, linked = (f"tcp://127.0.0.1:{port}" for port in (self.port, self.link.port))
+        direct, linked = (f"tls://127.0.0.1:{port}" for port in (self.port, self.link.port))
         words = {
-            "scheduler": ("cluster", "scheduler", "--insecure", "--cluster", direct),
-            "worker-a": ("worker", "--insecure", "--cluster", direct, "--host", "a"),
-            "worker-b": ("worker", "--insecure", "--cluster", direct, "--host", "b"),
-            "worker-c": ("worker", "--insecure", "--cluster", linked, "--host", "c"),
-            "coordinator": ("run", "--on", "dry", "--quiet", "--insecure", "--cluster", direct, "kills.yaml"),
+            "scheduler": ("cluster", "scheduler", "--cluster", direct),
+            "worker-a": ("worker", "--cluster", direct, "--host", "a"),
+            "worker-b": ("worker", "--cluster", direct, "--host", "b"),
+            "worker-c": ("worker", "--cluster", linked, "--host", "c"),
+            "coordinator": ("run", "--on", "dry", "--quiet", "--cluster", direct, "kills.yaml"),
         }[name]
         with (self.folder / f"{name}.log").open("ab") as log:
             self.logged[name] = log.tell()
             own = {"TMPDIR": str(self.folder / "tmp"), SECONDS: str(self.seconds), "PYTHONPATH": str(ROOT)}
+            own["MATRIX_CERTIFICATES"] = str(self.folder / "certificates")
             environment = os.environ | own
             program = COMMAND if name.startswith("worker") else MATRIX_COMMAND
             self.members[name] = subprocess.Popen(

@@ -191,6 +191,22 @@ def test_a_worker_by_the_name_of_another_host_takes_it_no_stack(bench: Bench, tm
     assert run_on(Impostor(tmp_path, *(HONEST, Worker(LIAR.address, HONEST.host))[::order]), bench) == []
 
 
+@pytest.mark.parametrize("wrong", [b"", b'{"event":"unknown"}', None], ids=["no message", "an unknown event", "twice"])
+def test_a_worker_that_lies_beside_its_answer_is_not_used(bench: Bench, tmp_path: Path, wrong: bytes | None) -> None:
+    class Talkative(FakeCluster):
+        async def carry_out(self, worker: Worker, request: BatchRequest, receive: Callable[[bytes], None]) -> None:
+            def add(line: bytes) -> None:
+                receive(line)
+                if orjson.loads(line)["event"] == "checked":
+                    receive(line if wrong is None else wrong)
+
+            await super().carry_out(worker, request, add if worker == LIAR else receive)
+
+    (refused,) = run_on(Talkative(tmp_path, LIAR, HONEST), bench)
+    assert refused.startswith("a worker on two is not used: it ")
+    assert {one.notes[HOST] for one in bench.trials} == {"one"}
+
+
 def test_notes_and_the_folder_of_a_trial_are_not_its_workers(bench: Bench, tmp_path: Path) -> None:
     def lie(message: dict[str, Any]) -> list[object]:
         if message["event"] == "trial":

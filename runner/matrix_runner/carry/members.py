@@ -85,6 +85,8 @@ class Members:
                 self.refuse_for(worker, lost)
         finally:
             self._asked.discard(worker.address)
+        if worker.address in self._unused:  # it sent wrong messages beside its answer
+            return False
         for message in found:
             if message["event"] == messages.CHECKED:
                 return self._accept(worker, message)

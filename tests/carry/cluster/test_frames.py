@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import pickle
 import socket
@@ -101,6 +102,27 @@ async def test_a_pickled_answer_costs_the_batch_of_its_worker(tmp_path: Path) ->
         with pytest.raises(BadAnswer, match="it sent a damaged body"):
             await batch
     assert not (tmp_path / "attacked").exists()
+
+
+async def test_an_error_of_a_batch_that_was_given_up_is_not_printed() -> None:
+    printed = list[object]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: printed.append(context))
+    async with liar() as (cluster, worker, _):
+
+        def give_up(line: bytes) -> None:
+            batches[0].cancel()
+            if line == b"wrong":
+                raise BadAnswer("it sent nonsense")
+
+        (place,) = cluster.workers
+        request = BatchRequest(token="t", order=ORDER)  # noqa: S106 - no password
+        batches = [asyncio.create_task(cluster.carry_out(place, request, give_up))]
+        await worker.read()
+        worker.send(Lines(token="t"), packed(b"first\nwrong"))  # noqa: S106 - no password
+        await asyncio.wait(batches)
+    assert batches.pop().cancelled()
+    gc.collect()
+    assert printed == []
 
 
 @pytest.mark.parametrize(

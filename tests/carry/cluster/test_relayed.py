@@ -277,6 +277,25 @@ def test_hosts_join_over_tls_and_others_cannot(bench: Bench, tmp_path: Path) -> 
     assert planned_once(bench)
 
 
+async def test_a_worker_joins_again_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("matrix_runner.carry.cluster.members._PAUSE", 0.01)
+    make_certificates(tmp_path)
+    ours, reports = load_certificates(tmp_path), asyncio.Queue[str]()
+
+    async def join() -> None:
+        while not (report := await reports.get()).startswith("joined"):
+            assert report != "ended"
+
+    async with scheduler("tls://127.0.0.1:0", ours) as address:
+        task = asyncio.create_task(stay_member(address, Membership("one"), ours, reports.put_nowait))
+        task.add_done_callback(lambda _: reports.put_nowait("ended"))
+        await join()
+    async with scheduler(address, ours):
+        await join()
+        task.cancel()
+        await asyncio.wait([task])
+
+
 def test_a_worker_opens_no_port(bench: Bench, tmp_path: Path) -> None:
     """Only the scheduler listens, with TLS, at the address that it was given; nor does a process of a batch."""
     make_certificates(tmp_path)

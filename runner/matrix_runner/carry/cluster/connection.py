@@ -212,7 +212,8 @@ class Connection:
         """Send what is not sent yet, and end."""
         try:
             with suppress(OSError, TimeoutError):
-                self._writer.close()
+                if not self._writer.is_closing():  # with TLS, `abort` after two calls of `close` fails
+                    self._writer.close()
                 async with time_limit(_FAREWELL):
                     await self._writer.wait_closed()
         finally:

@@ -27,6 +27,7 @@ class _Flight:
     def fail(self, error: Exception) -> None:
         if not self.done.done():
             self.done.set_exception(error)
+            self.done.exception()  # asyncio prints what is not read, and a batch that was given up does not read it
 
 
 class RelayedCluster:

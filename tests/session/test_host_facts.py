@@ -96,3 +96,14 @@ def test_the_running_kernel_is_the_last_one(monkeypatch: pytest.MonkeyPatch) -> 
     assert host.query_kernels("there") == ("6.12.43-amd64", "6.1.0-40-amd64")
     monkeypatch.undo()
     assert host.query_kernels("")[-1] == host.kernel_release("")
+
+
+def test_a_kernel_without_an_image_is_not_installed(tmp_path: Path) -> None:
+    for name in ("boot/vmlinuz-6.1.0-40-amd64", "boot/vmlinuz", "lib/modules/6.12.43-amd64/vmlinuz"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    for removed in ("6.1.0-40-amd64", "6.6.9-amd64"):
+        (tmp_path / "lib/modules" / removed / "updates").mkdir(parents=True)
+    script = host._KERNELS_SCRIPT.replace(" /", f" {tmp_path}/")
+    found = subprocess.run(["bash", "-c", script], check=True, capture_output=True, text=True).stdout
+    assert found.split()[:-1] == ["6.1.0-40-amd64", "6.12.43-amd64"]

@@ -153,6 +153,7 @@ class Terms:
     known: Sequence[KnownChange] = ()
     history: Sequence[Side] = ()  # groups of earlier runs with the environment of one of them
     recorded: Mapping[str, int] = field(default_factory=dict)  # the trials so far of unfinished runs
+    has_states: bool = True  # all trials of a side may by chance meet one of two distant states
 
 
 def compare_sides(a: Side, b: Side, terms: Terms) -> Comparison:
@@ -194,7 +195,9 @@ def _measured_again(pair: Pair) -> Pair | None:
 
 def _lines_of(figures: Sequence[Line], terms: Terms) -> list[Line]:
     """Return the figures with their verdicts, which depend on all of them."""
-    ratios = _with_mixtures(figures, [one.ratio for one in figures], 1 - terms.confidence)
+    ratios = [one.ratio for one in figures]
+    if terms.has_states:
+        ratios = _with_mixtures(figures, ratios, 1 - terms.confidence)
     return [
         one._replace(ratio=ratio, speed=_speed(verdict, one.metric))
         for one, ratio, verdict in zip(figures, ratios, verdicts(ratios, terms.within), strict=True)

@@ -1,6 +1,6 @@
 """Slower figures of a night on the kernel of the accepted level: whether the kernel is the reason."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +12,15 @@ from matrix_runner.base.errors import BadInput, MatrixError
 from matrix_runner.records.address import IN_MEMORY
 from matrix_runner.records.files import split_owner
 from matrix_runner.records.journal import Journal
-from matrix_runner.records.run_folder import MANIFEST, OLD_KERNEL, load
+from matrix_runner.records.run_folder import load_old_kernel
 from matrix_runner.records.store import SharedStore, describe_run
+
+#: The part of the error probability for the comparison with the level: a level whose scatter seems too small is more
+#: likely to cause an alarm. By simulation (`bench.confirm`).
+_OF_LEVEL = 0.5
+#: With so many trials of each kernel, all of one meet one of two distant states, and all of the other the other one, in
+#: 2 % of cases at most.
+_ENOUGH = 5
 
 
 def cells_by_old_kernel(done: Comparison) -> dict[str, frozenset[str]]:
@@ -51,15 +58,24 @@ def suspect(before: Speed, now: Speed) -> Suspect:
 def with_old_kernel(done: Comparison, night: Path, terms: Terms) -> Comparison:
     """Add the reason of each slower figure that a night measured on the kernel of the accepted level, too."""
     metrics = tuple({line.metric for line in done.lines if line.again})
-    kernel, old = _read(night / OLD_KERNEL, metrics) if metrics else ("", [])
-    ids = cells_by_old_kernel(done).get(kernel, frozenset()) & {one.cell.id for one in old}
-    if not ids:
+    found = _read(night, metrics) if metrics else []
+    for kernel, cells in cells_by_old_kernel(done).items():
+        old = [one.under(kernel.__eq__) for one in found if one.cell.id in cells]
+        done = explain(done, kernel, [one for one in old if one.rows], terms)
+    return done
+
+
+def explain(done: Comparison, kernel: str, old: Sequence[Samples], terms: Terms) -> Comparison:
+    """`old`: the trials of that night on the old kernel."""
+    if not old:
         return done
+    ids = {one.cell.id for one in old}
     level = Side("", [one for one in done.a.found if one.cell.id in ids])
-    before = _speeds(level, Side("", old), terms)
     again = Side("", [one.again for one in done.b.found if one.cell.id in ids and one.again])
-    # Not by pairs: five of them are too few for any verdict. Both kernels share a night, so its history is left out.
-    now = _speeds(Side("", old), again, replace(terms, history=()))
+    before = _speeds(level, Side("", old), replace(terms, confidence=1 - _OF_LEVEL * (1 - terms.confidence)))
+    # Not by pairs, of which there are few. Both kernels share a night, so its history is left out.
+    has_states = min(len(one.rows) for one in (*old, *again.found)) < _ENOUGH
+    now = _speeds(Side("", old), again, replace(terms, history=(), has_states=has_states))
 
     def explained(line: Line) -> Line:
         key = line.cells[1], line.metric
@@ -71,18 +87,13 @@ def with_old_kernel(done: Comparison, night: Path, terms: Terms) -> Comparison:
     return replace(done, lines=[explained(line) for line in done.lines])
 
 
-def _read(folder: Path, metrics: tuple[str, ...]) -> tuple[str, list[Samples]]:
-    """Return the old kernel, and the trials that it ran."""
-    if not (folder / MANIFEST).is_file():
-        return "", []
+def _read(night: Path, metrics: tuple[str, ...]) -> list[Samples]:
     with suppress(MatrixError):  # damaged: a report does not fail for it
-        own = load(folder)
-        kernel = next(iter(own.manifest.kernels), "")
-        with SharedStore.open(IN_MEMORY) as store, Journal.existing(own.journal) as journal:
-            store.catch_up(own, journal)
-            found = [one.under(kernel.__eq__) for one in read_samples(store, [describe_run(own)], metrics)]
-            return kernel, [one for one in found if one.rows]
-    return "", []
+        if old := load_old_kernel(night):
+            with SharedStore.open(IN_MEMORY) as store, Journal.existing(old.journal) as journal:
+                store.catch_up(old, journal)
+                return read_samples(store, [describe_run(old)], metrics)
+    return []
 
 
 def _speeds(a: Side, b: Side, terms: Terms) -> Mapping[tuple[str, str], Speed]:

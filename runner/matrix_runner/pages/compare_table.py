@@ -83,7 +83,7 @@ _AGAIN = {
 
 
 _SUSPECTS = {
-    Suspect.KERNEL: "the old kernel {} is not slow tonight, so it is the kernel",
+    Suspect.KERNEL: "the old kernel {} is faster tonight, so it is the kernel",
     Suspect.HOST: "the old kernel {} is slow tonight as well, so the host or its disks changed",
     Suspect.BOTH: "the old kernel {} is faster tonight, but slower than before: the kernel, and the host or its disks",
     Suspect.UNKNOWN: "trials on the old kernel {} cannot tell whether it is the kernel",

@@ -315,6 +315,12 @@ def latest(found: Iterable[RunFolder]) -> RunFolder | None:
     return max(found, key=lambda run: (run.manifest.started, run.path.stat().st_mtime_ns), default=None)
 
 
+def load_old_kernel(run: Path) -> RunFolder | None:
+    """Return the second run of `--confirm` in the folder of a run, if there is one."""
+    folder = run / OLD_KERNEL
+    return load(folder) if (folder / MANIFEST).is_file() else None
+
+
 def runs(results: Path) -> Iterator[RunFolder]:
     for folder in run_folders(results):
         with suppress(MatrixError):  # it belongs to another user, or another program

@@ -9,6 +9,7 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -22,7 +23,7 @@ from matrix_runner.records.cell_files import open_files
 from matrix_runner.records.files import CELLS
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.journal_reader import sql_lines
-from matrix_runner.records.run_folder import MANIFEST, RunFolder
+from matrix_runner.records.run_folder import MANIFEST, OLD_KERNEL, RunFolder
 
 _MOST_CELLS = 20  # cells with trouble whose logs are included
 _NAMES = {"hostname": "host", "host": "host", "serial": "disk", "disk": "disk"}  # fields of a manifest
@@ -83,6 +84,13 @@ def _parts(run: RunFolder, *, figures: bool) -> Iterator[tuple[str, Callable[[],
     """Yield the name of each file, and a function that reads its lines."""
     yield "versions.txt", lambda: _command("--version")
     yield "doctor.txt", lambda: _command("doctor")
+    yield from _parts_of_run(run, figures=figures)
+    if (folder := run.path / OLD_KERNEL).is_dir() and not folder.is_symlink():
+        for name, lines in _parts_of_run(replace(run, path=folder), figures=figures):
+            yield f"{OLD_KERNEL}/{name}", lines
+
+
+def _parts_of_run(run: RunFolder, *, figures: bool) -> Iterator[tuple[str, Callable[[], Iterable[str]]]]:
     for name in (MANIFEST, "matrix.yaml", f"{LOG_FILE}.2", f"{LOG_FILE}.1", LOG_FILE):
         if (run.path / name).exists():
             yield name, partial(_own, run, name, partial(read_input, run.path / name, RECORDED))

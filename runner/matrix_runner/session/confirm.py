@@ -26,7 +26,7 @@ from matrix_runner.machines.base import Machine
 from matrix_runner.records.address import address_of
 from matrix_runner.records.cell_files import open_files
 from matrix_runner.records.journal import Journal
-from matrix_runner.records.run_folder import MANIFEST, OLD_KERNEL, RunFolder, create, load, runs
+from matrix_runner.records.run_folder import OLD_KERNEL, RunFolder, create, load_old_kernel, runs
 from matrix_runner.session.run_request import RunOptions
 from matrix_runner.session.versions import fetch_kernel
 
@@ -145,11 +145,10 @@ class Confirming:
 
     def _own_folder(self, release: str) -> RunFolder:
         folder = self.folder()
-        path = folder.path / OLD_KERNEL
-        if not (path / MANIFEST).exists():
+        found = load_old_kernel(folder.path)
+        if not found:
             changes = {"id": token_hex(8), "kernels": (release,), "versions": {}, "finished": True}
             return create(folder.path, folder.manifest.model_copy(update=changes), OLD_KERNEL)
-        found = load(path)
         if found.manifest.kernels != (release,):
             before = few(found.manifest.kernels)
             raise BadInput(f"this run began with kernel {before}", resolution="--fresh starts a new run")

@@ -48,10 +48,15 @@ def boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
-#: The running one is last: a shell may write something before.
+#: Only those with an image, as removed kernels may leave modules. The running one is last: a shell may write something
+#: before.
 _KERNELS_SCRIPT = """\
 shopt -s nullglob
-for file in /boot/vmlinuz-* /lib/modules/*; do file=${file##*/}; echo "${file#vmlinuz-}"; done
+for file in /boot/vmlinuz-* /lib/modules/*/vmlinuz; do
+  file=${file%/vmlinuz}
+  file=${file##*/}
+  echo "${file#vmlinuz-}"
+done
 uname -r
 """
 

@@ -22,7 +22,7 @@ from matrix_runner.records.environment import Requested
 from matrix_runner.records.files import check_file_name
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import HOST, CellRow, Trial
-from matrix_runner.records.run_folder import Manifest, RunFolder, create
+from matrix_runner.records.run_folder import OLD_KERNEL, Manifest, RunFolder, create, load_old_kernel
 from matrix_runner.records.tables import PLAIN
 from matrix_runner.session.run_request import RunRequest, command_line
 from matrix_runner.session.selected_matrix import SelectedMatrix
@@ -104,15 +104,22 @@ class Merger:
         with ExitStack() as stack:
             for part in self.parts:
                 stack.enter_context(part.run.locked())
-            journals = [stack.enter_context(Journal.existing(part.run.journal)) for part in self.parts]
-            for part, journal in zip(self.parts, journals, strict=True):
-                self._refuse_other_cells(part, journal)
-            made = create(stage, self._manifest(), name)
-            self._copy_files(made)
-            self._copy_records(made, journals)
+            made = self._create(stage, name)
+            if parts := tuple(replace(part, run=run) for part in self.parts if (run := load_old_kernel(part.run.path))):
+                replace(self, parts=parts)._create(made.path, OLD_KERNEL)
         made.path.rename(target)
         stage.rmdir()
         return RunFolder(target, made.manifest)
+
+    def _create(self, folder: Path, name: str) -> RunFolder:
+        with ExitStack() as stack:
+            journals = [stack.enter_context(Journal.existing(part.run.journal)) for part in self.parts]
+            for part, journal in zip(self.parts, journals, strict=True):
+                self._refuse_other_cells(part, journal)
+            made = create(folder, self._manifest(), name)
+            self._copy_files(made)
+            self._copy_records(made, journals)
+        return made
 
     def _shard(self, part: Part) -> Selection:
         return sharded(self.whole, part.shard)
@@ -143,6 +150,7 @@ class Merger:
             "id": token_hex(8),
             "fingerprint": self._fingerprint(),
             "command": command_line(["matrix", *sys.argv[1:]]),
+            "kernels": tuple(dict.fromkeys(kernel for one in manifests for kernel in one.kernels)),
             "versions": {kernel: tools for one in manifests for kernel, tools in one.versions.items()},
             "host": first.host.model_copy(update={"hostname": hosts}),
             "disks": first.disks if all(one.disks == first.disks for one in manifests) else (),

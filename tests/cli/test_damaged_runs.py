@@ -26,6 +26,7 @@ ROWS = (
     "UPDATE trials SET seconds = -1, read_bw = -1 WHERE {run}cell = 'c1'",
     "UPDATE trials SET read_bw = 'fast' WHERE {run}cell = 'c1'",
     "UPDATE trials SET reason = CAST(x'ff' AS TEXT) WHERE {run}cell = 'c1'",
+    "UPDATE trials SET cell = 'c7' WHERE {run}cell = 'c1' AND round = 1",
     "UPDATE cells SET name = CAST(x'ff' AS TEXT) WHERE {run}id = 'c1'",
     "UPDATE cells SET axes = '[1]' WHERE {run}id = 'c1'",
 )

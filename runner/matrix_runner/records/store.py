@@ -389,7 +389,9 @@ class SharedStore(databases.Database):
             if table is IN_STORE.trials:
                 of_cell = IN_STORE.cells.c
                 known = sa.exists().where(of_cell.run == table.c.run, of_cell.id == cell)
-                if lost := connection.scalar(sa.select(cell).where(*chosen, ~known).limit(1)):
+                # Also where only some cells are read: it may be one of theirs.
+                of_runs = _among({table.c.run: runs})
+                if lost := connection.scalar(sa.select(cell).where(*of_runs, ~known).limit(1)):
                     raise ValueError(f"a trial belongs to cell {lost!r:.60}, which is missing")
 
     @contextmanager

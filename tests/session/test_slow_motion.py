@@ -196,6 +196,22 @@ def test_settings_that_depend_on_the_pace_are_set_again(rigs: list[Rig], tmp_pat
                 assert f"commit={5 * slow}" in tune
 
 
+def test_files_are_laid_out_at_full_speed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paces, measure = list[tuple[str, bool, int]](), Rig.run
+
+    async def run_and_note(self: Rig, steps: Sequence[Step], **times: float) -> list[StepResult]:
+        in_files = any("mount -o" in one.text for one in [*self.steps, *steps] if one.name == "tune")
+        paces.extend((one.name, in_files, self.slow) for one in steps)
+        return await measure(self, steps, **times)
+
+    monkeypatch.setattr(Rig, "run", run_and_note)
+    end = run(prepared(tmp_path), lambda _order, _done: Watching(), ToTheEnd())
+    assert {slow for name, in_files, slow in paces if name in {"tune", "verify"} and in_files} == {1}
+    assert {slow for name, in_files, slow in paces if name == "measure" and in_files} == {1, 4, 8, 16}
+    assert {slow for name, in_files, slow in paces if name == "tune" and not in_files} == {1, 4, 8, 16}
+    assert all(one.readings for one in end.content.trials)
+
+
 def test_a_trial_whose_repeat_the_budget_does_not_cover_keeps_its_figure_and_its_mark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

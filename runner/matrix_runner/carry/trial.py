@@ -79,6 +79,7 @@ class StackOnRig:
         self._invented, self._zeroed = machine.synthetic, machine.zeroed
         self._rendered: Rendered = {}
         self.view = scripts.stack
+        self._pace = stack.slow  # of the disks now
         self.set_up_log = ""
 
     @classmethod
@@ -133,14 +134,18 @@ class StackOnRig:
         return cell_scripts(cell, self.view, self._own, self._matrix.monitor, self._rendered, self._matrix.profile)
 
     def slow_down(self, slow: int) -> None:
-        """Let its disks work so many times slower than real time. Its next trial sets what depends on that."""
+        """Let its disks work so many times slower than real time while they are measured, from its next trial on."""
         if slow != self.view.slow and isinstance(self._rig, SlowsDisks):
-            self._rig.slow_down(slow)
             self.view = at_pace(self._stack, self._rig.disks, zeroed=self._zeroed, slow=slow)
+
+    def _set_pace(self, slow: int) -> None:
+        if slow != self._pace and isinstance(self._rig, SlowsDisks):
+            self._rig.slow_down(slow)
+            self._pace = slow
 
     async def tear_down(self) -> None:
         """Take the stack apart on a rig that outlives it. After two failed tries, the rig is lost."""
-        self.slow_down(self._stack.slow)
+        self._set_pace(self._stack.slow)
         for last_try in (False, True):
             result = await _run_step(self._rig, "tear-down", self._scripts.tear_down, costs.GRACE * self._stack.slow)
             if result.status == 0:
@@ -153,11 +158,10 @@ class StackOnRig:
         fio_job = job(cell, self.view, trial_seed(self._matrix.seed, cell.id, round_number), self._own)
         work, slow = cell.work, self.view.slow
         started, clock = datetime.now(UTC), time.monotonic()
-        output, service = await self._run_steps(cell, _steps(scripts, fio_job, shared_shell=self._own is None))
+        output, service, done = await self._run_steps(cell, _steps(scripts, fio_job, shared_shell=self._own is None))
         aftermath = ""  # the state of the stack after its disks failed
         if self._stack.faults and output.steps[-1].name == "measure":
             aftermath = (await _run_step(self._rig, "aftermath", self._scripts.aftermath)).output
-        done = service.since(sum(one.seconds for one in output.steps if one.name != "measure"))
         found = self._find(output, work, done)
         result = found.result
         timed = result.figures if work.has_whole_runtime else None
@@ -203,21 +207,29 @@ class StackOnRig:
         }
         return Measured(trial, files_of(self._scripts, scripts), outputs)
 
-    async def _run_steps(self, cell: Cell, steps: Sequence[Step]) -> tuple[TrialOutput, Service]:
+    async def _run_steps(self, cell: Cell, steps: Sequence[Step]) -> tuple[TrialOutput, Service, Sequence[Report]]:
+        """Return the output, and the work of the disks: all of it, and that of the measurement alone."""
         work, slow, faults = cell.work, self.view.slow, self._stack.faults
         slowest = costs.slowest_request(work, self._disks)
         deadline = costs.deadline(work, cell.span, cell.files.total if cell.files else 0, slowest)
         deadline += costs.flush_seconds(work, self._matrix.machine.memory, slowest)
         deadline += costs.GRACE * len(self._matrix.profile)  # `perf` starts slowly on emulated processors
-        self._rig.arm(faults)
+        deadline = costs.with_faults(deadline, work, faults, slowest) * slow
+        prepared: list[StepResult] = []
+        if slow > self._stack.slow and self.view.directory and not any(one.under_way for one in self.view.layers):
+            # Mounting and laying files out have no figures, so they need no slow motion.
+            self._set_pace(self._stack.slow)
+            prepared = await self._rig.run(steps[:_PREPARING], expected=0.0, deadline=deadline)
+            steps = steps[_PREPARING:] if prepared[-1].status == 0 else ()
+        self._set_pace(slow)
+        self._rig.arm(faults if steps else ())
         async with sample_disks(self._rig, slow) as service:
-            results = await self._rig.run(
-                steps,
-                expected=costs.expected(work) * slow,
-                deadline=costs.with_faults(deadline, work, faults, slowest) * slow,
-            )
-        _log_steps(results)
-        return split_outputs(results, work, invented=self._invented, slow=slow), service
+            expected = costs.expected(work) * slow
+            results = await self._rig.run(steps, expected=expected, deadline=deadline) if steps else []
+        before = sum(one.seconds for one in results if one.name in {"tune", "verify"})
+        _log_steps([*prepared, *results])
+        output = split_outputs([*prepared, *results], work, invented=self._invented, slow=slow)
+        return output, service, service.since(before)
 
     def _find(self, output: TrialOutput, work: Workload, done: Sequence[Report]) -> Finding:
         found = finding(output.steps, work, self.view.slow, output.report)
@@ -376,6 +388,9 @@ def loss_notes(facts: TrialFacts, replay: ReplayReport | None, length: float) ->
             behind = f"{replay.behind(length):.1%} (the replay fell behind its trace: {replay})"
             found[SATURATED if facts.saturated else HOST_LIMITED] = behind
     return found
+
+
+_PREPARING = 2  # steps before the measurement
 
 
 def _steps(scripts: CellScripts, fio_job: str, *, shared_shell: bool) -> list[Step]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from matrix_runner.answers.best import EXPLORING, LAST, answer, next_values
+from matrix_runner.answers.best import LAST, answer, next_values
 from matrix_runner.answers.ranking import EQUAL
 from matrix_runner.statistics.ratios import student_interval, t_factor
 from matrix_runner.statistics.stopping import Rule
@@ -67,7 +67,7 @@ def search(truth: Table, noise: float, default: int, chance: Generator, *, drift
         wanted = next_values(figures, len(truth), RULE, number)
         for at in wanted:
             figures[at][number] = exp(every[at] + rounds[number] + noise * chance.standard_normal())
-        if not wanted and number > EXPLORING:
+        if not wanted:
             break
     found = answer(figures, len(truth), RULE)
     assert found

@@ -47,6 +47,19 @@ def test_it_finds_a_peak_with_a_third_of_the_trials() -> None:
     assert trials(figures) <= 32 * 4 / 3
 
 
+def test_on_a_short_axis_little_scatter_ends_the_looking_early() -> None:
+    for noise, last in ((0.002, 3), (0.05, EXPLORING)):
+        figures, found = search(PEAK[4:20], noise=noise)
+        assert found.explored == last
+        assert not [at for at, one in enumerate(figures) if at not in found.named and max(one, default=0) > last]
+
+
+def test_a_default_that_is_decided_needs_no_more() -> None:
+    figures, found = search([*PEAK, 50], default=32, noise=0.03)
+    assert max(figures[32]) < max(figures[found.chosen])
+    assert min(figures[32]) > found.explored
+
+
 def test_of_a_saturation_it_chooses_a_small_value_that_is_about_as_good() -> None:
     _, found = search(SATURATION)
     assert SATURATION[found.chosen] >= max(SATURATION) / 1.05
@@ -55,7 +68,7 @@ def test_of_a_saturation_it_chooses_a_small_value_that_is_about_as_good() -> Non
 
 def test_it_measures_the_named_values_again_in_the_same_rounds() -> None:
     figures, found = search(SATURATION)
-    again = {at: {number for number in one if number > EXPLORING} for at, one in enumerate(figures)}
+    again = {at: {number for number in one if number > found.explored} for at, one in enumerate(figures)}
     measured = {at for at, numbers in again.items() if numbers}
     assert measured == {*found.named}
     assert len({frozenset(again[at]) for at in measured}) == 1
@@ -67,7 +80,7 @@ def test_the_figure_has_no_winners_curse() -> None:
     for seed in range(60):
         figures, found = search(flat, noise=0.03, seed=seed)
         flat_again = [again for numbers in (found.again[found.best],) for again in numbers.values()]
-        alike = levels([{at: value for at, value in one.items() if at <= EXPLORING} for one in figures])
+        alike = levels([{at: value for at, value in one.items() if at <= found.explored} for one in figures])
         first.append(alike[found.best] - fmean(alike.values()))
         others = [value for at in found.named for value in found.again[at].values()]
         second.append(fmean(flat_again) / fmean(others) - 1)

@@ -273,6 +273,7 @@ class Knee:
     keeps_default: bool | None = None  # the default is as good; None: it is not compared
     ahead: Ratio | None = None  # how many times as good as the default the best is
     memory: int | None = None  # bytes that the value takes
+    explored: int = 0  # without a limit: the rounds that looked for the best, whose figures do not count
 
     def measured(self, run: str, rule: Rule) -> Measured:
         """Return it as guidelines use it. A limit that is above or below the axis is no figure."""
@@ -311,7 +312,7 @@ def _find_best(
         return Knee(search, Found.UNKNOWN, trials=count)
     keeps = None if found.default is None else found.is_within(found.default)
     cell = search.cells[found.chosen]
-    limited = sum(one.facts.is_host_limited for one in trials[cell.id] if one.counted and one.round > best.EXPLORING)
+    limited = sum(one.facts.is_host_limited for one in trials[cell.id] if one.counted and one.round > found.explored)
     facts, size = of_stack(cell.name, stacks), finite_number(cell.axes[search.find.axis])
     unit = facts.memory.get(search.find.axis.rpartition(".")[2]) if facts else None
     return Knee(
@@ -324,4 +325,5 @@ def _find_best(
         keeps,
         None if found.default is None else found.behind.get(found.default),
         round(unit * size) if unit and size else None,
+        found.explored,
     )

@@ -13,7 +13,6 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from matrix_runner.answers.axes import is_workload_axis
-from matrix_runner.answers.best import EXPLORING
 from matrix_runner.answers.cell_figures import Measured
 from matrix_runner.answers.knee import Found, Knee
 from matrix_runner.answers.selectors import select_cells
@@ -182,7 +181,7 @@ def measured_again(one: Measured, knees: Sequence[Knee]) -> Measured | None:
     if is_workload_axis(owner.search.find.axis) and one.cell != owner.recommended:
         return None  # settings are compared at their best work
     columns = {
-        column: {block: value for block, value in values.items() if round_of(block) > EXPLORING}
+        column: {block: value for block, value in values.items() if round_of(block) > owner.explored}
         for column, values in one.columns.items()
     }
     return replace(one, columns=columns) if any(columns.values()) else None

@@ -92,3 +92,30 @@ def test_the_declared_bus_does_not_describe_physical_disks() -> None:
         assert any("are the same" in note for note in one.notes())
         assert not any("are the same" in note for note in one.notes(simulated=False))
     assert not any("are the same" in note for note in space(f"{text}needs: {{disks: {{count: 4}}}}\n").notes)
+
+
+@pytest.mark.parametrize(
+    ("one", "count", "names"),
+    [
+        ("bs: 4KiB, size: 64MiB", 4, "one"),
+        ("bs: 4KiB, size: 64MiB, numjobs: 2", 4, "one"),
+        ("bs: 4KiB, size: 64MiB, numjobs: 16", 4, ""),
+        ("bs: 4KiB, size: [64MiB, 2GiB]", 4, ""),
+        ("bs: 4KiB, size: 64MiB", 1, ""),
+        ("bs: 4KiB", 4, ""),
+    ],
+)
+def test_work_that_the_caches_of_the_disks_hold_is_mentioned(one: str, count: int, names: str) -> None:
+    text = TEXT.format(
+        tune="", one=one, two="bs: 1MiB, size: 2GiB", layout="md: {level: 0}, fs: {type: ext4}", bus="sata"
+    )
+    text = text.replace("count: 4, size: 1GiB", f"count: {count}, size: 4GiB").replace(
+        "bus: sata", "bus: sata, model: {kind: hdd, rpm: 7200, outer: 200MB/s, cache: 32MiB}"
+    )
+    if count == 1:
+        text = text.replace("md: {level: 0}", "disk")
+    found = space(text.replace("tune: {}\n", "")).remarks
+    held = [note.text for note in found if "caches" in note.text]
+    assert [f"workload {names};" in note for note in held] == [True] * bool(names)
+    assert all("hold up to 128MiB" in note for note in held)
+    assert all(note.simulated for note in found if "caches" in note.text)

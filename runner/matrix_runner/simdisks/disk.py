@@ -45,6 +45,12 @@ class Physics:
         """Return whether earlier writes slow later ones down, until they are trimmed."""
         return dict(self.numbers).get("spare", 0.0) > 0
 
+    @property
+    def cache(self) -> int:
+        """Return the bytes of data that its cache can hold."""
+        numbers = dict(self.numbers)
+        return int(numbers.get("read_ahead", 0.0) * numbers.get("segments", 0.0) + numbers.get("write_cache", 0.0))
+
     def slowest(self, length: int) -> float:
         """Return the longest time of a request of this length, in seconds, once caches and credits are used up."""
         numbers = dict(self.numbers)

@@ -20,6 +20,7 @@ from matrix_runner.base.model import (
     texts,
     written,
 )
+from matrix_runner.base.quantities import format_size
 from matrix_runner.language.disks import UNNAMED
 from matrix_runner.language.matrix import Matrix
 from matrix_runner.language.period import of_period
@@ -153,6 +154,7 @@ def expand(matrix: Matrix) -> tuple[Space, Findings]:
     findings.notes += map(Note, (*_same_faults(faulty), *_same("layout", declared)))
     findings.notes += idle_tunables(matrix, workloads.every)
     findings.notes += map(Note, _same("workload", [work for work, _ in workloads.every]))
+    findings.notes += _held_by_caches(matrix, declared, workloads.every)
     stacks = tuple(
         _stack(matrix, boot, layers, faults, tunes.of(layers), workloads.of(layers))
         for boot, layers, faults in itertools.product(_boots(matrix), declared, faulty)
@@ -215,6 +217,21 @@ def _same(axis: str, variants: Iterable[Variant[Any]]) -> Iterator[str]:
     for (first, other), times in pairs.items():
         where = f" {times} times" if times > 1 else ""
         yield f"{axis} {other} is the same as {first}{where}: it is measured once, as {first}"
+
+
+def _held_by_caches(
+    matrix: Matrix, stacks: Iterable[Variant[Layers]], workloads: Iterable[tuple[Variant[Workload], bool]]
+) -> Iterator[Note]:
+    """Name the workloads whose data the caches of the simulated disks can hold."""
+    disks = matrix.every_disk()
+    caches = (sum(disk.physics.cache for disk in used(stack.value, disks) if disk.physics) for stack in stacks)
+    cache, sizes = max(caches, default=0), dict[str, int]()
+    for work, in_files in workloads if cache else ():  # a workload that also has a larger size compares them
+        name, size = dict(work.coords)["workload"], work.value.fixed_size(in_files=in_files) or cache + 1
+        sizes[name] = max(size, sizes.get(name, 0))
+    if held := [name for name, size in sizes.items() if size <= cache]:
+        text = f"the caches of the disks hold up to {format_size(cache)}, so perhaps all data of workload {few(held)}"
+        yield Note(f"{text}; write a larger `size` to measure the disks", simulated=True)
 
 
 def _stack(

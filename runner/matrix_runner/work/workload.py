@@ -122,6 +122,10 @@ class Workload(Model):
     def fileset(self, capacity: int) -> FileSet:
         """Return the files in a file system."""
 
+    def fixed_size(self, *, in_files: bool) -> int:  # noqa: ARG002
+        """Return the bytes of its files or of its region of a device, if they do not depend on the stack; else 0."""
+        return 0
+
     @abstractmethod
     def misfit(self, capacity: int, devices: int | None, sector: int) -> Problem | None:
         """Return why it does not fit. `devices`: those that have the capacity together; None: a file system."""

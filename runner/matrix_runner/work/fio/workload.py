@@ -70,6 +70,11 @@ class FioWorkload(WorkloadKeys, Workload):
             return resolve_share(self.size, capacity)
         return capacity - devices * resolve_share(self.offset, capacity // devices)  # the offset is that of each device
 
+    def fixed_size(self, *, in_files: bool) -> int:
+        if not isinstance(self.size, int):
+            return 0
+        return self.fileset(self.size * self.numjobs).total if in_files else self.size
+
     def touched(self, span: int) -> int:
         if self.each is not None:
             return self.each * max(1, span // self.window(span))

@@ -159,12 +159,14 @@ def test_only_a_factor_changes_the_ids_of_cells() -> None:
 
 
 def test_a_small_disk_that_stands_for_a_large_one_has_a_small_cache() -> None:
-    def written(disk: str) -> list[object]:
+    def numbers(disk: str, *names: str) -> set[tuple[float, ...]]:
         (found,) = space(SMALL.replace(BARE, f"{disk}, model: nas-7200")).matrix.disks
-        return [dict(one.physics.numbers)["write_cache"] for one in found.each(1) if one.physics]
+        every = [dict(one.physics.numbers) for one in found.each(1) if one.physics]
+        return {tuple(one[name] for name in names) for one in every}
 
-    assert {*written(BARE)} == {128 * 1024**2}
-    assert {*written(f"{BARE}, stands_for: 4TB")} == {2 * 1024**2}
+    cached = ("write_cache", "read_ahead", "segments")
+    assert numbers(BARE, *cached) == {(128 * 1024**2, 2 * 1024**2, 32)}
+    assert numbers(f"{BARE}, stands_for: 4TB", *cached) == {(2 * 1024**2, 512 * 1024, 4)}
 
 
 def test_only_simulated_disks_stand_for_others() -> None:

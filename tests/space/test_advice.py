@@ -34,17 +34,24 @@ def test_large_simulated_disks_are_small_ones_that_stand_for_them() -> None:
         ).space.matrix.disks
         return one.size, one.stands_for
 
-    assert disks("4TB", "nas-7200") == (8 << 30, 4 * 10**12)
+    assert disks("4TB", "nas-7200") == (2 << 30, 4 * 10**12)
     assert disks("512MiB", "nas-7200") == (512 << 20, None)
     assert disks("4TB", None) == (4 * 10**12, None)
 
 
 @pytest.mark.parametrize(
-    ("size", "model", "file"), [("4TB", "nas-7200", "256MiB"), ("4TB", None, "8GiB"), ("1GiB", None, "256MiB")]
+    ("disks", "model", "file"),
+    [
+        ("4x4TB", "nas-7200", "64MiB"),
+        ("26x4TB", "nas-7200", "416MiB"),
+        ("4x4TB", None, "8GiB"),
+        ("4x1GiB", None, "256MiB"),
+    ],
 )
-def test_caches_do_not_hold_the_files(size: str, model: str | None, file: str) -> None:
-    text = matrix_for("m", "s", DiskWish.parsed(f"4x{size}"), model, {"log": 1}, ["xfs"])
+def test_caches_do_not_hold_the_files(disks: str, model: str | None, file: str) -> None:
+    text = matrix_for("m", "s", DiskWish.parsed(disks), model, {"log": 1}, ["xfs"])
     assert f"size: {file}, ramp" in text
+    assert not any("caches" in note for note in parse("m", text).space.notes)
 
 
 @pytest.mark.parametrize(

@@ -230,9 +230,13 @@ class Hdd(_Model):
             raise ValueError("`outer` is missing: the rate of the first zone")
         return self
 
+    @property
+    def ahead(self) -> int:
+        return min(4 * MIB, self.cache // 4) if self.read_ahead is None else self.read_ahead
+
     def physics(self, seed: int) -> Physics:
         # `phase`: platters of several disks do not turn in step.
-        ahead = self.read_ahead if self.read_ahead is not None else min(4 * MIB, self.cache // 4)
+        ahead = self.ahead
         cache = self.write_cache if isinstance(self.write_cache, WriteCache) else None
         numbers = {
             **self._common(),
@@ -452,7 +456,7 @@ class Disks(Model):
         gt=0,
         description="size of the disk that this small simulated disk stands for: the answer has the usable bytes and "
         "the time to rebuild of such disks. The cache of a hard disk is then at most 1/512 of `size`, or 4MiB, so that "
-        "it does not hold the small files",
+        "it does not hold the small files; it reads ahead by an eighth of it at most, in four ranges at a time",
     )
     _group: str = PrivateAttr("")
 
@@ -483,7 +487,8 @@ class Disks(Model):
     def each(self, seed: int) -> tuple[Disk, ...]:
         slow, model = self.slow if isinstance(self.slow, int) else 1, self.model
         if self.stands_for and isinstance(model, Hdd):
-            model = model.model_copy(update={"cache": min(model.cache, max(4 * MIB, self.size // 512))})
+            cache = min(model.cache, max(4 * MIB, self.size // 512))
+            model = model.model_copy(update={"cache": cache, "read_ahead": min(model.ahead, cache // 8)})
         if model is None:
             return (Disk(self.size, self.bus, slow=slow, group=self.group),) * self.count
         return tuple(

@@ -14,20 +14,22 @@ from matrix_runner.work.jobs.file import JobReader, devices_named
 from matrix_runner.work.jobs.workload import bounds_of
 
 _MOST_DISKS = 26
-_SMALL = "8GiB"  # of a simulated disk, whose rates do not depend on its size
-_LEAST_FILE, _LARGEST_FILE = 256 << 20, 8 << 30
+_SMALL = "2GiB"  # of a simulated disk, whose rates do not depend on its size
+_FILE_PER_DISK = 16 << 20  # of simulated disks: four times the cache of such a small one
+_LEAST_FILE, _LARGEST_FILE = 256 << 20, 8 << 30  # on physical disks
 
 
 @dataclass(frozen=True, slots=True)
 class Purpose:
     about: str
     keys: str  # of its workload
+    streams: bool = False  # large requests in sequence: slow to simulate, and precise after a short time
 
 
 #: By name, what people use a machine for.
 PURPOSES = {
     "photos": Purpose(
-        "photos and films: large files are copied, and read back", "rw: [read, write], bs: 1MiB, iodepth: 4"
+        "photos and films: large files are copied, and read back", "rw: [read, write], bs: 1MiB, iodepth: 16", True
     ),
     "vms": Purpose(
         "disks of virtual machines: small random requests, most of them reads",
@@ -41,9 +43,9 @@ PURPOSES = {
         "rw: randrw, rwmixread: 70, bs: 8KiB, iodepth: 8, fio: {fdatasync: 8}",
     ),
     "log": Purpose("a log: each small write waits for the disk", "rw: write, bs: 4KiB, fio: {fdatasync: 1}"),
-    "backups": Purpose("one large copy at a time, written in sequence", "rw: write, bs: 1MiB, iodepth: 8"),
-    "cameras": Purpose("four cameras record at a time", "rw: write, bs: 256KiB, iodepth: 2, numjobs: 4"),
-    "films": Purpose("four films are watched at a time", "rw: read, bs: 1MiB, iodepth: 2, numjobs: 4"),
+    "backups": Purpose("one large copy at a time, written in sequence", "rw: write, bs: 1MiB, iodepth: 16", True),
+    "cameras": Purpose("four cameras record at a time", "rw: write, bs: 256KiB, iodepth: 2, numjobs: 4", True),
+    "films": Purpose("four films are watched at a time", "rw: read, bs: 1MiB, iodepth: 2, numjobs: 4", True),
     "web": Purpose("pages and mails: many small files, hardly ever written", "rw: randread, bs: 16KiB, iodepth: 8"),
 }
 
@@ -109,9 +111,9 @@ def matrix_for(
     name: str, schema: str, disks: DiskWish, model: str | None, weights: Mapping[str, float], fs: Sequence[str]
 ) -> str:
     """Return the matrix. `model`: of simulated disks; None for disks of a host, which have their true size."""
-    size, file, runtime = f"size: {disks.size}", _file_on(parse_size(disks.size)), "ramp: 2s, runtime: 10s"
+    size, file, times = f"size: {disks.size}", _file_on(parse_size(disks.size)), ("ramp: 2s, runtime: 10s",) * 2
     if model:
-        file, runtime = _LEAST_FILE, "ramp: 300ms, runtime: 1500ms"
+        file, times = disks.count * _FILE_PER_DISK, ("ramp: 300ms, runtime: 1500ms", "ramp: 100ms, runtime: 300ms")
         larger = parse_size(disks.size) > parse_size(_SMALL)
         size = f"size: {_SMALL}, stands_for: {disks.size}" if larger else size
         size = f"{size}, bus: sata, model: {model}"
@@ -122,7 +124,8 @@ def matrix_for(
         disks=f"disks: {{count: {disks.count}, {size}}}",
         layouts="\n".join(_layouts(disks.count, fs)),
         workloads="\n".join(
-            f"  {one}: {{{PURPOSES[one].keys}, size: {format_size(file)}, {runtime}}}    # {PURPOSES[one].about}"
+            f"  {one}: {{{(work := PURPOSES[one]).keys}, size: {format_size(file)}, {times[work.streams]}}}"
+            f"    # {work.about}"
             for one in weights
         ),
         weights=", ".join(f"{one}: {weight:g}" for one, weight in weights.items()),

@@ -129,7 +129,7 @@ def test_a_baseline_replaces_the_first_nights_and_is_not_pruned(nights: Call) ->
     assert sorted(path.name for path in Path("results").glob("run-*")) == ["run-6", "run-7", "run-8"]
 
 
-@pytest.mark.parametrize("command", [("summary", "latest"), ("compare", "accepted", "latest")])
+@pytest.mark.parametrize("command", [("summary", "latest"), ("compare", "accepted", "latest"), ("history",)])
 def test_a_baseline_that_names_no_run_is_an_error_with_its_place(nights: Call, command: tuple[str, ...]) -> None:
     Path("baselines.yaml").write_text("- {matrix: other, run: x}\n- {matrix: sweep, run: run-99}\n")
     said = nights(*command)

@@ -232,6 +232,7 @@ def test_kernels_are_versions(call: Call, steps: Path) -> None:
     ("words", "message"),
     [
         (("--along", "md.chunk", "--good", "1", "--bad", "8"), "no selected cell has this value"),
+        (("--good", "debian-12", "--bad", "debian-13"), "the matrix has no kernels to search"),
         (("--along", "nothing", "--good", "1", "--bad", "8"), "--along: unknown axis 'nothing'"),
         (("--along", "layout", "--good", "one", "--bad", "two"), "has no order"),
         (("--along", "workload.iodepth", "--good", "1", "--bad", "9"), "--bad 9: no selected cell"),

@@ -250,11 +250,15 @@ def find_alarms(lines: Sequence[Line], chosen: CellSelection | None = None) -> l
     return [Alarm(several, cause, exp(fmean(line.log_speed for line in several))) for several, cause in members]
 
 
-def read_levels(store: SharedStore, nights: Sequence[RunRow], files: AcceptedFiles) -> list[RunRow]:
-    """Return the runs that nights are compared with. A baseline for them that names no run is an error."""
-    runs = store.runs()
+def check_baselines(nights: Iterable[RunRow], runs: Sequence[RunRow], files: AcceptedFiles) -> None:
+    """Refuse baselines for these nights that name no run."""
     used = {id(selectors.baseline_of(run, files.baselines.entries)) for run in nights}
     files.check_baselines(lambda one: id(one) not in used or selectors.runs_of_baseline(one, runs))
+
+
+def read_levels(store: SharedStore, nights: Sequence[RunRow], files: AcceptedFiles) -> list[RunRow]:
+    """Return the runs that nights are compared with."""
+    check_baselines(nights, store.runs(), files)
     found = {one.id: one for run in nights for one in _read_level(store, run, files)}
     return list(found.values())
 

@@ -265,19 +265,19 @@ class HistoryRequest:
 
     def timelines(self) -> tuple[list[Series], str]:
         """Return the figures of the selected cells through the runs, and a note on runs that are left out."""
-        from matrix_runner.answers.history import Level, timelines
+        from matrix_runner.answers.history import Level, check_baselines, timelines
         from matrix_runner.answers.selectors import with_hint
         from matrix_runner.answers.stored_samples import USUAL_RATES
         from matrix_runner.cli.results import check_jobs, parse_metrics
         from matrix_runner.pages.stored import Reader
         from matrix_runner.space.declared_files import load_accepted
 
-        metrics = parse_metrics(self.metrics)
+        metrics, known = parse_metrics(self.metrics), load_accepted(self.accepted)
         with open_store(self.source) as shared:
             among, left_out = select_or_default(shared, self.runs)
+            check_baselines(among, shared.runs(), known)
             check_jobs(metrics, shared, among)
             found = Reader(shared, metrics or USUAL_RATES, self.source.results, self.cell, self.only).read(among)
-        known = load_accepted(self.accepted)
         series = timelines(found, metrics, Level(known.baselines.entries, known.changes))
         if not series:
             with with_hint(left_out):

@@ -482,8 +482,12 @@ def begin_between(
 
 
 def bisection_of(rows: Sequence[CellRow], wanted: BisectOptions) -> Bisection:
+    axes = names_of(row.axes for row in rows)
+    if wanted.along == "kernel" and "kernel" not in axes:
+        remedy = "name them by --fetch, --kernels or --git, or list them in `machine: {kernel: […]}`"
+        raise BadInput("the matrix has no kernels to search", resolution=f"{remedy}; --along searches an axis")
     try:
-        along = axis_named(wanted.along, names_of(row.axes for row in rows))
+        along = axis_named(wanted.along, axes)
     except BadRule as flaw:
         raise BadInput(f"--along: {flaw.brief}", resolution=flaw.remedy) from None
     versions = versions_along(rows, along, wanted.good, wanted.bad)

@@ -215,7 +215,8 @@ def test_an_anchor_without_figures(call: Call, steps: Path, monkeypatch: pytest.
     monkeypatch.setattr(dry, "_result", broken)
     done = bisect(call, *ALONG)
     assert done.status == 3
-    assert "1 or 8 has no figures" in done.out
+    assert "\n8 has no figures: fio failed: " in done.out
+    assert "\n1 has no figures" not in done.out
     assert steps.is_dir()
 
 

@@ -306,6 +306,10 @@ class BisectSteering:
     def trials(self) -> int:
         return len(self._trials)
 
+    def explain_skipped(self, version: int) -> str:
+        reasons = (one.reason for one in reversed(self._trials) if self._version[one.cell] == version)
+        return f"{self.bisection.names[version]} has no figures: {next(filter(None, reasons), 'its trials failed')}"
+
     @property
     def seconds_left(self) -> float:
         if self.standing.state is not State.SEARCHING:

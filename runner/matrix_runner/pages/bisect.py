@@ -52,8 +52,8 @@ def _answer(search: BisectSteering) -> Iterator[str]:
         yield f"not found: {bad} is better than {good}; its {about.figure} is {anchors}"
         yield "swap --good and --bad to find what made it better"
     elif state is State.NO_FIGURES:
-        yield f"{good} or {bad} has no figures: two of its trials failed"
-        yield "`matrix results --outcome broken` and `matrix show` have the reasons"
+        yield from map(search.explain_skipped, sorted({0, standing.last} & standing.skipped))
+        yield "`matrix show` has the outputs; search between two versions that have figures"
     elif state is State.SEVERAL:
         at = [about.names[version] for version in standing.second_step[1]]
         yield f"cannot tell: there is more than one change between {good} and {bad}, near {', '.join(at)}"

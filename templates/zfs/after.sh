@@ -13,6 +13,8 @@ first_line /proc/spl/kstat/zfs/{{ layer.pool }}/state
   fail "not as declared: zfs.state wanted ONLINE until the end of the measurement, kernel says $REPLY"
 {% endif %}
 moved=
+each=()
+total=0
 # name number ...: adds what these devices have moved, and puts it into $sectors
 add_moved() {
   local number
@@ -23,10 +25,19 @@ add_moved() {
 {% for vdev in layer.vdevs %}
 add_moved {{ vdev.use or vdev.kind or 'device' }} {{ vdev.members }}
 {% if not vdev.use and not faults %}
-[[ $sectors != 0 ]] || fail "not as declared: zfs.vdevs:" {{ vdev.kind or 'the device' }} \
-  "of devices" {{ vdev.members }} "moved no bytes during the measurement"
+each+=("$sectors")
+total=$((total + sectors))
 {% endif %}
 {% endfor %}
+{% if not faults %}
+# ZFS fills vdevs in turns of some MiB. So a little data may be on one of them, and in the ARC.
+if ((total >= {{ 32768 * (layer.vdevs | rejectattr('use') | list | length) }})); then
+{% for vdev in layer.vdevs if not vdev.use %}
+  ((each[{{ loop.index0 }}])) || fail "not as declared: zfs.vdevs:" {{ vdev.kind or 'the device' }} \
+    "of devices" {{ vdev.members }} "moved no bytes during the measurement, and the pool $((total / 2048)) MiB"
+{% endfor %}
+fi
+{% endif %}
 at={{ layer.members | length }}
 printf 'note\t%s\t%s\n' zfs "${moved}hits of the ARC ${counted[at]}, misses ${counted[at + 1]}"
 {% if work.direct %}

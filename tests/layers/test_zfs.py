@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import Any
 
 import pytest
@@ -106,6 +107,19 @@ def test_lost_disks_that_data_survives(keys: dict[str, Any], losses: int, stripe
     ssd = Part("ssd", Below((Shape(GIB),)))
     (top,) = layer.devices_above(Below((Shape(GIB),) * 6, parts=(ssd,)).joined(layer.parts))
     assert (top.losses, top.stripes) == (losses, stripes)
+
+
+@pytest.mark.parametrize(
+    ("moved", "idle"),
+    [("100000 9 0 0 100000 0 0 0", "of devices 2 3"), ("60000 9 0 0 10000 0 0 0", ""), ("0 0 0 0 0 0 0 0", "")],
+)
+def test_a_vdev_without_data_is_an_error_if_there_was_enough_for_all(moved: str, idle: str) -> None:
+    _, phases, *_ = scripts_of(POOL % "vdev: mirror, vdevs: 3, special: ssd")
+    begin = phases.measure.index("\nmoved=\n")
+    part = phases.measure[begin : phases.measure.index("\nat=", begin)]
+    script = f'fail() {{ echo "$*"; exit 4; }}\ncounted=({moved})\n{part}'
+    done = subprocess.run(["bash", "-euc", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, idle in done.stdout) == (4 if idle else 0, True), done
 
 
 def test_a_pool_is_built_of_nodes_and_read_back_as_declared() -> None:

@@ -171,6 +171,10 @@ async def _capacities(rig: Rig, built: StackOnRig) -> list[int]:
 
 async def _tried(found: Space, array: Stack, rig: Rig, machine: Qemu) -> str:
     """What is wrong with one stack; nothing, if all is well."""
+    # Without a resync, the disks of a mirror would have different remains of earlier stacks.
+    await rig.run(
+        [Step("zero", "\n".join(f"blkdiscard --zeroout {disk}" for disk in rig.disks))], expected=0, deadline=600
+    )
     try:
         built = await StackOnRig.build(found.matrix, array, rig, machine, None)
         cell = next(cell for cell in found.cells() if cell.stack is array)

@@ -42,9 +42,15 @@ empty_caches
 watchers=()  # the newest first
 # Background processes of a script do not receive Ctrl-C, so the trap stops them.
 stop_watchers() {
-  local watcher
+  local watcher left
   for watcher in "${watchers[@]}"; do
-    kill "$watcher" 2>/dev/null || true
+    # blktrace may miss a signal while it starts.
+    for ((left = 600; left > 0; left--)); do
+      if ((left % 20 == 0)); then kill "$watcher" 2>/dev/null || break; fi
+      sleep 0.05
+      kill -0 "$watcher" 2>/dev/null || break
+    done
+    kill -KILL "$watcher" 2>/dev/null || true
     wait "$watcher" || true
   done
   watchers=()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
+from tempfile import TemporaryDirectory
 from typing import get_args
 
 import pytest
@@ -70,6 +72,24 @@ def test_scripts_start_each_profiler_before_the_counters_and_end_it_after_them()
     assert lines.index("stop_watchers", ended) > ended
     plain = files_of(scripts, cell_scripts(cell, scripts.stack))
     assert "watchers" not in plain["4-measure.sh"]
+
+
+@pytest.mark.parametrize("wish", ["one", "none"])
+def test_a_profiler_that_misses_a_signal_gets_another_one(wish: str) -> None:
+    found = space(MATRIX)
+    (cell,) = found.cells()
+    scripts = stack_scripts(cell.stack, ["/dev/vda", "/dev/vdb"], zeroed=True)
+    measure = cell_scripts(cell, scripts.stack, profile=found.matrix.profile).measure
+    begin = measure.index("stop_watchers() {")
+    stop = measure[begin : measure.index("\n}\n", begin) + 3].replace("sleep 0.05", "sleep 0.01")
+    trap = {"one": "trap 'echo got; trap - TERM' TERM", "none": "trap '' TERM"}[wish]
+    script = f'{stop}\nbash -c "{trap}; echo up >up; while sleep 0.01; do :; done" & watchers=($!)\n'
+    script += "until [[ -s up ]]; do sleep 0.01; done; rm up\nstop_watchers\necho ended"
+    with TemporaryDirectory() as folder:
+        done = subprocess.run(
+            ["bash", "-euc", script], capture_output=True, text=True, timeout=60, check=False, cwd=folder
+        )
+    assert done.stdout.split() == (["got", "ended"] if wish == "one" else ["ended"]), done
 
 
 def test_a_profile_is_a_file_of_the_trial_and_a_failure_of_its_table_a_note() -> None:

@@ -72,6 +72,26 @@ def test_each_workload_has_its_own_race() -> None:
     assert race.reason() == "the race is not decided yet"
 
 
+def test_weighed_workloads_together_have_a_race_of_their_own() -> None:
+    rates = {"a": (300.0, 100.0), "b": (100.0, 300.0), "c": (150.0, 150.0), "d": (60.0, 60.0)}
+    works = (READ, "sequential/rw=write")
+
+    def wanted(weights: Mapping[str, float]) -> set[str]:
+        race = Race([cell(stack, work) for stack in rates for work in works], 3, 0.95, weights)
+        chance = np.random.default_rng(2)
+        for number in range(1, 5):
+            for stack, several in rates.items():
+                for work, rate in zip(works, several, strict=True):
+                    race.add(trial(cell(stack, work), number, rate * float(np.exp(0.02 * chance.standard_normal()))))
+        found = set(race.wanted(5))
+        assert ("out for all together: c, d, 2 left" in race.reason()) == bool(weights)
+        assert race.sizes == [4, 4]
+        return found
+
+    assert wanted({}) == set(), "each workload is decided"
+    assert wanted({"sequential": 1.0}) == {f"{stack}/{work}" for stack in "ab" for work in works}
+
+
 def test_its_own_trials_do_not_change_a_round() -> None:
     race = Race([cell("a", READ), cell("b", READ)], 3, 0.95)
     for one in measured({"a": 100.0, "b": 97.0}):

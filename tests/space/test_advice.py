@@ -34,7 +34,7 @@ def test_large_simulated_disks_are_small_ones_that_stand_for_them() -> None:
         ).space.matrix.disks
         return one.size, one.stands_for
 
-    assert disks("4TB", "nas-7200") == (2 << 30, 4 * 10**12)
+    assert disks("4TB", "nas-7200") == (8 << 30, 4 * 10**12)
     assert disks("512MiB", "nas-7200") == (512 << 20, None)
     assert disks("4TB", None) == (4 * 10**12, None)
 
@@ -42,8 +42,8 @@ def test_large_simulated_disks_are_small_ones_that_stand_for_them() -> None:
 @pytest.mark.parametrize(
     ("disks", "model", "file"),
     [
-        ("4x4TB", "nas-7200", "64MiB"),
-        ("26x4TB", "nas-7200", "416MiB"),
+        ("4x4TB", "nas-7200", "192MiB"),
+        ("26x4TB", "nas-7200", "1248MiB"),
         ("4x4TB", None, "8GiB"),
         ("4x1GiB", None, "256MiB"),
     ],

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import inf, log
+from math import inf, log, prod
 from typing import TypeVar
 
 from matrix_runner.answers.evaluate import Level
@@ -88,28 +88,35 @@ def decide(
 
 
 def _rank_overall(rankings: Sequence[Ranking], weights: Mapping[str, float], share: float) -> tuple[Setting, ...]:
-    """Return the settings, the best for all weighed workloads first, by the weighted geometric mean of their ratios.
+    """Return the settings, the best for all weighed workloads first, by the weighted geometric mean of their ratios."""
+    wanted = [one for one in rankings if one.workload in weights]
+    powers = powers_of([(one.workload, one.metric.more_is_better) for one in wanted], weights)
+    settings: Settings = {}
+    rounds: dict[Places, list[Mapping[int, float]]] = {}
+    for at, one in enumerate(wanted):
+        for place, measured in one.measured.items():
+            settings.setdefault(place, {})[(("", str(at)),)] = measured
+            rounds.setdefault(place, []).append(measured.rounds(one.metric))
+    complete = {place: works for place, works in settings.items() if len(works) == len(wanted)}
+    samples = {place: combine(rounds[place], powers) for place in complete}
+    confidence, raced = (rankings[0].confidence, rankings[0].raced) if rankings else (0.95, False)
+    return sort_samples(complete, samples, confidence if raced else Level(confidence, share=share).yes, raced=raced)
+
+
+def powers_of(works: Sequence[tuple[str, bool]], weights: Mapping[str, float]) -> list[float]:
+    """Return the powers of a weighted geometric mean, from names of workloads and whether more of a figure is better.
 
     The variants of a workload share its weight.
     """
-    wanted = [one for one in rankings if one.workload in weights]
-    variants = Counter(one.workload for one in wanted)
-    settings: Settings = {}
-    samples: dict[Places, dict[int, float]] = {}
+    variants = Counter(name for name, _ in works)
     total = sum(weights[name] for name in variants)
-    for at, one in enumerate(wanted):
-        power = weights[one.workload] / variants[one.workload] / total * (1 if one.metric.more_is_better else -1)
-        for place, measured in one.measured.items():
-            settings.setdefault(place, {})[(("", str(at)),)] = measured
-            rounds, before = measured.rounds(one.metric), samples.get(place)
-            samples[place] = {
-                number: (before[number] if before else 1.0) * value**power
-                for number, value in rounds.items()
-                if before is None or number in before
-            }
-    complete = {place: works for place, works in settings.items() if len(works) == len(wanted)}
-    confidence = rankings[0].confidence if rankings else 0.95
-    return sort_samples(complete, {place: samples[place] for place in complete}, Level(confidence, share=share).yes)
+    return [weights[name] / variants[name] / total * (1 if more else -1) for name, more in works]
+
+
+def combine(rounds: Sequence[Mapping[int, float]], powers: Sequence[float]) -> dict[int, float]:
+    """Return the product of powers of values, in the rounds that have all of them."""
+    common = sorted(set[int](rounds[0]).intersection(*rounds[1:]))
+    return {number: prod(one[number] ** power for one, power in zip(rounds, powers, strict=True)) for number in common}
 
 
 def of_stack(cell: str, facts: Mapping[str, T]) -> T | None:

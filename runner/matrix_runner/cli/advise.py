@@ -61,7 +61,7 @@ def _file_systems(text: str) -> tuple[str, ...]:
 @options.on_host
 @options.results
 @options.store
-@options.jobs
+@options.jobs_by_default("auto")
 @options.budget
 def command(*, listed: bool, yes: bool, no_run: bool, **values: Any) -> None:
     """Advise on RAID level, chunk size and file system for your disks and work, from a run.

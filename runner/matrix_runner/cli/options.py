@@ -351,15 +351,19 @@ def _parse_jobs(_context: click.Context, _option: click.Parameter, text: str) ->
     return int(text)
 
 
-jobs = click.option(
-    "--jobs",
-    metavar="N|auto",
-    callback=_parse_jobs,
-    default="1",
-    show_default=True,
-    help="The number of rigs that work at the same time: on qemu and vagrant if each disk has a model, and on dry; "
-    "auto: as many as the host can serve.",
-)
+def jobs_by_default(default: str) -> Decorator:
+    return click.option(
+        "--jobs",
+        metavar="N|auto",
+        callback=_parse_jobs,
+        default=default,
+        show_default=True,
+        help="The number of rigs that work at the same time: on qemu and vagrant if each disk has a model, and on dry; "
+        "auto: as many as the host can serve.",
+    )
+
+
+jobs = jobs_by_default("1")
 
 
 #: Never suggested: a typo must not lead to lost data or repeated work.

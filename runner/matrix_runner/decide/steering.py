@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import exp, log
 from statistics import fmean
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
 from matrix_runner.answers.axes import finite_number
 from matrix_runner.answers.cell_figures import Measured, match_along, measured_cell
+from matrix_runner.answers.decision import combine, powers_of
 from matrix_runner.answers.ranking import EQUAL, columns_of, headline, stack_name, stacks_by_workload
 from matrix_runner.answers.verdicts import MOST, UNWATCHED, Looking
 from matrix_runner.base.errors import BadInput
@@ -48,22 +50,37 @@ def forecast(sizes: Iterable[int], least: int, noise: float, confidence: float) 
 
 @dataclass
 class _Heat:
-    """The race of the stacks at one workload."""
+    """The race of the stacks at one workload, or at all workloads together."""
 
-    cells: list[CellRow]
+    name: str
+    columns: list[list[CellRow]]  # for each workload, the cells of the stacks in one order
     running: dict[str, float] = field(default_factory=dict)  # cells to measure, with weights
     out: set[str] = field(default_factory=set)
     over: bool = False  # decided, or no more rounds could decide it
 
 
 class Race(Looking):
-    def __init__(self, cells: Iterable[CellRow], least: int, confidence: float) -> None:
+    def __init__(
+        self,
+        cells: Iterable[CellRow],
+        least: int,
+        confidence: float,
+        weights: Mapping[str, float] = MappingProxyType({}),
+    ) -> None:
         super().__init__(least)
         found = (Measured("", cell) for cell in cells)
         heats = ([one.cell for one in several.values()] for several in stacks_by_workload(found))
-        self._heats = [_Heat(several) for several in heats if len(several) > 1]
-        self._confidence = confidence
+        self._heats = [_Heat(several[0].work, [several]) for several in heats if len(several) > 1]
+        self._confidence, self._weights = confidence, weights
         self._left: list[str] = []  # what left the race before the last round
+        self._heats += self._together()
+
+    def _together(self) -> list[_Heat]:
+        """Return the race at all weighed workloads, of the stacks that have all of them."""
+        columns = [{stack_name(cell): cell for cell in one.columns[0]} for one in self._heats]
+        columns = [one for one in columns if next(iter(one.values())).axes["workload"] in self._weights]
+        names = [name for name in columns[0] if all(name in one for one in columns)] if len(columns) > 1 else []
+        return [_Heat("all together", [[one[name] for name in names] for one in columns])] if len(names) > 1 else []
 
     @property
     def is_empty(self) -> bool:
@@ -72,12 +89,15 @@ class Race(Looking):
     @property
     def sizes(self) -> list[int]:
         """Return the number of stacks at each workload."""
-        return [len(heat.cells) for heat in self._heats]
+        return [len(heat.columns[0]) for heat in self._heats if len(heat.columns) == 1]
 
     def wanted(self, round_number: int) -> dict[str, float]:
         """Return the cells to measure in a round, the nearest to the best with the largest weight."""
         self._look(round_number)
-        return {cell: weight for heat in self._heats for cell, weight in heat.running.items()}
+        found: dict[str, float] = {}
+        for cell, weight in (item for heat in self._heats for item in heat.running.items()):
+            found[cell] = max(weight, found.get(cell, 0.0))
+        return found
 
     def reason(self) -> str:
         """Return why another round follows, with the stacks that left the race before it."""
@@ -89,26 +109,33 @@ class Race(Looking):
         self._looked, self._left = round_number, []
         for heat in (one for one in self._heats if not one.over):
             if gone := self._update(heat, round_number):
-                running = len(heat.cells) - len(heat.out)
-                self._left.append(f"out for {heat.cells[0].work}: {few(gone)}, {running} left")
+                running = len(heat.columns[0]) - len(heat.out)
+                self._left.append(f"out for {heat.name}: {few(gone)}, {running} left")
 
     def _update(self, heat: _Heat, round_number: int) -> list[str]:
-        found = [
-            measured_cell("", cell, self._before(round_number, cell.id), UNWATCHED, columns_of(cell))
-            for cell in heat.cells
-        ]
-        metric = headline(found)
-        standings = stand([one.rounds(metric) for one in found], self._confidence, lowest=not metric.more_is_better)
+        rounds, works = [], []
+        for column in heat.columns:
+            found = [
+                measured_cell("", cell, self._before(round_number, cell.id), UNWATCHED, columns_of(cell))
+                for cell in column
+            ]
+            metric = headline(found)
+            works.append((column[0].axes["workload"], metric.more_is_better))
+            rounds.append([one.rounds(metric) for one in found])
+        powers = powers_of(works, self._weights if len(works) > 1 else dict.fromkeys((works[0][0],), 1.0))
+        samples = [combine(several, powers) for several in zip(*rounds, strict=True)]
+        standings = stand(samples, self._confidence)
         if standings is None:
             heat.over, heat.running = True, {}
             return []
-        running = {found[place].cell.id: place for place in standings.candidates}
-        there = {one.cell.id for one in found if one.rounds(metric)}
-        gone = [one.cell for one in found if one.cell.id in there - running.keys() - heat.out]
+        stacks = [tuple(one) for one in zip(*heat.columns, strict=True)]
+        running = {stacks[place][0].id for place in standings.candidates}
+        there = (cells[0] for cells, sample in zip(stacks, samples, strict=True) if sample)
+        gone = [cell for cell in there if cell.id not in running | heat.out]
         heat.out |= {cell.id for cell in gone}
         heat.over = standings.is_decided(EQUAL) or standings.is_hopeless(EQUAL, MOST)
-        weights = {id_: 1 / one.ratio if (one := standings.ahead(place)) else 1.0 for id_, place in running.items()}
-        heat.running = {} if heat.over else weights
+        weights = {at: 1 / one.ratio if (one := standings.ahead(at)) else 1.0 for at in standings.candidates}
+        heat.running = {} if heat.over else {cell.id: one for at, one in weights.items() for cell in stacks[at]}
         return [stack_name(cell) for cell in gone]
 
 

@@ -292,7 +292,8 @@ def race_of(selected: SelectedMatrix, wanted: tuple[str, ...], path: Path) -> Ra
     cells = [CellRow(cell.id, cell.name, cell.axes) for cell in selected.selection.cells()]
     cells = [cell for cell in cells if cell.axes["workload"] not in finds]
     chosen = select_cells(None, wanted, cells, option="--for")
-    race = Race((cell for cell in cells if not chosen or chosen.takes(cell)), repeat.min, repeat.confidence)
+    weights = selected.space.matrix.for_
+    race = Race((cell for cell in cells if not chosen or chosen.takes(cell)), repeat.min, repeat.confidence, weights)
     if race.is_empty:
         raise BadInput(
             f"--race: {path} has no workload with several stacks to choose from",

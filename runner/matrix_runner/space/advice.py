@@ -14,8 +14,8 @@ from matrix_runner.work.jobs.file import JobReader, devices_named
 from matrix_runner.work.jobs.workload import bounds_of
 
 _MOST_DISKS = 26
-_SMALL = "2GiB"  # of a simulated disk, whose rates do not depend on its size
-_FILE_PER_DISK = 16 << 20  # of simulated disks: four times the cache of such a small one
+_SMALL = "8GiB"  # of a simulated disk, whose rates do not depend on its size
+_FILE_PER_DISK = 48 << 20  # of simulated disks: three times the cache of such a small one
 _LEAST_FILE, _LARGEST_FILE = 256 << 20, 8 << 30  # on physical disks
 
 

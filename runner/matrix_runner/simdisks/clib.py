@@ -4,6 +4,7 @@ import ctypes
 import functools
 import hashlib
 import math
+import os
 import platform
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
@@ -48,7 +49,8 @@ async def _compile(folder: Path) -> None:
         (ANSWERS, ("answers.c",)),
     ):
         sources = [str(SOURCES / name) for name in names]
-        done = run(["gcc", "-O2", "-fPIC", "-shared", "-o", str(folder / target), *sources, "-lm", "-lpthread"])
+        command = ["gcc", "-O2", "-fPIC", "-shared", "-o", str(folder / target), *sources, "-lm", "-lpthread"]
+        done = run(command, env={**os.environ, "TMPDIR": str(folder)})  # that of the user may be full
         if done.returncode:
             raise HarnessBroken(
                 "the disks' C code does not compile here",

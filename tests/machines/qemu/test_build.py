@@ -54,6 +54,16 @@ def test_packages_of_a_local_archive_are_copied(
     assert f" {asked} trixie main\n" in (tmp_path / "sources.list").read_text()
 
 
+def test_a_full_folder_of_temporary_files_does_not_matter_to_apt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "run", lambda argv: subprocess.CompletedProcess(argv, 0, "", ""))
+    monkeypatch.setenv("TMPDIR", "/full")
+    used = Path(build.prepare(tmp_path, ["trixie"], "http://m/debian")["TMPDIR"])
+    assert used.is_dir()
+    assert used.parent == tmp_path
+
+
 @pytest.mark.parametrize(
     ("words", "advice"),
     [

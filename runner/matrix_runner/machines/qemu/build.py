@@ -52,7 +52,7 @@ def configuration(folder: Path, host_dump: str) -> str:
 
 
 def prepare(folder: Path, suites: Iterable[str], mirror: str, parts: str = "main") -> dict[str, str]:
-    for part in ("lists/partial", "cache/archives/partial", "empty"):
+    for part in ("lists/partial", "cache/archives/partial", "empty", "tmp"):
         (folder / part).mkdir(parents=True)
     (folder / "status").touch()
     signed = f"[signed-by={recipe.KEYRING}] " if Path(recipe.KEYRING).exists() else ""
@@ -60,7 +60,9 @@ def prepare(folder: Path, suites: Iterable[str], mirror: str, parts: str = "main
     lines = (f"deb {signed}{re.sub('^file:', 'copy:', mirror)} {suite} {parts}\n" for suite in suites)
     (folder / "sources.list").write_text("".join(lines))
     (folder / "apt.conf").write_text(configuration(folder, run(["apt-config", "dump"]).stdout))
-    return {**os.environ, "APT_CONFIG": str(folder / "apt.conf"), "DEBIAN_FRONTEND": "noninteractive"}
+    own = {"APT_CONFIG": str(folder / "apt.conf"), "DEBIAN_FRONTEND": "noninteractive"}
+    # If there is no room for temporary files, apt calls the archive unsigned.
+    return {**os.environ, **own, "TMPDIR": str(folder / "tmp")}
 
 
 def mirror_in_use() -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from bench.fuzz_parsers import fio_output_of
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import CellRow, Outcome, Trial
+from matrix_runner.records.tables import IN_JOURNAL, crc_of, data_columns
 from matrix_runner.work.fio import output as fio_output
 
 _MIB = 1 << 20
@@ -240,13 +241,16 @@ def _repeat_trials(file: Path, cell: str) -> None:
         names = [
             row[1] for row in connection.execute("PRAGMA table_info(trials)") if row[1] not in {"id", "cell", "round"}
         ]
-        columns = ", ".join(f'"{name}"' for name in names)
+        columns, values = (", ".join(f'{table}"{name}"' for name in names) for table in ("", "trials."))
         connection.execute(
-            f"INSERT INTO trials (cell, round, {columns}) SELECT cells.id, rounds.n, {columns} FROM trials, cells, "  # noqa: S608
+            f"INSERT INTO trials (cell, round, {columns}) SELECT cells.id, rounds.n, {values} FROM trials, cells, "  # noqa: S608
             "(WITH RECURSIVE r(n) AS (SELECT 12 UNION ALL SELECT n + 1 FROM r WHERE n < 21) SELECT n FROM r) AS rounds "
             "WHERE trials.cell = ?",
             (cell,),
         )
+        sealed = ", ".join(f'"{name}"' for name in data_columns(IN_JOURNAL.trials))
+        rows = connection.execute(f"SELECT id, {sealed} FROM trials").fetchall()  # noqa: S608
+        connection.executemany("UPDATE trials SET crc = ? WHERE id = ?", [(crc_of(row[1:]), row[0]) for row in rows])
 
 
 def _flip(file: Path) -> None:

@@ -24,9 +24,7 @@ EXPLORING = 5  # rounds that look for the best value, at most
 _LEAST_EXPLORING = 3
 LAST = EXPLORING + 40  # no more rounds decide
 _LEAST_TRIED = 5  # values in the first round
-_AGAIN = (
-    2  # of the best values so far, in each later round that looks; twice as many if trials scatter more than a little
-)
+_AGAIN = 2  # of the best values so far, in each later round that looks; three times as many if trials scatter more
 _ALIKE = 0.3 * log1p(EQUAL)  # so near, a few rounds show that a value is within EQUAL of the best
 _LITTLE = 0.4 * log1p(EQUAL)  # of scatter: by simulation (`bench.find`)
 

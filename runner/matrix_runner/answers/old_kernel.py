@@ -19,7 +19,7 @@ from matrix_runner.records.store import SharedStore, describe_run
 #: likely to cause an alarm. By simulation (`bench.confirm`).
 _OF_LEVEL = 0.5
 #: With so many trials of each kernel, all of one meet one of two distant states, and all of the other the other one, in
-#: 2 % of cases at most.
+#: 0.2 % of cases at most.
 _ENOUGH = 5
 
 

@@ -38,7 +38,7 @@ def test_it_runs_a_race_and_prints_the_table_of_large_disks(call: Call, tmp_path
 def test_without_yes_or_a_terminal_it_only_writes(call: Call, tmp_path: Path) -> None:
     for words in ((), ("--no-run",), ("--no-run", "--yes")):
         said = call(*SMALL, "--on", "dry", *words)
-        assert said.out.splitlines()[-1] == "next: matrix run --race --on dry advice.yaml"
+        assert said.out.splitlines()[-1] == "next: matrix run --race --on dry --jobs auto advice.yaml"
     assert not (tmp_path / "results").exists()
     assert call("validate", "advice.yaml").status == 0
 

@@ -35,7 +35,7 @@ def test_large_simulated_disks_are_small_ones_that_stand_for_them() -> None:
         return one.size, one.stands_for
 
     assert disks("4TB", "nas-7200") == (8 << 30, 4 * 10**12)
-    assert disks("512MiB", "nas-7200") == (512 << 20, None)
+    assert disks("512MiB", "nas-7200") == (512 << 20, 512 << 20)
     assert disks("4TB", None) == (4 * 10**12, None)
 
 
@@ -44,6 +44,7 @@ def test_large_simulated_disks_are_small_ones_that_stand_for_them() -> None:
     [
         ("4x4TB", "nas-7200", "192MiB"),
         ("26x4TB", "nas-7200", "1248MiB"),
+        ("4x4GiB", "nas-7200", "192MiB"),
         ("4x4TB", None, "8GiB"),
         ("4x1GiB", None, "256MiB"),
     ],

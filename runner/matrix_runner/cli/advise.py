@@ -129,5 +129,5 @@ def _is_wanted(wish: Mapping[str, Any], values: Mapping[str, Any], *, yes: bool,
     echo(f"{plan.estimate.cells} cells on {plan.estimate.stacks} stacks; {describe_race(plan)}")
     if not no_run and (yes or (sys.stdin.isatty() and click.confirm("run it now?", default=True))):
         return True
-    echo(f"next: matrix run --race --on {values['place'].machine} {wish['to']}")
+    echo(f"next: matrix run --race --on {values['place'].machine} --jobs {values['jobs']} {wish['to']}")
     return False

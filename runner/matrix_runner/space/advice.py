@@ -114,9 +114,8 @@ def matrix_for(
     size, file, times = f"size: {disks.size}", _file_on(parse_size(disks.size)), ("ramp: 2s, runtime: 10s",) * 2
     if model:
         file, times = disks.count * _FILE_PER_DISK, ("ramp: 300ms, runtime: 1500ms", "ramp: 100ms, runtime: 300ms")
-        larger = parse_size(disks.size) > parse_size(_SMALL)
-        size = f"size: {_SMALL}, stands_for: {disks.size}" if larger else size
-        size = f"{size}, bus: sata, model: {model}"
+        small = min(_SMALL, disks.size, key=parse_size)  # `stands_for` also makes the cache small
+        size = f"size: {small}, stands_for: {disks.size}, bus: sata, model: {model}"
     return _OF_PURPOSE.format(
         schema=schema,
         name=json.dumps(name),

@@ -50,7 +50,7 @@ stop_watchers() {
       sleep 0.05
       kill -0 "$watcher" 2>/dev/null || break
     done
-    kill -KILL "$watcher" 2>/dev/null || true
+    ((left)) || kill -KILL "$watcher" 2>/dev/null || true
     wait "$watcher" || true
   done
   watchers=()

@@ -36,9 +36,9 @@ from matrix_runner.base.process import run
 from matrix_runner.records.files import DAMAGED, FILE_ERRORS, UNFIT, cause_of
 
 _STRANGE = Cause(BadInput, "{path} is not a file that matrix wrote", "move it away, or name the folder of another run")
-_AGAIN = (
-    "delete it with its `-wal` and `-shm`, or move all three away: the next command makes it again from the journals "
-    "of the runs below `--results`; runs without a folder are lost then"
+_MADE_AGAIN = (
+    "the next command makes it again from the journals of the runs below `--results`; "
+    "runs without a folder are lost then"
 )
 NO_REMEDIES: Mapping[Cause, Cause] = {}
 #: The shared store has another option in its remedies, and it is rarely the only copy of data.
@@ -51,8 +51,12 @@ OF_STORE = {
         BadInput, "the store {path} cannot be opened", "check that its folder is yours, or name another with `--store`"
     ),
     UNFIT: Cause(BadInput, "the store {path} cannot be used", "name a regular file with `--store`"),
-    DAMAGED: Cause(Damaged, "the store {path} is damaged", _AGAIN),
-    _STRANGE: Cause(BadInput, "the store {path} is damaged, or is not a store", _AGAIN),
+    DAMAGED: Cause(Damaged, "the store {path} is damaged", f"move it away with its `-wal` and `-shm`: {_MADE_AGAIN}"),
+    _STRANGE: Cause(
+        BadInput,
+        "{path} is no store of matrix, or is damaged",
+        f"name the store with `--store`; if this is it, move it away with its `-wal` and `-shm`: {_MADE_AGAIN}",
+    ),
 }
 
 _IO_ERROR = Cause(HarnessBroken, "{path} has an I/O error", "look at `dmesg`: the host's own disk reports errors")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from matrix_runner.base.errors import BadInput, HarnessBroken
-from matrix_runner.base.files import remove_temporaries, write_atomically, write_output
+from matrix_runner.base.files import MIB, copy_data, remove_temporaries, write_atomically, write_output
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -104,3 +104,20 @@ def test_a_link_in_place_of_the_new_file_is_not_followed(tmp_path: Path) -> None
     (tmp_path / f".out.{os.getpid()}.new").symlink_to(tmp_path / "mine")
     write_atomically(tmp_path / "out", b"new")
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"mine": "precious", "out": "new"}
+
+
+@pytest.mark.parametrize("pieces", [{}, {0: b"head"}, {1 << 20: b"middle"}, {0: b"x" * 70_000, (1 << 30) - 4: b"tail"}])
+def test_a_copy_has_the_data_and_the_holes_of_its_source(pieces: dict[int, bytes], tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    with source.open("wb") as file:
+        for at, piece in pieces.items():
+            file.seek(at)
+            file.write(piece)
+        file.truncate(1 << 30)
+    copy_data(source, target)
+    assert target.stat().st_size == 1 << 30
+    assert target.stat().st_blocks * 512 < MIB
+    with target.open("rb") as file:
+        for at, piece in pieces.items():
+            file.seek(at)
+            assert file.read(len(piece)) == piece

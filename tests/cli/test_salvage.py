@@ -372,3 +372,11 @@ def test_a_journal_that_computes_is_refused(run: Path, call: Call, object_: str,
         if command[0] != "salvage":
             assert f"journal.sqlite is not a file that matrix wrote\nit has a {object_}\n" in said.err
     assert "journal.sqlite is not a file that matrix wrote" in call("runs").err
+
+
+@pytest.mark.timeout(60)
+def test_a_journal_that_is_mostly_a_hole_takes_no_longer(run: Path, call: Call) -> None:
+    with load(run).journal.open("rb+") as file:
+        file.truncate(1 << 40)
+    said = call("salvage", str(run))
+    assert (said.status, "is not damaged" in said.err) == (2, True)

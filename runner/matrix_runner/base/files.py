@@ -47,6 +47,27 @@ def check_regular(path: Path, found: os.stat_result) -> None:
         raise UnfitFile(path, f"it is {_kind_of(found.st_mode) or 'no regular file'}; a regular file is needed")
 
 
+def copy_data(source: Path, target: Path) -> None:
+    """Copy a file and keep its holes: a damaged one may have gigabytes of them."""
+    with source.open("rb") as old, target.open("wb", buffering=0) as new:
+        size = os.fstat(old.fileno()).st_size
+        for begin, end in _data_of(old.fileno(), size):
+            at = new.seek(begin)
+            while at < end and (copied := os.sendfile(new.fileno(), old.fileno(), at, end - at)):
+                at += copied
+        new.truncate(size)
+
+
+def _data_of(file: int, size: int) -> Iterator[tuple[int, int]]:
+    end = 0
+    while end < size:
+        try:
+            begin = os.lseek(file, end, os.SEEK_DATA)
+        except OSError:  # the rest is a hole
+            return
+        yield begin, (end := os.lseek(file, begin, os.SEEK_HOLE))
+
+
 def _kind_of(mode: int) -> str:
     return next((name for is_kind, name in _KINDS if is_kind(mode)), "")
 

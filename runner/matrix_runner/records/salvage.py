@@ -1,7 +1,6 @@
 """The readable rows of a damaged journal: those that this program could have written."""
 
 import re
-import shutil
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateTable
 
 from matrix_runner.base.errors import Damaged, HarnessBroken, UnfitFile
-from matrix_runner.base.files import check_regular, scratch_folder
+from matrix_runner.base.files import check_regular, copy_data, scratch_folder
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import CellRow, Reading, Trial
 from matrix_runner.records.rows import cell_of, checker, digest_of, job_of, readings_of, trial_of, with_jobs
@@ -53,7 +52,7 @@ def salvage(journal: Path) -> Salvaged:
         for name in (journal.name, f"{journal.name}-wal"):
             with suppress(FileNotFoundError, UnfitFile):
                 check_regular(source := journal.with_name(name), source.stat())  # a copy of a device has no end
-                shutil.copyfile(source, folder / name)
+                copy_data(source, folder / name)
         with suppress(Damaged, HarnessBroken):  # refuses a journal of another version
             Journal.existing(copy).close()
         try:

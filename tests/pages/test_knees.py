@@ -69,7 +69,7 @@ def test_an_unfinished_search_has_no_result() -> None:
         "not found while read.p99 < 0.2ms; the search is not finished"
         in [*knee_lines(begun.knees, over=False, synthetic=False)][1]
     )
-    assert "too few of its trials" in [*knee_lines(begun.knees, over=True, synthetic=False)][1]
+    assert "too few trials with figures" in [*knee_lines(begun.knees, over=True, synthetic=False)][1]
     assert (
         found_csv(begun)
         .splitlines()[1]

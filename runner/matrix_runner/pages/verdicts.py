@@ -226,7 +226,7 @@ def _texts(knee: Knee, *, over: bool) -> tuple[str, str, str]:
     axis = (knee.search.find.over or "").removeprefix("tune.")
     unit = knee.search.find.metric.unit
     if knee.work is None:
-        return "not found", "", "too few of its trials have figures" if over else "the search is not finished"
+        return "not found", "", "too few trials with figures" if over else "the search is not finished"
     value, known = figure(knee.work.mean, unit), interval(knee.work, unit)
     match knee.found:
         case Found.ABOVE:

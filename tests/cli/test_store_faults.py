@@ -114,7 +114,7 @@ def test_a_damaged_store_is_reported_and_can_be_rebuilt(call: Call, tmp_path: Pa
     said = call("results")
     assert said.status == (2 if begin == 0 else 3)
     said_of_it = (
-        "the store results/store.db is damaged" if begin else "results/store.db is no store of matrix, or is damaged"
+        "the store results/store.db is damaged" if begin else "results/store.db is not a store, or it is damaged"
     )
     assert said_of_it in said.err
     assert "journal of matrix" not in said.err
@@ -181,14 +181,14 @@ def test_a_store_that_computes_is_refused_with_the_advice_for_a_store(call: Call
         connection.executescript(f"ALTER TABLE cells RENAME TO c; CREATE VIEW Cells AS {loop}")
     said = call("results")
     assert said.status == 2
-    assert "store.db is no store of matrix, or is damaged\nit has a view named Cells\n" in said.err
+    assert "store.db is not a store, or it is damaged\nit has a view named Cells\n" in said.err
     assert "if this is it, move it away with its `-wal` and `-shm`" in said.err
 
 
 def test_a_file_of_another_kind_is_not_to_be_deleted(call: Call, tmp_path: Path) -> None:
     (tmp_path / "notes.yaml").write_text("name: mine\n" * 100)
     said = call("results", "--store", "notes.yaml")
-    assert (said.status, "notes.yaml is no store of matrix" in said.err) == (2, True)
+    assert (said.status, "notes.yaml is not a store" in said.err) == (2, True)
     assert "→ name the store with `--store`" in said.err
     assert "delete" not in said.err
 

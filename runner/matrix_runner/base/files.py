@@ -63,8 +63,10 @@ def _data_of(file: int, size: int) -> Iterator[tuple[int, int]]:
     while end < size:
         try:
             begin = os.lseek(file, end, os.SEEK_DATA)
-        except OSError:  # the rest is a hole
-            return
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # the rest is a hole
+                return
+            raise
         yield begin, (end := os.lseek(file, begin, os.SEEK_HOLE))
 
 

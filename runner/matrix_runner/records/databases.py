@@ -54,7 +54,7 @@ OF_STORE = {
     DAMAGED: Cause(Damaged, "the store {path} is damaged", f"move it away with its `-wal` and `-shm`: {_MADE_AGAIN}"),
     _STRANGE: Cause(
         BadInput,
-        "{path} is no store of matrix, or is damaged",
+        "{path} is not a store, or it is damaged",
         f"name the store with `--store`; if this is it, move it away with its `-wal` and `-shm`: {_MADE_AGAIN}",
     ),
 }

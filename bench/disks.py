@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -20,8 +19,10 @@ from typing import TYPE_CHECKING
 from matrix_runner.carry.executor import rig_spec
 from matrix_runner.carry.trial import StackOnRig
 from matrix_runner.machines.qemu import Qemu
-from matrix_runner.simdisks.check import DEPTHS, Job, predict_rate
+from matrix_runner.simdisks.check import DEPTHS, Probe
 from matrix_runner.simdisks.clib import build_library, load_library
+from matrix_runner.simdisks.disk import Disk
+from matrix_runner.simdisks.loop import Pattern
 from matrix_runner.space.load import disk_model, parse
 
 if TYPE_CHECKING:
@@ -50,28 +51,22 @@ SECONDS, PATIENCE = 4.0, 5
 CHANCES = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
-    """One thing to be found out, by its name."""
-
-    name: str
-    job: Job
-
-    def work(self, seconds: float) -> str:
-        """As a workload."""
-        kind = f"rand{self.job.what}" if self.job.random else self.job.what
-        part = f"offset: {self.job.first:.0%}, size: {self.job.last - self.job.first:.0%}"
-        shape = f"rw: {kind}, bs: {self.job.block // KIB}KiB, iodepth: {self.job.depth}, runtime: {seconds:g}s, {part}"
-        return f"  {self.name}: {{{shape}{', fio: {norandommap: true}' if self.job.random else ''}}}"
+def workload(probe: Probe, seconds: float) -> str:
+    """Return a probe as a workload of a matrix."""
+    job = probe.pattern
+    kind = f"{'rand' * job.random}{probe.direction}"
+    part = f"offset: {job.first:.0%}, size: {job.last - job.first:.0%}"
+    shape = f"rw: {kind}, bs: {job.block // KIB}KiB, iodepth: {job.depth}, runtime: {seconds:g}s, {part}"
+    return f"  {probe.name}: {{{shape}{', fio: {norandommap: true}' if job.random else ''}}}"
 
 
 PROBES = (
-    Probe("read-outside", Job("read", 256 * KIB, 4, random=False, last=0.06)),
-    Probe("read-inside", Job("read", 256 * KIB, 4, random=False, first=0.94)),
-    Probe("write-outside", Job("write", 256 * KIB, 4, random=False, last=0.06)),
+    Probe("read-outside", Pattern(4, 1.0, 256 * KIB, random=False, last=0.06)),
+    Probe("read-inside", Pattern(4, 1.0, 256 * KIB, random=False, first=0.94)),
+    Probe("write-outside", Pattern(4, 0.0, 256 * KIB, random=False, last=0.06)),
     *(
-        Probe(f"{what}-depth-{depth}", Job(what, 4 * KIB, depth, random=True))
-        for what in ("read", "write")
+        Probe(f"{what}-depth-{depth}", Pattern(depth, reads))
+        for what, reads in (("read", 1.0), ("write", 0.0))
         for depth in DEPTHS
     ),
 )
@@ -79,20 +74,20 @@ PROBES = (
 
 def lasts(probe: Probe, physics: Physics) -> float:
     """How long it is looked at."""
-    return SECONDS * PATIENCE if probe.job.random and physics.kind == "hdd" else SECONDS
+    return SECONDS * PATIENCE if probe.pattern.random and physics.kind == "hdd" else SECONDS
 
 
 def expected(code: Library, physics: Physics, probe: Probe) -> float:
     """Requests a second."""
     seconds = lasts(probe, physics)
-    chances = range(CHANCES if probe.job.random and physics.kind == "hdd" else 1)
-    return fmean(predict_rate(code, physics, SIZE, probe.job, seconds=seconds, seed=seed).iops for seed in chances)
+    chances = range(CHANCES if probe.pattern.random and physics.kind == "hdd" else 1)
+    return fmean(probe.predict(code, Disk(SIZE, physics=physics), seconds, seed) for seed in chances)
 
 
 async def measured(model: str, scratch: Path) -> AsyncIterator[tuple[Probe, float, str]]:
     """Requests a second of each probe on a fresh machine, and how far it was host-limited."""
     physics, machine = disk_model(model).physics(1), Qemu()
-    works = "\n".join(probe.work(lasts(probe, physics)) for probe in PROBES)
+    works = "\n".join(workload(probe, lasts(probe, physics)) for probe in PROBES)
     space = parse("bench", MATRIX.format(model=model, works=works)).space
     cells = {cell.axes["workload"]: cell for cell in space.cells()}
     for probe in PROBES:

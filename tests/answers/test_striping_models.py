@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from matrix_runner.simdisks.check import Job, predict_rate
 from matrix_runner.simdisks.clib import build_library, load_library
 from matrix_runner.space.load import disk_model
+from tests.support.closed_loop import Job, predict_rate
 
 MATRIX = Path(__file__).parents[2] / "matrix"
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from matrix_runner.simdisks.check import Job, predict_rate
 from matrix_runner.simdisks.clib import build_library, load_library
 from matrix_runner.space.load import disk_model
+from tests.support.closed_loop import Job, predict_rate
 
 STUDIES = Path(__file__).parents[2] / "matrix" / "studies"
 MB, MIB = 10**6, 1 << 20

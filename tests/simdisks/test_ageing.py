@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from matrix_runner.base.process import run
 from matrix_runner.simdisks.check import serve_disk
-from matrix_runner.simdisks.clib import Library, SimulatedDisk, build_library, load_library
+from matrix_runner.simdisks.clib import Library, build_library, load_library
 from matrix_runner.simdisks.disk import Disk, Physics
 from matrix_runner.simdisks.server import counters_between
 from matrix_runner.space.load import disk_model
+from tests.support.closed_loop import SimulatedDisk
 from tests.support.matrices import space
 
 MIB, PAGE = 2**20, 4096

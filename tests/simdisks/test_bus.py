@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from matrix_runner.simdisks.clib import Board, Library, build_library, load_library
+from tests.support.closed_loop import declared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,7 +31,7 @@ def transfer(code: Library) -> Iterator[Callable[[float, float, float], float]]:
         zero = board.clock() + 1000
         yield (
             lambda ready, length, begun: (
-                board._c.board_bus_end(board._board, 0, zero + ready, length, zero + begun) - zero
+                declared(code).board_bus_end(board._board, 0, zero + ready, length, zero + begun) - zero
             )
         )
         board.close()

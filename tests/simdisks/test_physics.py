@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from matrix_runner.language.disks import DiskModel
-from matrix_runner.simdisks.check import Job, Probe, ProbeResult, lost_to_host, predict_rate, probes, turnaround
-from matrix_runner.simdisks.clib import Board, Library, Report, SimulatedDisk, What, build_library, load_library
+from matrix_runner.simdisks.check import Probe, ProbeResult, lost_to_host, probes, turnaround
+from matrix_runner.simdisks.clib import Board, Library, Report, build_library, load_library
 from matrix_runner.simdisks.disk import Disk, Physics
+from matrix_runner.simdisks.loop import Pattern
 from matrix_runner.simdisks.server import Overload
 from matrix_runner.space.includes import models
 from matrix_runner.space.load import disk_model
+from tests.support.closed_loop import Job, SimulatedDisk, What, declared, predict_rate
 
 GIB, MIB, KIB = 2**30, 2**20, 2**10
 SIZE = 2 * GIB
@@ -92,7 +94,7 @@ def test_late_answers_of_the_disk_are_not_turn_around_time() -> None:
 def test_a_probe_is_host_limited_only_by_lost_time(
     measured: float, late: float, starved: float, true: bool, host_limited: bool
 ) -> None:
-    found = ProbeResult(Probe("x", Job("read", 4096, 4, random=True)), 100.0, measured, Overload(late, starved))
+    found = ProbeResult(Probe("x", Pattern(4, 1.0)), 100.0, measured, Overload(late, starved))
     assert (found.is_accurate, found.is_host_limited) == (true, host_limited)
 
 
@@ -177,14 +179,25 @@ def test_one_command_in_the_queue_is_no_choice(code: Library) -> None:
 
 
 def test_a_disk_is_checked_at_every_depth_of_its_queue() -> None:
-    jobs = [probe.job for probe in probes(Disk(SIZE, physics=hdd()))]
-    assert {job.depth for job in jobs if job.random and job.what == "read"} == {1, 2, 4, 8, 31}
+    jobs = [probe.pattern for probe in probes(Disk(SIZE, physics=hdd()))]
+    assert {job.depth for job in jobs if job.random and job.reads} == {1, 2, 4, 8, 31}
+
+
+@pytest.mark.parametrize("name", ["st3320620as", "sata-ssd", "cloud-80iops"])
+def test_a_check_predicts_what_requests_reach_step_by_step(code: Library, name: str) -> None:
+    disk = Disk(SIZE, physics=named(name))
+    for probe in probes(disk):
+        job = probe.pattern
+        one = Job(probe.direction, job.block, job.depth, job.random, job.first, job.last)
+        seconds = 60 if job.random and named(name).kind == "hdd" else 1
+        stepped = predict_rate(code, named(name), SIZE, one, seconds=seconds).iops
+        assert probe.predict(code, disk, seconds) == pytest.approx(stepped, rel=0.03), probe.name
 
 
 @pytest.mark.parametrize(("depth", "random", "starved"), [(2, True, 0.0), (31, True, 0.9), (4, False, 0.9)])
 def test_the_turnaround_is_expected_of_a_short_queue_only(depth: int, random: bool, starved: float) -> None:
     report = replace(Report(*[0] * len(fields(Report))), reads=100, owed=0.1 * depth)
-    job = Job("read", 4096, depth, random=random)
+    job = Pattern(depth, 1.0, random=random)
     assert lost_to_host(report, 100.0, job).starved == pytest.approx(starved)
 
 
@@ -454,7 +467,7 @@ def test_a_link_is_no_faster_than_it_is(code: Library) -> None:
     with tempfile.TemporaryFile() as sheet:
         board = Board(code, sheet.fileno(), (50e6,))
         start = board.clock() + 1.0
-        last = max(board._c.board_bus_end(board._board, 0, start, 1e5, start) for _ in range(1000))
+        last = max(declared(code).board_bus_end(board._board, 0, start, 1e5, start) for _ in range(1000))
         board.close()
     assert last - start == pytest.approx(1000 * 1e5 / 50e6, rel=0.01)
 

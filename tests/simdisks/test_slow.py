@@ -8,12 +8,14 @@ import random
 import tempfile
 from collections import deque
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.simdisks.clib import Board, Library, SimulatedDisk, What, build_library, load_library
+from matrix_runner.simdisks.clib import Board, Library, build_library, load_library
 from matrix_runner.space.load import disk_model
+from tests.support.closed_loop import SimulatedDisk, What
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,7 +76,10 @@ def bytes_per_second(code: Library, kind: str, slow: int) -> float:
     disk = SimulatedDisk(code, disk_model(model).physics(1), SIZE)
     with tempfile.TemporaryFile() as sheet:
         board = Board(code, sheet.fileno(), slow=slow)
-        began = now = board.moment(0.0)
+        clock_at, moment = (
+            partial(function, board._board) for function in (board._c.board_clock_at, board._c.board_moment)
+        )
+        began = now = moment(0.0)
         end = began + seconds * slow
         lines = [requests(stream, at) for at, stream in enumerate(streams)]
         answers: list[tuple[float, int]] = []
@@ -83,14 +88,14 @@ def bytes_per_second(code: Library, kind: str, slow: int) -> float:
         moved = tags = 0
 
         def settle() -> None:
-            for tag, at in disk.settled(board.clock_at(now)):
-                heapq.heappush(answers, (board.moment(at), tag))
+            for tag, at in disk.settled(clock_at(now)):
+                heapq.heappush(answers, (moment(at), tag))
 
         def send(line: int) -> None:
             nonlocal tags
             what, offset, length = next(lines[line])
             under_way[tags] = line, length
-            disk.submit(board.clock_at(now), what, offset, length, tags)
+            disk.submit(clock_at(now), what, offset, length, tags)
             tags += 1
             settle()
 
@@ -99,7 +104,7 @@ def bytes_per_second(code: Library, kind: str, slow: int) -> float:
                 send(line)
         while now < end:
             # A nanosecond later, as on a host: by rounding, its clock could stay just short of the decision.
-            wakes = board.moment(disk.next_decision()) + 1e-9
+            wakes = moment(disk.next_decision()) + 1e-9
             if turns and turns[0][0] <= min(wakes, answers[0][0] if answers else wakes):
                 at, line = turns.popleft()
                 now = max(now, at)
@@ -114,7 +119,7 @@ def bytes_per_second(code: Library, kind: str, slow: int) -> float:
                 now = max(now, wakes)
                 settle()
         board.close()
-    return moved / (now - began)
+    return float(moved / (now - began))
 
 
 @pytest.mark.parametrize("kind", JOBS)

@@ -12,10 +12,10 @@ from matrix_runner.answers.knee import Found, find_knee, searches_of
 from matrix_runner.decide.plan import Plan
 from matrix_runner.machines.qemu import Qemu
 from matrix_runner.records.journal import Journal
-from matrix_runner.simdisks.check import Job, predict_rate
 from matrix_runner.simdisks.clib import build_library, load_library
 from matrix_runner.space.select import select
 from matrix_runner.statistics.stopping import Rule
+from tests.support.closed_loop import Job, predict_rate
 from tests.support.engine import Shelf
 from tests.support.execution import executor
 from tests.support.matrices import space

@@ -15,8 +15,9 @@ from matrix_runner.decide.plan import Plan
 from matrix_runner.machines.qemu import Qemu
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import HOST_LIMITED, REPLAY, SATURATED, Outcome
-from matrix_runner.simdisks.clib import SimulatedDisk, build_library, load_library
+from matrix_runner.simdisks.clib import build_library, load_library
 from matrix_runner.space.select import select
+from tests.support.closed_loop import SimulatedDisk
 from tests.support.engine import Shelf
 from tests.support.execution import executor
 from tests.support.traces import declared, iolog

@@ -172,7 +172,7 @@ async def _show_probes(disk: Disk, seconds: float) -> list[ProbeResult]:
         mark = "" if one.is_accurate else "  (!)"
         figures = f"{_rate(one, one.expected):>14}{_rate(one, one.measured):>12}{f'{one.deviation * 100:+.1f} %':>9}"
         echo_whole(f"{one.probe.name:<28}{figures}{mark}{host_limited}")
-    turns = [one.probe.job.turn for one in found if one.probe.job.random and one.probe.job.depth <= SHALLOW]
+    turns = [one.turn for one in (each.probe for each in found) if one.pattern.random and one.pattern.depth <= SHALLOW]
     echo(
         f"Random work up to depth {SHALLOW} is predicted with the time that this host takes from an answer to the next "
         f"request, here {time_text(min(turns))} to {time_text(max(turns))}. A host that takes less gets higher rates."
@@ -181,4 +181,5 @@ async def _show_probes(disk: Disk, seconds: float) -> list[ProbeResult]:
 
 
 def _rate(one: ProbeResult, iops: float) -> str:
-    return f"{iops:,.0f} IOPS" if one.probe.job.random else f"{iops * one.probe.job.block / 1e6:,.1f} MB/s"
+    job = one.probe.pattern
+    return f"{iops:,.0f} IOPS" if job.random else f"{iops * job.block / 1e6:,.1f} MB/s"

@@ -1,16 +1,12 @@
 """The check of a disk model: fio measures the simulated disk at its socket, and the same C code predicts the result."""
 
 import asyncio
-import heapq
 import math
 import os
-import random
 import tempfile
-from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
-from math import inf
 from pathlib import Path
 from typing import IO
 
@@ -18,73 +14,10 @@ import orjson
 
 from matrix_runner.base.errors import BadInput, HarnessBroken
 from matrix_runner.base.process import kill, run, spawn
-from matrix_runner.simdisks.clib import Board, Library, Report, SimulatedDisk, What, build_library, load_library
-from matrix_runner.simdisks.disk import Disk, Physics
+from matrix_runner.simdisks.clib import Board, Library, Report, build_library, load_library
+from matrix_runner.simdisks.disk import Disk
+from matrix_runner.simdisks.loop import Direction, Host, Pattern, simulate
 from matrix_runner.simdisks.server import Overload, counters_between, socket_command, wait_for_socket
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A closed loop, as in fio: when one request ends, the next begins."""
-
-    what: What
-    block: int
-    depth: int
-    random: bool
-    first: float = 0.0
-    last: float = 1.0
-    #: Seconds from an answer to the next request, which the host takes. Without any, a disk would choose among as many
-    #: commands as the queue has; a real one chooses its next command before the answer brings another request.
-    turn: float = 1e-6
-
-
-@dataclass(frozen=True, slots=True)
-class Rate:
-    iops: float
-    bytes: float
-
-
-def predict_rate(
-    library: Library, physics: Physics, size: int, job: Job, *, ramp: float = 0.0, seconds: float, seed: int = 1
-) -> Rate:
-    """Return the rate on a fresh disk. Requests in flight at the end are waited for and count, as in fio."""
-    disk, chance, tag = SimulatedDisk(library, physics, size), random.Random(seed), 0  # noqa: S311 - no secret
-    low, high = (int(share * size) // job.block for share in (job.first, job.last))
-    begun: list[tuple[float, int]] = []
-    asked = deque[float]()
-    now, ended, counted, end = 0.0, 0, 0, ramp + seconds
-
-    def submit() -> None:
-        nonlocal tag
-        number = chance.randrange(low, high) if job.random else low + tag % (high - low)
-        disk.submit(now, job.what, number * job.block, job.block, tag)
-        tag += 1
-        settle()
-
-    def settle() -> None:
-        for known, at in disk.settled(now):
-            heapq.heappush(begun, (at, known))
-
-    for _ in range(job.depth):
-        submit()
-    while ended < tag or asked:
-        wakes = disk.next_decision()
-        answer = begun[0][0] if begun else inf
-        if asked and asked[0] <= min(answer, wakes):
-            now = max(now, asked.popleft())
-            submit()
-        elif answer <= wakes:
-            now = max(now, heapq.heappop(begun)[0])
-            ended += 1
-            counted += now >= ramp
-            if now < end:
-                asked.append(now + job.turn)
-        else:
-            now = max(now, wakes)
-            settle()
-    lasted = max(now, end) - ramp
-    return Rate(counted / lasted, counted * job.block / lasted)
-
 
 TOLERANCE = 0.03
 DEPTHS = (1, 2, 4, 8, 31)
@@ -98,6 +31,7 @@ REALTIME = ("chrt", "--rr", "1")
 HDD_TIME_FACTOR = 8
 #: Its expectation is the mean of this number of predictions, each with its own seed.
 PREDICTIONS = 16
+_MOST = 2_000_000  # requests of a prediction
 
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
@@ -105,7 +39,21 @@ CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 @dataclass(frozen=True, slots=True)
 class Probe:
     name: str
-    job: Job
+    pattern: Pattern
+    #: Seconds from an answer to the next request, which the host takes. Without any, a disk would choose among as many
+    #: commands as the queue has; a real one chooses its next command before the answer brings another request.
+    turn: float = 1e-6
+
+    @property
+    def direction(self) -> Direction:
+        return "read" if self.pattern.reads else "write"
+
+    def predict(self, library: Library, disk: Disk, seconds: float, seed: int = 1) -> float:
+        """Return the requests a second on a fresh disk, which gets each of them at once."""
+        if disk.physics is None:
+            raise ValueError("a disk without a model has no rate")
+        host = Host(disk.size, self.turn, queue=self.pattern.depth)
+        return simulate(library, disk.physics, host, self.pattern, seconds, _MOST, seed)[self.direction].iops
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,17 +81,17 @@ def probes(disk: Disk) -> Iterator[Probe]:
     begins = 0.0
     for number, (end, _) in enumerate(zones or ((1.0, 0.0),), start=1):
         where = f" in zone {number}" if len(zones) > 1 else ""
-        yield Probe(f"sequential read{where}", Job("read", LARGE, 4, random=False, first=begins, last=end))
+        yield Probe(f"sequential read{where}", Pattern(4, 1.0, LARGE, random=False, first=begins, last=end))
         begins = end
-    yield Probe("sequential write", Job("write", LARGE, 4, random=False, last=zones[0][0] if zones else 1.0))
-    for what in ("read", "write"):
+    yield Probe("sequential write", Pattern(4, 0.0, LARGE, random=False, last=zones[0][0] if zones else 1.0))
+    for what, reads in (("read", 1.0), ("write", 0.0)):
         for depth in DEPTHS:
-            yield Probe(f"random {what}, depth {depth}", Job(what, SMALL, depth, random=True))
+            yield Probe(f"random {what}, depth {depth}", Pattern(depth, reads, SMALL))
 
 
 def refuse_small(disk: Disk) -> None:
     for probe in probes(disk):
-        job, share = probe.job, probe.job.last - probe.job.first
+        job, share = probe.pattern, probe.pattern.last - probe.pattern.first
         enough = math.ceil(2 * job.block / share / 2**20)
         if int(job.first * disk.size) // job.block < int(job.last * disk.size) // job.block:
             continue
@@ -154,11 +102,12 @@ def refuse_small(disk: Disk) -> None:
         )
 
 
-def fio_command(uri: str, disk: Disk, job: Job, seconds: float) -> list[str]:
+def fio_command(uri: str, disk: Disk, probe: Probe, seconds: float) -> list[str]:
+    job = probe.pattern
     start, end = (int(share * disk.size) // job.block * job.block for share in (job.first, job.last))
     return [
         *("fio", "--name=check", "--ioengine=nbd", f"--uri={uri}", "--output-format=json", "--norandommap"),
-        *(f"--rw={'rand' if job.random else ''}{job.what}", f"--bs={job.block}", f"--iodepth={job.depth}"),
+        *(f"--rw={'rand' if job.random else ''}{probe.direction}", f"--bs={job.block}", f"--iodepth={job.depth}"),
         *(f"--offset={start}", f"--size={end - start}", "--time_based"),
         # No ramp: fio would leave out requests in flight at its end, but count the time of those at the end of all.
         f"--runtime={seconds * 1000:.0f}ms",
@@ -221,34 +170,29 @@ async def run_probes(disk: Disk, seconds: float) -> AsyncIterator[ProbeResult]:
         return
     ahead = REALTIME if run([*REALTIME, "true"], timeout=DEADLINE).returncode == 0 else ()
     for probe in probes(disk):
-        by_chance = probe.job.random and disk.physics.kind == "hdd"
+        by_chance = probe.pattern.random and disk.physics.kind == "hdd"
         lasts = seconds * HDD_TIME_FACTOR if by_chance else seconds
         writes = 0.0
-        if probe.job.what == "write":  # at most, if the host takes no time
+        if probe.direction == "write":  # at most, if the host takes no time
             code = load_library(await build_library())
-            writes = predict_rate(code, disk.physics, disk.size, probe.job, seconds=lasts).bytes * lasts
+            writes = probe.predict(code, disk, lasts) * probe.pattern.block * lasts
         async with serve_disk(disk, writes) as alone:
             before = [alone.board.report(0)]
-            measured = await asyncio.to_thread(_measure, [*ahead, *fio_command(alone.uri, disk, probe.job, lasts)])
+            measured = await asyncio.to_thread(_measure, [*ahead, *fio_command(alone.uri, disk, probe, lasts)])
             done: tuple[Report, ...] = counters_between(before, [alone.board.report(0)])
-        asked = replace(probe.job, turn=max(probe.job.turn, _expected_turn(done[0], measured, probe.job)))
-        rates = [
-            predict_rate(alone.code, disk.physics, disk.size, asked, seconds=lasts, seed=seed).iops
-            for seed in range(PREDICTIONS if by_chance else 1)
-        ]
-        yield ProbeResult(
-            replace(probe, job=asked), sum(rates) / len(rates), measured, lost_to_host(done[0], measured, probe.job)
-        )
+        turned = replace(probe, turn=max(probe.turn, _expected_turn(done[0], measured, probe.pattern)))
+        rates = [turned.predict(alone.code, disk, lasts, seed) for seed in range(PREDICTIONS if by_chance else 1)]
+        yield ProbeResult(turned, sum(rates) / len(rates), measured, lost_to_host(done[0], measured, probe.pattern))
 
 
-def lost_to_host(done: Report, iops: float, job: Job) -> Overload:
+def lost_to_host(done: Report, iops: float, job: Pattern) -> Overload:
     """Return what the host took of each request's round trip, up to the start of the next one."""
     late = done.late / (done.reads + done.writes) * iops / job.depth
     starved = turnaround(done, iops, job.depth) - _expected_turn(done, iops, job)
     return Overload(late=late, starved=starved * iops / job.depth)
 
 
-def _expected_turn(done: Report, iops: float, job: Job) -> float:
+def _expected_turn(done: Report, iops: float, job: Pattern) -> float:
     return turnaround(done, iops, job.depth) if job.random and job.depth <= SHALLOW else 0.0
 
 

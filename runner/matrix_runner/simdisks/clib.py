@@ -6,10 +6,9 @@ import hashlib
 import math
 import os
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Literal
 
 from matrix_runner.base.digests import DIGESTS
 from matrix_runner.base.errors import HarnessBroken
@@ -20,8 +19,6 @@ from matrix_runner.simdisks.disk import Fault, FaultKind, Physics
 SOURCES = Path(__file__).parent / "server"
 PLUGIN, LIBRARY, ANSWERS = "disk.so", "physics.so", "answers.so"
 MOST_ZONES = 64
-What = Literal["read", "write", "flush", "trim"]
-_WHAT_CODES: dict[What, int] = {"read": 0, "write": 1, "flush": 2, "trim": 3}
 _PHYSICS = ("physics.c", "ftl.c", "board.c", "bus.c")
 
 
@@ -104,25 +101,15 @@ class Library:
     def __init__(self, folder: Path) -> None:
         self.plugin = folder / PLUGIN
         self.c = ctypes.CDLL(str(folder / LIBRARY))
-        pointer, real, whole = ctypes.c_void_p, ctypes.c_double, ctypes.c_uint64
+        pointer, real = ctypes.c_void_p, ctypes.c_double
         for name, result, arguments in (
-            ("physics_new", pointer, [pointer]),
-            ("physics_free", None, [pointer]),
             ("physics_field", ctypes.POINTER(real), [pointer, ctypes.c_char_p]),
-            ("physics_submit", None, [pointer, real, ctypes.c_int, whole, whole, ctypes.c_int, whole]),
-            ("physics_next", ctypes.c_int, [pointer, real, ctypes.POINTER(whole), ctypes.POINTER(real)]),
-            ("physics_held_up", ctypes.c_int, [pointer]),
-            ("physics_wakes", real, [pointer]),
-            ("physics_done", None, [pointer, pointer]),
             ("closed_loop", real, [pointer] * 5),
             ("board_made", pointer, [ctypes.c_int, real]),
             ("board_left", None, [pointer]),
             ("board_bus", None, [pointer, ctypes.c_int, real]),
             ("board_slower", None, [pointer, real]),
             ("board_clock", real, [pointer]),
-            ("board_clock_at", real, [pointer, real]),
-            ("board_moment", real, [pointer, real]),
-            ("board_bus_end", real, [pointer, ctypes.c_int, real, real, real]),
             ("board_fault", ctypes.c_int, [pointer, pointer]),
             ("board_report", None, [pointer, ctypes.c_int, pointer]),
         ):
@@ -147,28 +134,6 @@ class Library:
 @functools.lru_cache(maxsize=1)
 def load_library(folder: Path) -> Library:
     return Library(folder)
-
-
-class SimulatedDisk:
-    """A disk on the caller's clock: the same physics, without waiting."""
-
-    def __init__(self, library: Library, physics: Physics, size: int) -> None:
-        self._c = library.c
-        self._disk = self._c.physics_new(library.model(physics, size))
-        self._tag, self._end = ctypes.c_uint64(), ctypes.c_double()
-
-    def __del__(self) -> None:
-        self._c.physics_free(self._disk)
-
-    def submit(self, now: float, what: What, offset: int, length: int, tag: int, *, fua: bool = False) -> None:
-        self._c.physics_submit(self._disk, now, _WHAT_CODES[what], offset, length, fua, tag)
-
-    def settled(self, now: float) -> Iterator[tuple[int, float]]:
-        while self._c.physics_next(self._disk, now, ctypes.byref(self._tag), ctypes.byref(self._end)):
-            yield int(self._tag.value), float(self._end.value)
-
-    def next_decision(self) -> float:
-        return float(self._c.physics_wakes(self._disk))
 
 
 class Board:
@@ -197,14 +162,6 @@ class Board:
 
     def clock(self) -> float:
         return float(self._c.board_clock(self._board))
-
-    def clock_at(self, moment: float) -> float:
-        """Return its clock at a moment of the host's monotonic clock."""
-        return float(self._c.board_clock_at(self._board, moment))
-
-    def moment(self, clock: float) -> float:
-        """Return the moment of the host's monotonic clock at which it shows this time."""
-        return float(self._c.board_moment(self._board, clock))
 
     def report(self, disk: int) -> Report:
         raw = _Report()

@@ -15,8 +15,9 @@ from pathlib import Path
 from bench.fuzz_parsers import fio_output_of
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import CellRow, Outcome, Trial
-from matrix_runner.records.tables import IN_JOURNAL, crc_of, data_columns
+from matrix_runner.records.tables import IN_JOURNAL
 from matrix_runner.work.fio import output as fio_output
+from tests.support.sealing import reseal
 
 _MIB = 1 << 20
 _HEAD = "name: m\ndisks: {count: 4, size: 1TiB}\n"
@@ -248,9 +249,7 @@ def _repeat_trials(file: Path, cell: str) -> None:
             "WHERE trials.cell = ?",
             (cell,),
         )
-        sealed = ", ".join(f'"{name}"' for name in data_columns(IN_JOURNAL.trials))
-        rows = connection.execute(f"SELECT id, {sealed} FROM trials").fetchall()  # noqa: S608
-        connection.executemany("UPDATE trials SET crc = ? WHERE id = ?", [(crc_of(row[1:]), row[0]) for row in rows])
+        reseal(connection, IN_JOURNAL.trials)
 
 
 def _flip(file: Path) -> None:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
+from shutil import rmtree
 from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.records.tables import IN_JOURNAL, crc_of, data_columns
+from matrix_runner.records.run_folder import run_folders
+from matrix_runner.records.tables import IN_JOURNAL
 from tests.records import past
+from tests.support.matrices import SMALL
+from tests.support.sealing import reseal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,6 +34,8 @@ ROWS = (
     "UPDATE trials SET cell = 'c7' WHERE {run}cell = 'c1' AND round = 1",
     "UPDATE cells SET name = CAST(x'ff' AS TEXT) WHERE {run}id = 'c1'",
     "UPDATE cells SET axes = '[1]' WHERE {run}id = 'c1'",
+    "DELETE FROM trials WHERE {run}cell = 'c1' AND round = 1",
+    "DELETE FROM trials WHERE {run}1",
 )
 RUNS = (
     "UPDATE runs SET confidence = 2.0 WHERE id = 'run2'",
@@ -112,6 +119,51 @@ def test_the_store_refuses_what_the_journal_refuses(results: Path, call: Call, s
         assert "raid5/chunk=64KiB/seq" in said.out
 
 
+@pytest.mark.parametrize("statement", ["DELETE FROM latencies", "DELETE FROM jobs", "DELETE FROM cells"])
+def test_deleted_rows_beside_trials_are_damage(results: Path, call: Call, statement: str) -> None:
+    one = past.TRIALS[0]
+    assert one.figures
+    jobs = dict.fromkeys(("log", "data"), one.figures)
+    past.recorded(results, [replace(one, figures=replace(one.figures, jobs=jobs)), *past.TRIALS[1:]], 4)
+    asked = ("results", "run-*", "--metric", "read_lat_p99", "--metric", "data.read_bw")
+    assert call(*asked).status == 0
+    change(results / "store.db", f"{statement} WHERE run = 'run4'")
+    said = call(*asked)
+    assert said.status == 3
+    assert "run-4 is left out: the store results/store.db is damaged" in said.err
+
+
+@pytest.mark.parametrize("has_folder", [True, False])
+def test_a_run_that_lost_all_its_trials_in_the_store_is_named(results: Path, call: Call, has_folder: bool) -> None:
+    assert call("results").status == 0
+    change(results / "store.db", "DELETE FROM trials WHERE run = 'run2'")
+    if not has_folder:
+        rmtree(results / "run-2")
+    for command in (("runs",), ("history", "--only", "layout=raid5")):
+        said = call(*command)
+        assert (said.status, "run-2 is left out: the store results/store.db is damaged" in said.err) == (3, True)
+
+
+def test_lost_rows_of_the_store_come_from_the_journal_when_its_run_changes(results: Path, call: Call) -> None:
+    whole = call("results", "--metric", "read_lat_p99")
+    change(results / "store.db", "DELETE FROM latencies WHERE run = 'run3'")
+    assert call("results", "run-3", "--metric", "read_lat_p99").status == 3
+    assert call("runs", "tag", "run-3", "good").status == 0
+    assert call("results", "--metric", "read_lat_p99") == whole
+
+
+def test_a_resumed_run_does_not_measure_a_deleted_trial_again(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(SMALL)
+    assert call("run", "--on", "dry", "--quiet", "small.yaml").status == 0
+    (run,) = run_folders(tmp_path / "results")
+    manifest = run / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"finished": true', '"finished": false'))
+    change(run / "journal.sqlite", "DELETE FROM trials WHERE id = 3")
+    said = call("run", "--on", "dry", "--quiet", "small.yaml")
+    assert (said.status, "rows of trials or of their jobs are missing" in said.err) == (3, True)
+    assert "`matrix salvage" in said.err
+
+
 def test_an_answer_without_damage_ends_with_0(results: Path, call: Call) -> None:
     said = call("results")
     assert (said.status, said.err) == (0, "")
@@ -123,12 +175,9 @@ def test_an_answer_without_damage_ends_with_0(results: Path, call: Call) -> None
 )
 def test_a_checksum_does_not_excuse_a_value_of_another_kind(results: Path, call: Call, column: str, value: str) -> None:
     """Another program can write a right one: a report refuses its row as all other commands do."""
-    journal, names = results / "run-2" / "journal.sqlite", data_columns(IN_JOURNAL.trials)
-    with closing(sqlite3.connect(journal)) as connection, connection:
+    with closing(sqlite3.connect(results / "run-2" / "journal.sqlite")) as connection, connection:
         connection.execute(f"UPDATE trials SET {column} = {value} WHERE cell = 'c1'")  # noqa: S608
-        rows = connection.execute(f"SELECT id, {', '.join(names)} FROM trials").fetchall()  # noqa: S608
-        seals = [(crc_of(row[1:]), row[0]) for row in rows]
-        connection.executemany("UPDATE trials SET crc = ? WHERE id = ?", seals)
+        reseal(connection, IN_JOURNAL.trials)
     said = call("report", "run-2")
     assert said.status == 3
     assert f"{column} in trials is of the kind " in said.err

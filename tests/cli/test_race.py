@@ -11,7 +11,9 @@ import pytest
 
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.run_folder import latest, runs
+from matrix_runner.records.tables import IN_JOURNAL
 from tests.support.choices import FIVE
+from tests.support.sealing import reseal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,6 +94,7 @@ def test_a_killed_race_goes_on_to_the_same_end(call: Call, tmp_path: Path) -> No
     assert last > 4
     with closing(sqlite3.connect(run.journal)) as connection, connection:
         connection.execute("delete from trials where round >= ?", (last - 1,))
+        reseal(connection, IN_JOURNAL.trials)
     manifest = run.path / "manifest.json"
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"finished": False}))
     said = call("run", "--on", "dry", "--race", "small.yaml")

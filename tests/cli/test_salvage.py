@@ -21,6 +21,7 @@ from matrix_runner.records.run_folder import load
 from matrix_runner.records.tables import IN_JOURNAL, data_columns, sealed
 from tests.support import forked
 from tests.support.matrices import SMALL
+from tests.support.sealing import reseal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -139,6 +140,7 @@ def test_a_histogram_of_a_job_that_another_program_wrote_is_dropped(run: Path, c
         packed = bytes.fromhex(FOREIGN)
         row |= {"job": "one", "position": 0, "read_latencies": packed, "write_latencies": packed}
         insert(connection, jobs, row)
+        reseal(connection, jobs)
     with Journal.existing(run / "journal.sqlite") as journal, pytest.raises(Damaged, match="damaged"):
         journal.trials_of_cells({row["cell"]})
     said = call("report", str(run))

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from matrix_runner.base.errors import BadInput
 from matrix_runner.records import store as stores
-from matrix_runner.records import versions
+from matrix_runner.records import tables, versions
 from matrix_runner.records.address import Address, address_of
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.observe import read_progress
@@ -21,17 +21,18 @@ from matrix_runner.records.record import Outcome, Trial, TrialFacts
 from matrix_runner.records.salvage import salvage
 from matrix_runner.records.store import SharedStore
 from matrix_runner.records.store_sync import bring_up_to_date
-from matrix_runner.records.tables import IN_JOURNAL, IN_STORE, data_columns
+from matrix_runner.records.tables import IN_JOURNAL, IN_STORE, OF_RUNS, SUM, data_columns
 from matrix_runner.records.versions import _LAST_COMMIT, Versioned, execute, put_aside
 from tests.records import past
 from tests.support.matrices import SMALL
+from tests.support.sealing import reseal
 
 if TYPE_CHECKING:
     from tests.records.server import Server
     from tests.support.command import Call
 
 
-#: The facts of a trial that the last step added.
+#: The facts of a trial that the first step added.
 _ADDED = [one.name for one in fields(TrialFacts)[-2:]]
 
 
@@ -43,15 +44,19 @@ def age(path: Path, version: int = 3) -> bytes:
     return path.read_bytes()
 
 
-def before_the_last_fact(path: Path, versioned: Versioned) -> None:
-    """Make a journal or a store one of the version before the last facts of a trial were added."""
+def oldest(path: Path, versioned: Versioned) -> None:
+    """Make a journal or a store one of the oldest version that is read: fewer facts of a trial, and no sums."""
     engine = sa.create_engine(f"sqlite:///{path}")
     with engine.begin() as connection:
         versioned._drop_views(connection)
         for name in _ADDED:
             connection.execute(sa.text(f"ALTER TABLE trials DROP COLUMN {name}"))
+        connection.execute(sa.text(f"DELETE FROM meta WHERE key = '{SUM}'"))  # noqa: S608
+        if versioned is versions.STORE:
+            for name in OF_RUNS:
+                connection.execute(sa.text(f"ALTER TABLE runs DROP COLUMN {name}_{SUM}"))
         versioned._make_views(connection)
-        for key, value in (("statements", versioned._statements(connection)), ("version", str(versioned.version - 1))):
+        for key, value in (("statements", versioned._statements(connection)), ("version", "4")):
             connection.execute(sa.update(versioned.meta).filter_by(key=key).values(value=value))
     engine.dispose()
 
@@ -150,8 +155,12 @@ def test_an_older_version_is_converted(tmp_path: Path, monkeypatch: pytest.Monke
     address = Address(file=tmp_path / "store.db")
     with SharedStore.open(address) as store:
         bring_up_to_date(store, tmp_path)
-    before_the_last_fact(folder.journal, versions.JOURNAL)
-    before_the_last_fact(tmp_path / "store.db", versions.STORE)
+    with closing(sqlite3.connect(tmp_path / "store.db")) as connection:
+        connection.execute("UPDATE runs SET cells_sum = NULL, trials_sum = NULL, jobs_sum = NULL, latencies_sum = NULL")
+        reseal(connection, tables.runs)
+        connection.commit()
+    oldest(folder.journal, versions.JOURNAL)
+    oldest(tmp_path / "store.db", versions.STORE)
     assert read_progress(folder, checked=True).trials == len(past.TRIALS)
     monkeypatch.setattr("os.access", lambda *_: writable)
     files = folder.journal, tmp_path / "store.db"
@@ -164,7 +173,7 @@ def test_an_older_version_is_converted(tmp_path: Path, monkeypatch: pytest.Monke
             assert len(list(store.trials(("cell", "read_bw"), [run.id]))) == len(past.TRIALS)
     for file, content in zip(files, before, strict=True):
         with closing(sqlite3.connect(file)) as connection:
-            assert connection.execute("SELECT value FROM meta WHERE key = 'version'").fetchone() == ("45"[writable],)
+            assert connection.execute("SELECT value FROM meta WHERE key = 'version'").fetchone() == ("46"[writable],)
             assert _ADDED[-1] in str(connection.execute("SELECT sql FROM sqlite_master").fetchall()) or not writable
         assert writable or file.read_bytes() == content
 

@@ -28,11 +28,12 @@ from matrix_runner.records.journal_reader import JournalReader
 from matrix_runner.records.record import Attempt, CellRow, Outcome, Trial
 from matrix_runner.records.rows import driver_row_of, job_rows_of, readings_row
 from matrix_runner.records.tables import CRC, IN_JOURNAL, data_columns, sealed
-from matrix_runner.records.versions import JOURNAL
+from matrix_runner.records.versions import JOURNAL, seal_journal
 
 _NAMES = IN_JOURNAL.metadata.tables.keys()
 _BATCH = 1000
 _BUSY_MS = 30_000
+_ADD = f"UPDATE meta SET value = value + :more WHERE key = '{tables.SUM}'"  # noqa: S608 - a name of ours
 _END = "DELETE FROM begun WHERE cell = :cell AND round = :round"
 
 
@@ -64,9 +65,8 @@ class Journal(JournalReader):
         """
         journal = cls(_engine(path, durable=not synthetic), path)
         with journal._closed_on_error():
-            journal._prepare(
-                **{tables.SYNTHETIC: None if synthetic is None else str(synthetic).lower(), tables.RUN: run}
-            )
+            is_synthetic = None if synthetic is None else str(synthetic).lower()
+            journal._prepare(**{tables.SYNTHETIC: is_synthetic, tables.RUN: run, tables.SUM: "0"})
             journal._check_rows()
         return journal
 
@@ -133,8 +133,9 @@ class Journal(JournalReader):
         if row["readings"] not in self._written:
             self._driver.execute(_insert(IN_JOURNAL.readings), readings_row(trial.readings))
         self._driver.execute(_insert(IN_JOURNAL.trials), row)
-        if jobs := job_rows_of(trial):
-            self._driver.executemany(_insert(IN_JOURNAL.jobs), [sealed(IN_JOURNAL.jobs, job) for job in jobs])
+        if jobs := [sealed(IN_JOURNAL.jobs, job) for job in job_rows_of(trial)]:
+            self._driver.executemany(_insert(IN_JOURNAL.jobs), jobs)
+        self._driver.execute(_ADD, {"more": sum(one[CRC] + 1 for one in (row, *jobs))})
         self._driver.execute(_END, {"cell": trial.cell, "round": trial.round})
         return str(row["readings"])
 
@@ -164,6 +165,7 @@ class Journal(JournalReader):
             of_trial = (jobs.c.cell == table.c.cell) & (jobs.c.round == table.c.round)
             connection.execute(sa.delete(jobs).where(sa.exists().where(of_trial & unmeasured)))
             connection.execute(sa.delete(table).where(unmeasured))
+            seal_journal(connection)
         return taken
 
     def record_lost(self, attempt: Attempt) -> None:

@@ -32,7 +32,7 @@ from matrix_runner.records.rows import (
     readings_of,
     with_jobs,
 )
-from matrix_runner.records.versions import JOURNAL
+from matrix_runner.records.versions import JOURNAL, sum_of_journal
 from matrix_runner.work.fio.output import Figures
 from matrix_runner.work.metrics import SIDES
 
@@ -242,6 +242,12 @@ class JournalReader(Database):
             for digest, text in connection.execute(sa.select(readings.digest, sa.cast(readings.content, sa.Text))):
                 if digest_of(text) != digest:
                     raise ValueError(f"the readings {digest!r:.60} have another digest")
+            self._check_sum(connection)
+
+    def _check_sum(self, connection: sa.Connection) -> None:
+        meta = tables.IN_JOURNAL.meta.c
+        if connection.scalar(sa.select(meta.value).where(meta.key == tables.SUM)) != str(sum_of_journal(connection)):
+            raise ValueError("rows of trials or of their jobs are missing or added")
 
     @contextmanager
     def together(self, *, immediate: bool = True) -> Iterator[None]:

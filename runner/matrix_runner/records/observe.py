@@ -157,8 +157,10 @@ class _Observer(JournalReader):
         with self._checked(), self._transaction() as connection:
             self._check_structure(connection, None)
             # Rows of an older version have other columns: they are checked once it is converted.
-            for table in (cells, trials) if JOURNAL.understood(connection, self._name) == JOURNAL.version else ():
-                check_rows(connection, table)
+            if JOURNAL.understood(connection, self._name) == JOURNAL.version:
+                for table in (cells, trials):
+                    check_rows(connection, table)
+                self._check_sum(connection)
 
     def progress(self, since: datetime | None) -> Progress:
         names = dict(self._rows(sa.select(cells.c.id, _start(cells.c.name))))

@@ -32,7 +32,8 @@ _FETCHED = 1000  # rows at once, so few that the cache of a processor has all of
 _KEY = ("run", "cell", "round")
 _NAMES = IN_STORE.metadata.tables.keys()
 #: The tables of rows of a run, and those that say what a run is.
-_OF_RUNS = (IN_STORE.cells, IN_STORE.trials, IN_STORE.jobs, tables.latencies)
+_OF_RUNS = tuple(IN_STORE.metadata.tables[name] for name in tables.OF_RUNS)
+_SUMS = {table: f"{table.name}_{tables.SUM}" for table in _OF_RUNS}  # columns of a run
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +164,10 @@ class SharedStore(databases.Database):
                 resolution=f'someone edited it: write "id": "{known}" again',
             )
         state = state_of(folder.path)
+        with self._transaction() as connection:
+            is_whole = not any(_incomplete(connection, table, tables.runs.c.id == run) for table in _OF_RUNS)
+        if not is_whole:
+            self.remove_run(run)  # the journal has its rows, too
         self._put_run(folder, "")
         stored = self.states(run)
         # Taken out one by one, so what stays is not in the journal, and the states of 10⁵ trials are in memory once.
@@ -189,8 +194,12 @@ class SharedStore(databases.Database):
             )
 
     def _put_run(self, folder: RunFolder, settled: str) -> None:
+        row = run_row(folder, settled)
         with self._transaction(immediate=True) as connection:
-            connection.execute(self._upserts[tables.runs], sealed(tables.runs, run_row(folder, settled)))
+            if settled:
+                sums = (sa.select(tables.sum_of(table)).where(table.c.run == row["id"]) for table in _OF_RUNS)
+                row |= zip(_SUMS.values(), (connection.scalar(one) for one in sums), strict=True)
+            connection.execute(self._upserts[tables.runs], sealed(tables.runs, row))
 
     def _put(self, connection: sa.Connection, run: str, cells: Sequence[CellRow], trials: Sequence[Trial]) -> None:
         rows: dict[sa.Table, list[dict[str, Any]]] = {table: [] for table in _OF_RUNS}
@@ -234,7 +243,9 @@ class SharedStore(databases.Database):
             connection.execute(sa.delete(IN_STORE.readings).where(IN_STORE.readings.c.digest.not_in(used)))
 
     def complete_states(self) -> set[str]:
-        query = sa.select(tables.runs.c.settled).where(tables.runs.c.settled != "")
+        """Return the states of the runs whose journals need not be read. Older rows without sums get them."""
+        of_run = tables.runs.c
+        query = sa.select(of_run.settled).where(of_run.settled != "", of_run[_SUMS[IN_STORE.trials]].is_not(None))
         with self._transaction() as connection, _any_text(connection):
             return set(connection.execute(query).scalars())
 
@@ -250,6 +261,8 @@ class SharedStore(databases.Database):
             found = sorted((self._run(row) for row in rows), key=lambda run: run.id)
             if connection.dialect.name == "sqlite":
                 self._find_orphans(connection, found)
+            for name in _incomplete(connection, IN_STORE.trials, ~_MEASURED):  # nobody reads trials of such a run
+                self.damage.setdefault(name, self._damage("rows of its trials are missing"))
         found.sort(key=lambda run: (run.started, run.name), reverse=True)
         return [run for run in found if run.name not in self.damage]
 
@@ -386,10 +399,12 @@ class SharedStore(databases.Database):
         chosen = _among({table.c.run: runs, cell: cells})
         with self._checked(), self._transaction() as connection:
             check_rows(connection, table, *chosen)
+            # Also where only some cells are read: it may be one of theirs.
+            for name in _incomplete(connection, table, *_among({tables.runs.c.id: runs})):
+                raise ValueError(f"rows of {table.name} are missing or added: {name!r:.60}")
             if table is IN_STORE.trials:
                 of_cell = IN_STORE.cells.c
                 known = sa.exists().where(of_cell.run == table.c.run, of_cell.id == cell)
-                # Also where only some cells are read: it may be one of theirs.
                 of_runs = _among({table.c.run: runs})
                 if lost := connection.scalar(sa.select(cell).where(*of_runs, ~known).limit(1)):
                     raise ValueError(f"a trial belongs to cell {lost!r:.60}, which is missing")
@@ -431,6 +446,13 @@ def run_row(folder: RunFolder, settled: str) -> dict[str, Any]:
         "tags": list(manifest.tags),
     }
     return {name: _clean(value) for name, value in found.items()}
+
+
+def _incomplete(connection: sa.Connection, table: sa.Table, *where: sa.ColumnElement[bool]) -> Sequence[str]:
+    """Return the names of complete runs that have lost rows since, or got some."""
+    of_run = tables.runs.c
+    rows = sa.select(tables.sum_of(table)).where(table.c.run == of_run.id).scalar_subquery()
+    return connection.scalars(sa.select(of_run.name).where(of_run[_SUMS[table]] != rows, *where)).all()
 
 
 @contextmanager

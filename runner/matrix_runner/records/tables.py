@@ -30,7 +30,9 @@ SYNTHETIC, RUN = (
     "synthetic",
     "run",
 )  # keys in `meta` of a journal: whether its figures are synthetic, and the id of its run
-CRC = "crc"  # the checksum of a row: `checksums`
+CRC = "crc"  # the checksum of a row
+#: The sum of the rows of a journal, as a key in `meta` (`rows_of`). A store has one for each table of a run.
+SUM = "sum"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,9 @@ def _declare(*, runs: bool) -> Tables:
 IN_JOURNAL, IN_STORE = _declare(runs=False), _declare(runs=True)
 
 
+OF_RUNS = ("cells", "trials", "jobs", "latencies")  # the tables of a store with rows of a run
+
+
 def _of_journal(name: str, *columns: sa.Column[Any]) -> sa.Table:
     return sa.Table(name, IN_JOURNAL.metadata, *columns, _crc())
 
@@ -172,6 +177,8 @@ runs = sa.Table(
     *required(settled=sa.Text),
     # By `matrix runs tag`, `note` and `exclude`.
     *required(tags=sa.JSON, note=sa.Text, excluded=sa.Text),
+    # Sums of its rows (`sum_of`) while `settled` is not empty: a deleted row changes them.
+    *optional(**{f"{name}_{SUM}": sa.BigInteger for name in OF_RUNS}),
     _crc(),
 )
 latencies = sa.Table(
@@ -183,6 +190,11 @@ latencies = sa.Table(
     sa.Index("latencies_of_a_cell", "cell", "run"),
     sqlite_with_rowid=False,
 )
+
+
+def sum_of(table: sa.Table) -> sa.ColumnElement[int]:
+    """Return the sum of the checksums of rows and of their number, which a deleted or an added row changes."""
+    return sa.cast(sa.func.coalesce(sa.func.sum(table.c[CRC] + 1), 0), sa.BigInteger)
 
 
 #: A column that is computed: the directions in which a trial has figures, and those with large requests, as bits.

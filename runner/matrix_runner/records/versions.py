@@ -13,10 +13,10 @@ from zlib import crc32
 import sqlalchemy as sa
 
 from matrix_runner.base.errors import BadInput, Cause
-from matrix_runner.records.databases import OF_STORE
+from matrix_runner.records.databases import OF_STORE, upsert
 from matrix_runner.records.files import DAMAGED
 from matrix_runner.records.record import COUNTED, HOST_LIMITED, UNSETTLED, Outcome
-from matrix_runner.records.tables import IN_JOURNAL, IN_STORE
+from matrix_runner.records.tables import IN_JOURNAL, IN_STORE, OF_RUNS, SUM, sum_of
 from matrix_runner.work.metrics import FLUSH, OF_A_SIDE, OF_SIDE, OF_TRIAL, RATES, SIDES, TOTAL
 
 _SYNTHETIC = "((SELECT value FROM meta WHERE meta.\"key\" = 'synthetic') = 'true') AS synthetic"
@@ -229,12 +229,23 @@ def execute(*statements: str) -> Step:
     return step
 
 
+def sum_of_journal(connection: sa.Connection) -> int:
+    """Return the sum of its trials and jobs, which `meta` has, too."""
+    return sum(connection.scalar(sa.select(sum_of(table))) or 0 for table in (IN_JOURNAL.trials, IN_JOURNAL.jobs))
+
+
+def seal_journal(connection: sa.Connection) -> None:
+    total = sum_of_journal(connection)
+    connection.execute(upsert("sqlite", IN_JOURNAL.meta, "value"), [{"key": SUM, "value": str(total)}])
+
+
 _COSTS = execute(*(f"ALTER TABLE trials ADD COLUMN {name} FLOAT" for name in ("switches_per_io", "ipis_per_io")))
+_SUMS = execute(*(f"ALTER TABLE runs ADD COLUMN {name}_{SUM} BIGINT" for name in OF_RUNS))
 JOURNAL = Versioned(
     "journal",
     IN_JOURNAL.metadata,
     IN_JOURNAL.meta,
-    steps=(_COSTS,),
+    steps=(_COSTS, seal_journal),
     views=views_of(runs=False),
     stranger="name the folder of a run",
     newer="use the newer program, or start a new run with `--fresh`",
@@ -244,7 +255,7 @@ STORE = Versioned(
     "shared store",
     IN_STORE.metadata,
     IN_STORE.meta,
-    steps=(_COSTS,),
+    steps=(_COSTS, _SUMS),
     views=views_of(runs=True),
     stranger="name another file or database with `--store`; an empty one becomes a store",
     before="move it away, or name another with `--store`; the next command fills a new store from the journals of the "

@@ -61,6 +61,7 @@ class Order(PlainData):
     host: str = ""  # of the worker's hosts.yaml; empty: any
     kernel: str | None = None
     cold: bool = False
+    versions: dict[str, Any] = {}  # of a search, which the text does not name
     one_at_a_time: str = ""  # why rigs of this run must not work side by side on a host
 
 

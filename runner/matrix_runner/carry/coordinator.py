@@ -73,7 +73,10 @@ class Coordinator:
         notice: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
         tags: frozenset[str] = frozenset(),
+        *,
+        one_host: bool = False,
     ) -> None:
+        """`one_host`: a search, which compares its versions with each other, stays on one host as long as it can."""
         self.scheduler, self._cluster, self._order = scheduler, cluster, order
         self._inbox = Inbox(context.journal, context.listen, self._start)
         self._context = context = replace(context, listen=self._inbox.listen)
@@ -81,7 +84,10 @@ class Coordinator:
         self._noticed: set[str] = set()
         self._forecast = Forecast(clock)
         self._pools = dict(context.pools)
-        self._members = Members(cluster, order, notice, clock, tags)
+        selection = scheduler.plan.selection
+        self._stacks = {one.key: one.label for one in selection.space.stacks if selection.count_of(one)}
+        self._members = Members(cluster, order, notice, clock, tags, self._stacks if one_host else ())
+        self._one_host, self._host = one_host, ""  # of the search
         self._recorder = RunRecorder(scheduler, context)
         self._rounds = self._recorder.rounds()
         self._opened = 0
@@ -107,6 +113,10 @@ class Coordinator:
     async def run(self) -> None:
         """Measure all trials that are not recorded yet. A cancellation or a kill may stop it at any point."""
         self._recorder.start()
+        if self._one_host:
+            hosts = [one.facts.host for one in self._context.journal.trials() if one.facts.host]
+            self._host = hosts[-1] if hosts else ""
+            self._members.expect(self._host)
         async with self._cluster.open(self._note_members):
             try:
                 await self._work()
@@ -123,15 +133,13 @@ class Coordinator:
         self._changed.set()
 
     async def _work(self) -> None:
-        selection = self.scheduler.plan.selection
-        stacks = {one.key: one.label for one in selection.space.stacks if selection.count_of(one)}
         while True:
             self._changed.clear()
             if self._members_changed:
                 self._members_changed = False
                 for worker in self._members.newcomers():
                     self._start(self._check(worker))
-            if self._opened or self._members.can_run(stacks):
+            if self._opened or self._members.can_run(self._stacks):
                 self._give_out()
                 if not self._tasks and all(one.over for one in self._open) and self._open_round() is None:
                     return
@@ -234,7 +242,8 @@ class Coordinator:
             return None
         for number, batches in self._rounds:
             self._opened = number
-            opened = OpenRound(number, bound=not self._context.machine.synthetic)
+            hosts = {frozenset[str](): self._host} if self._host in self._members.awaited() else {}
+            opened = OpenRound(number, bound=not self._context.machine.synthetic, hosts=hosts)
             for batch, wanted in batches:
                 several = iter(wanted)
                 while part := tuple(islice(several, MOST_CELLS)):
@@ -252,6 +261,9 @@ class Coordinator:
         if not cells:
             return
         batch = replace(batch, cells=cells)
+        if self._one_host and opened.bound and worker.host != self._host:
+            self._host = worker.host
+            self._notice(f"{worker.host} measures the versions")
         left, names = {one.id: one for one in cells}, {one.name: one.id for one in cells}
         flight = Flight(token_hex(8), worker, opened, batch, left, names, alone=alone)
         flight.beside = self._repeats.begin(worker.host, alone=alone)

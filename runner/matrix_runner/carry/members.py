@@ -4,7 +4,7 @@ The processes themselves are in carry/cluster/members.py. What is lost with a ho
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 from secrets import token_hex
@@ -19,6 +19,7 @@ CHECKS = 3  # how often a worker is asked before it is not used
 MOST_DETAILS = 10  # lines of a refusal that are shown
 _TAG = "start it with --tags, or name other tags"
 _VERDICTS = frozenset({messages.CHECKED, messages.REFUSED})
+_NOT_WHOLE = "it cannot measure all versions of the search"
 RESTART = "correct this on its host, and start the worker again"
 
 
@@ -37,9 +38,11 @@ class Members:
         notice: Callable[[str], None],
         clock: Callable[[], float],
         tags: frozenset[str] = frozenset(),
+        whole: Collection[str] = (),
     ) -> None:
         self._cluster, self._order, self._notice, self._clock = cluster, order, notice, clock
         self._tags = tags  # that a worker must have
+        self._whole = whole  # stacks that each worker must be able to run, all of them
         self._hosts: dict[str, HostState] = {}
         self._workers: dict[str, messages.Worker] = {}  # those in use, by address
         self._checked: dict[str, Refusals] = {}  # stacks that a worker cannot run, by address
@@ -94,7 +97,17 @@ class Members:
                 self.refuse(worker, {**message, "resolution": _on_its_host(worker, message["resolution"])})
         return False
 
+    def expect(self, host: str) -> None:
+        """Wait for a host that an interrupted run used as for one that left."""
+        if host:
+            self._hosts[host] = HostState(seen=self._clock())
+            self._note_hosts()
+
     def _accept(self, worker: messages.Worker, checked: messages.Message) -> bool:
+        if lacking := [checked["refusals"][key] for key in self._whole if key in checked["refusals"]]:
+            details = "\n".join(dict.fromkeys(lacking))
+            self.refuse(worker, {"brief": _NOT_WHOLE, "details": details, "resolution": RESTART})
+            return False
         before = self._hosts.get(worker.host)
         self._workers[worker.address] = worker
         self._checked[worker.address] = checked["refusals"]

@@ -24,10 +24,12 @@ Examples:
   matrix bisect nas.yaml --fetch --good 6.12.117 --bad 7.3.4
   matrix bisect nas.yaml --fetch --good 6.12.117 --bad 7.3.4 --git ~/linux --build 'make ... && cp ... $OUT'
   matrix bisect nas.yaml --git ~/mdadm --good mdadm-4.2 --bad main --build 'make && make install DESTDIR=$OUT'
+  matrix bisect nas.yaml --fetch --good 6.12.117 --bad 7.3.4 --cluster tls://lab:8786
 
 \b
 Each round measures good, bad and up to three candidates in random order. The search ends when one version has the
-wanted odds. With several selected cells for each version, the figure is their geometric mean.
+wanted odds. With several selected cells for each version, the figure is their geometric mean. On a cluster, one host
+measures all versions.
 
 \b
 Exit codes: 0 found, 1 not found (good and bad are equal, or bad is better), 3 good or bad has no figures, 4 cannot
@@ -84,16 +86,7 @@ _search = options.combined(
 )
 
 
-def _refuse_cluster(_: click.Context, __: click.Parameter, address: str | None) -> None:
-    if address:
-        raise BadInput(
-            "--cluster: hosts differ, and a search compares versions on one host",
-            resolution="leave it out; --on ssh:HOST chooses another host",
-        )
-
-
 @click.command("bisect", epilog=_EPILOG)
-@click.option("--cluster", hidden=True, expose_value=False, callback=_refuse_cluster)
 @options.matrix_file
 @options.only
 @_search
@@ -109,6 +102,8 @@ def _refuse_cluster(_: click.Context, __: click.Parameter, address: str | None) 
 @options.templates
 @options.results
 @options.store
+@options.cluster
+@options.wanted_tags
 @options.budget
 @options.passthrough
 @options.hosts

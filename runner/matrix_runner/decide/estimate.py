@@ -234,6 +234,7 @@ class Slots:
     @classmethod
     def of_cluster(cls, hosts: Iterable[int], least: int, *, bound: bool) -> Self:
         """`hosts`: the slots of each host; `bound`: a host measures whole rounds. Later rounds run one at a time."""
+        least = max(1, least)  # a search has no minimum
         ordered = sorted(hosts, reverse=True) or [1]
         used = ordered[:least] if bound else ordered
         return cls(sum(used), least, used[0] if bound else sum(used))

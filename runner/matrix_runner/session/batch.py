@@ -39,6 +39,8 @@ from matrix_runner.records.environment import Health, describe_missing_health
 from matrix_runner.records.files import InUse, Standing, locked
 from matrix_runner.session.disk_lease import DiskUse, RunDisks, lease_run_disks, match_disks, precheck
 from matrix_runner.session.host_facts import boot_id
+from matrix_runner.session.selected_matrix import on_kernels
+from matrix_runner.session.versions import BUILDS, NO_VERSIONS, Versions
 from matrix_runner.space.declared_files import Match
 from matrix_runner.space.includes import SHELF
 from matrix_runner.space.load import parse
@@ -123,6 +125,7 @@ class Batches:
     hosts: Path | None = None  # the hosts.yaml with the disks of this host
     _order: messages.Order | None = None
     _space: Space | None = None
+    _versions: Versions = NO_VERSIONS
     _stacks: dict[str, Stack] = field(default_factory=dict)
 
     async def execute(self, line: bytes) -> None:
@@ -145,7 +148,11 @@ class Batches:
             raise BadInput(_skew(order.version), resolution=_SAME)
         if self._order and self._order.digest == order.digest:
             return
-        self._space = parse(order.name, order.text, lambda name: _text_of(name, order.used)).space
+        declared = parse(order.name, order.text, lambda name: _text_of(name, order.used))
+        self._versions = Versions.received(order.versions)
+        if self._versions.names:
+            declared = on_kernels(declared, self._versions.names)
+        self._space = declared.space
         self._stacks = {stack.key: stack for stack in self._space.stacks}
         self._order = order
 
@@ -162,15 +169,17 @@ class Batches:
     def _machine(self, order: messages.Order, pool: Pool | None, disks: RunDisks | None = None) -> Machine:
         options = (disks or RunDisks()).machine_options(pool.match if pool else None)
         options = replace(options, cold=order.cold, notice=self._notice, progress=self._progress)
-        return machine(order.machine, options)
+        return machine(order.machine, self._versions.provided_to(options))
 
     def _notice(self, text: str) -> None:
         self.outbox.send(messages.NOTICE, text=text)
 
     def _progress(self, brief: str, fraction: float | None = None) -> None:  # noqa: ARG002
-        """Report a build of the appliance, which can take minutes. A coordinator shows equal notices once."""
+        """Report a build, which can take minutes. A coordinator shows equal notices once."""
         if brief.startswith(APPLIANCE):
             self._notice("it builds its appliance; this can take some minutes")
+        elif brief.startswith(BUILDS):
+            self._notice(brief)
 
     def _check(self, request: messages.BatchRequest) -> None:
         """Write why this host cannot run stacks, for how many rigs it has room, and the id of its boot."""
@@ -183,7 +192,9 @@ class Batches:
         for key, stack in self._stacks.items():
             spec = rig_spec(self.space.matrix, stack, order.kernel)
             if spec not in known:
-                known[spec] = "; ".join(refusal.message for refusal in place.refusals(spec))
+                there = replace(spec, kernel=self._versions.source(spec.kernel))
+                reasons = [self._versions.refusal(spec.kernel), *(one.message for one in place.refusals(there))]
+                known[spec] = "; ".join(filter(None, reasons))
             if known[spec]:
                 refusals[key] = known[spec]
         rigs = min((place.max_rigs(spec) for spec, refusal in known.items() if not refusal), default=1)

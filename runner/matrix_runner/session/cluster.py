@@ -42,8 +42,9 @@ def slots_of_hosts(wanted: ClusterOptions, tags: Collection[str]) -> list[int]:
 def check_hosts(wanted: ClusterOptions, request: RunRequest, tags: Collection[str]) -> None:
     """Ask the members what they can run, before the run exists. Raise BadInput if no member can run a stack."""
     cluster, order = connect(wanted), order_for_batches(request)
-    members = Members(cluster, order, lambda _: None, time.monotonic, frozenset(tags))
     stacks = {one.key: one.label for one in request.selected.stacks()}
+    whole = stacks if request.bisection else ()
+    members = Members(cluster, order, lambda _: None, time.monotonic, frozenset(tags), whole)
 
     async def ask() -> None:
         async with cluster.open(lambda: None):
@@ -83,5 +84,8 @@ def order_for_batches(request: RunRequest) -> Order:
         host=request.host,
         kernel=request.kernel,
         cold=request.cold,
-        one_at_a_time=why_one_at_a_time(place, request.specs(), request.selected.stacks()),
+        versions=request.versions.as_sent(),
+        one_at_a_time="a search measures one version at a time"
+        if request.bisection
+        else why_one_at_a_time(place, request.specs(), request.selected.stacks()),
     )

@@ -73,7 +73,8 @@ def prepare(
     order = replace(order, match=match, release=kernel_release(match.ssh) if match else "")
     if match and match.ssh:
         check_machine(machine(place.machine, MachineOptions(where=match.ssh)), specs)
-    order.versions.build_ends(begin)
+    if not options.cluster:
+        order.versions.build_ends(begin)
     choice = {"fresh": options.fresh, "retry_broken": options.retry_broken}
     if match and not run_to_continue(options.results, order.manifest(), **choice):
         # A run that continues may have left stacks on its disks that only it may remove.
@@ -137,6 +138,11 @@ def _checked_request(options: RunOptions, place: Where, begin: Callable[[str], N
 def _versions_of(options: RunOptions, wanted: BisectOptions, place: Where, begin: Callable[[str], None]) -> Versions:
     here, origin = machine(place.machine, MachineOptions()), wanted.versions
     if here.keeps_kernel and wanted.along == "kernel" and replace(origin, kernels=None) == NOT_WANTED:
+        if options.cluster:
+            raise BadInput(
+                "--cluster: a search among the kernels of a host boots that host again and again",
+                resolution="leave --cluster out; --on ssh:HOST searches on another host",
+            )
         return kernels_of_host(wanted, query_kernels(_host_of(options, place)))
     if origin != NOT_WANTED and not here.takes_folders:
         installed = "name installed kernels by --kernels, or " if here.keeps_kernel else ""

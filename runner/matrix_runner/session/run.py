@@ -150,10 +150,8 @@ class _Run:
     def machine(self) -> Machine:
         order, disks, observer = self.order, self.disks, self.observer
         options = replace(disks.machine_options(order.match), cold=order.cold, images=order.images)
-        if order.versions.names:
-            provide = partial(order.versions.provide, progress=observer.progress, notice=observer.notice)
-            options = replace(options, folder_of=provide)
-        return machine(order.machine, replace(options, progress=observer.progress, notice=observer.notice))
+        options = replace(options, progress=observer.progress, notice=observer.notice)
+        return machine(order.machine, order.versions.provided_to(options))
 
 
 def run(prepared: PreparedRun, observer_of: Callable[[RunRequest, int], Observer], stop: Stop) -> Ending:
@@ -353,7 +351,8 @@ def _executor(
     if wanted := this.options.cluster:
         order = order_for_batches(this.order)
         tags = frozenset(this.options.tags)
-        return Coordinator(scheduler, context, connect(wanted), order, this.observer.notice, tags=tags)
+        one_host, notice = this.order.bisection is not None, this.observer.notice
+        return Coordinator(scheduler, context, connect(wanted), order, notice, tags=tags, one_host=one_host)
     run = LocalRun(scheduler, context, this.level)
     if not (confirming and confirming.has_turns):
         return run

@@ -92,7 +92,7 @@ def load_selected(
     """Load a matrix and select its cells. `kernels`: versions of a search, which it does not name itself."""
     declared = load(path, checks or (lambda _space: ()))
     if kernels:
-        declared = _on_kernels(declared, kernels)
+        declared = on_kernels(declared, kernels)
     selection = select(declared.space, only)
     matrix = declared.space.matrix
     if not selection.count():
@@ -120,7 +120,7 @@ def load_selected(
     return SelectedMatrix(declared, selection, Plan(selection, repeat, matrix.seed), requested)
 
 
-def _on_kernels(declared: Declared, kernels: tuple[str, ...]) -> Declared:
+def on_kernels(declared: Declared, kernels: tuple[str, ...]) -> Declared:
     matrix = declared.space.matrix
     if matrix.machine.kernel:
         raise BadInput(

@@ -11,13 +11,16 @@ import os
 import re
 import shutil
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import log1p
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter
 
 from matrix_runner.answers.axes import names_of
 from matrix_runner.answers.cell_figures import Measured
@@ -33,7 +36,7 @@ from matrix_runner.decide.bisect import OF_SHARED_BOOTS, Rule, State
 from matrix_runner.decide.steering import USUAL, Bisection, BisectSteering, versions_along
 from matrix_runner.language.matrix import Repeat
 from matrix_runner.language.suggestions import did_you_mean
-from matrix_runner.machines.base import NoRig, Progress
+from matrix_runner.machines.base import MachineOptions, NoRig, Progress
 from matrix_runner.machines.qemu import explain_unusable_kernel
 from matrix_runner.machines.qemu.build import list_kernels
 from matrix_runner.machines.qemu.recipe import image_in
@@ -43,7 +46,7 @@ from matrix_runner.space.rules import BadRule, axis_named
 from matrix_runner.work.metrics import KNOWN, Metric, metric_named
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from matrix_runner.answers.comparison import Comparison
     from matrix_runner.records.journal import Journal
@@ -61,6 +64,8 @@ _EVIDENCE_LINES = 12
 #: Cached builds. A kernel with its modules takes some hundred MB.
 MOST_BUILDS = 40
 _LOG, _SECONDS = "build.log", "seconds"
+#: How messages begin that a version is made.
+BUILDS = ("building", "fetching")
 #: The suites of Debian whose kernels are searched.
 _SUITES = ("bookworm", "bookworm-backports", "trixie", "trixie-backports")
 
@@ -120,7 +125,7 @@ class Builder:
         """Return the folder of a version; make it if it is not cached."""
         folder = self.folder(name)
         if is_new := not is_complete(folder):
-            progress(f"{'building' if self.repository else 'fetching'} {name}")
+            progress(f"{BUILDS[not self.repository]} {name}")
         await make_once(folder, partial(self._make, name), f"{name} in the cache", notice)
         if is_new:
             progress(f"{name} is ready", 1.0)
@@ -205,10 +210,30 @@ class Versions:
     def cost(self, name: str) -> float:
         return self.builder.cost(name) if self.builder else 0.0
 
-    async def provide(self, name: str, progress: Progress, notice: Callable[[str], None]) -> Path | None:
+    def provided_to(self, options: MachineOptions) -> MachineOptions:
+        """Return the options of a machine that starts them."""
+        return replace(options, folder_of=partial(self._provide, options)) if self.names else options
+
+    async def _provide(self, options: MachineOptions, name: str) -> Path | None:
         if self.builder and name in self.builder.sources:
-            return await self.builder.provide(name, progress, notice)
+            return await self.builder.provide(name, options.progress, options.notice)
         return self.folders.get(name)
+
+    def as_sent(self) -> dict[str, Any]:
+        """Return what a worker needs to know of them, as plain data. It has the same folders and repositories."""
+        found: dict[str, Any] = _MODEL.dump_python(replace(self, titles={}), mode="json")
+        return found if self.names else {}
+
+    @classmethod
+    def received(cls, sent: Mapping[str, Any]) -> Versions:
+        return _MODEL.validate_python(sent) if sent else NO_VERSIONS
+
+    def refusal(self, kernel: str | None) -> str:
+        """Return why this host cannot make a version: its repository lacks the commit; empty: it can."""
+        made = self.builder if self.builder and kernel in self.builder.sources else None
+        if not (made and made.repository) or is_commit(made.repository, made.sources[kernel or ""]):
+            return ""
+        return f"{made.repository} has no commit {kernel}: clone the repository there, or update it"
 
     def source(self, kernel: str | None) -> str | None:
         """Return what is known of a kernel before the run: its path; None: it is built later, or its host boots it."""
@@ -227,6 +252,7 @@ class Versions:
 
 
 NO_VERSIONS = Versions(())
+_MODEL = TypeAdapter(Versions)
 
 
 def find_versions(wanted: WantedVersions, good: str, bad: str, begin: Callable[[str], None]) -> Versions:
@@ -275,6 +301,10 @@ def find_commit(at: Path, option: str, word: str) -> str:
     if found.returncode:
         raise BadInput(f"{option} {word}: {at} has no such commit", resolution="name a tag, a branch or a hash")
     return found.stdout.strip()
+
+
+def is_commit(at: Path, whole: str) -> bool:
+    return run(["git", "-C", str(at), "cat-file", "-e", f"{whole}^{{commit}}"]).returncode == 0
 
 
 def git(at: Path | None, *words: object) -> str:

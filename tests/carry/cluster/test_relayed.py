@@ -552,6 +552,19 @@ def test_a_run_on_a_cluster_gives_the_same_results(call: Call, tmp_path: Path) -
     assert cluster == plain
 
 
+def test_a_search_on_a_cluster_gives_the_same_answer(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(SMALL)
+    ends = ("--along", "md.chunk", "--good", "16KiB", "--bad", "64KiB", "--only", "rw=read")
+    words = ("bisect", "--on", "dry", *ends, "small.yaml")
+    with members_in_a_thread("one") as address:
+        on_cluster = call(*words, "--cluster", address, "--insecure")
+    plain = call(*words, "--fresh")
+    assert on_cluster.status == plain.status, on_cluster.err
+    assert plain.status in {0, 1}
+    answers = [one.out.partition("\n┏")[2].partition("results/")[0] for one in (on_cluster, plain)]
+    assert answers[0] == answers[1] != ""
+
+
 async def test_the_status_of_a_cluster_has_its_workers() -> None:
     async with scheduler("tcp://127.0.0.1:0") as address, worker(address, Membership("one", 2, ("nvme",))):
         found = await query(address, None)

@@ -16,8 +16,8 @@ import pytest
 from matrix_runner.base.errors import BadInput, HarnessBroken, MatrixError
 from matrix_runner.records import journal as journal_module
 from matrix_runner.records.journal import Journal
-from matrix_runner.records.record import CellRow, Outcome, Trial
-from matrix_runner.records.rows import LONGEST, cell_of, readings_of
+from matrix_runner.records.record import LONGEST, CellRow, Outcome, Trial
+from matrix_runner.records.rows import cell_of, readings_of
 from tests.support.small_disk import small_disk
 
 if TYPE_CHECKING:

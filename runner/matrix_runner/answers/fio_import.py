@@ -27,7 +27,7 @@ from matrix_runner.base.errors import BadInput
 from matrix_runner.base.files import MIB
 from matrix_runner.base.quantities import format_size
 from matrix_runner.base.text import shorten
-from matrix_runner.records.rows import LONGEST
+from matrix_runner.records.record import LONGEST
 from matrix_runner.records.tables import DIRECTION
 from matrix_runner.work.fio import output as fio_output
 from matrix_runner.work.fio.output import Figures, FioFailed

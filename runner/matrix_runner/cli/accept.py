@@ -10,7 +10,6 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 import click
-import orjson
 
 from matrix_runner.base.errors import BadInput
 from matrix_runner.cli.options import Parsed, Words, combined, only, run_argument, stored_text
@@ -146,5 +145,7 @@ def _of_alarm(alarm: Alarm[Line]) -> Iterator[dict[str, object]]:
 
 def _entry(values: Mapping[str, object]) -> str:
     """Return an entry as a line of YAML, of which JSON is a part."""
+    import orjson
+
     first, *others = (f"{key}: {orjson.dumps(value).decode()}" for key, value in values.items())
     return "".join([f"- {first}\n", *(f"  {other}\n" for other in others)])

@@ -1,22 +1,22 @@
 """`matrix guidelines`: the work is in pages/stored.py and answers/verdicts.py."""
 
-from collections.abc import Iterable
+from __future__ import annotations
+
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from matrix_runner.answers.selectors import runs_on
 from matrix_runner.base.errors import BadInput, Exit
 from matrix_runner.base.files import shipped
 from matrix_runner.cli.options import PATH, Words, only, run_argument
 from matrix_runner.cli.store_options import Output, Source, open_store, output, select_runs, source, write_grid
-from matrix_runner.language.guidelines import Guideline
-from matrix_runner.pages.stored import declared_by, judged_in_store, read_for
-from matrix_runner.pages.table import Grid
-from matrix_runner.pages.verdicts import verdict_rows, verdict_table
-from matrix_runner.records.run_folder import load
-from matrix_runner.records.store import RunRow
-from matrix_runner.space.declared_files import load_guidelines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from matrix_runner.language.guidelines import Guideline
+    from matrix_runner.records.store import RunRow
 
 _EPILOG = """\b
 Examples:
@@ -42,6 +42,9 @@ def command() -> None:
 @output
 def list_(files: tuple[Path, ...], output: Output) -> None:
     """Show the guidelines in FILES (guideline files or matrices); without FILES, the shipped guidelines."""
+    from matrix_runner.pages.table import Grid
+    from matrix_runner.space.declared_files import load_guidelines
+
     rows = [
         (one.id, one.shape, one.claimed.metric, one.claim, one.source, str(path))
         for path in files or sorted(_SHIPPED.glob("*.yaml"))
@@ -68,6 +71,11 @@ def list_(files: tuple[Path, ...], output: Output) -> None:
 @source
 def check(runs: Words, where: str | None, files: tuple[Path, ...], only: Words, output: Output, source: Source) -> None:
     """Judge guidelines by the results of RUNS."""
+    from matrix_runner.answers.selectors import runs_on
+    from matrix_runner.pages.stored import judged_in_store, read_for
+    from matrix_runner.pages.verdicts import verdict_rows, verdict_table
+    from matrix_runner.space.declared_files import load_guidelines
+
     loaded = [one for path in files for one in load_guidelines(path)]
     with open_store(source) as shared:
         among = select_runs(shared, runs)
@@ -86,6 +94,9 @@ def check(runs: Words, where: str | None, files: tuple[Path, ...], only: Words, 
 
 
 def declared_guidelines(runs: Iterable[RunRow], results: Path) -> list[Guideline]:
+    from matrix_runner.pages.stored import declared_by
+    from matrix_runner.records.run_folder import load
+
     found: dict[str, Guideline] = {}
     for run in runs:
         if (results / run.name / "manifest.json").is_file():

@@ -148,7 +148,7 @@ class Parsed(click.ParamType[Any]):
 
 def stored_text(context: click.Context, parameter: click.Parameter, text: str) -> str:  # noqa: ARG001
     """Refuse a text that no manifest or store can hold."""
-    from matrix_runner.records.rows import LONGEST
+    from matrix_runner.records.record import LONGEST
 
     if not text.isascii() and text != text.encode(errors="replace").decode():
         raise click.BadParameter("it is not UTF-8")

@@ -1,38 +1,31 @@
 """`matrix recommend`: the choice is in answers/ranking.py, the script in scripts/recommended_commands.py."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from matrix_runner.answers.knee import Knee
-from matrix_runner.answers.ranking import (
-    COLUMNS,
-    Recommendation,
-    Setting,
-    headline,
-    possible_choices,
-    recommend_settings,
-)
-from matrix_runner.answers.selectors import select_cells
-from matrix_runner.answers.stored_samples import Samples, read_samples
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.files import write_output
-from matrix_runner.cli.import_fio import MACHINE as IMPORTED
 from matrix_runner.cli.options import FILE, rows, run_argument, templates
-from matrix_runner.cli.results import check_jobs
 from matrix_runner.cli.screen import echo, echo_whole
 from matrix_runner.cli.store_options import Output, Source, form, open_store, select_runs, source, write_grid
 from matrix_runner.language.suggestions import did_you_mean
-from matrix_runner.pages.ranking import recommendation_rows, recommendation_table
-from matrix_runner.pages.stored import as_measured, declared_by, knees_of, measured_again, share_of
-from matrix_runner.records.run_folder import Manifest, load
-from matrix_runner.records.store import RunRow
-from matrix_runner.scripts.recommended_commands import recommended_script
-from matrix_runner.space.space import Cell
-from matrix_runner.work.metrics import KNOWN, Metric, metric_named, split_column
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matrix_runner.answers.knee import Knee
+    from matrix_runner.answers.ranking import Recommendation, Setting
+    from matrix_runner.answers.stored_samples import Samples
+    from matrix_runner.records.run_folder import Manifest
+    from matrix_runner.records.store import RunRow
+    from matrix_runner.space.space import Cell
+    from matrix_runner.work.metrics import Metric
 
 _EPILOG = """\b
 Examples:
@@ -84,6 +77,8 @@ def command(
     source: Source,
 ) -> None:
     """Show the best setting of RUN, settings that may be equally good, and the commands to build it."""
+    from matrix_runner.pages.ranking import recommendation_rows, recommendation_table
+
     output = Output(form)
     row, manifest, samples, left, found = _recommend(run, wanted, metric, source)
     cells = {one.cell.id: one.cell for one in samples}
@@ -110,6 +105,12 @@ def _survival(best: Cell) -> str:
 def _recommend(
     run: str, wanted: Sequence[str], metric: str | None, source: Source
 ) -> tuple[RunRow, Manifest | None, list[Samples], int, Recommendation]:
+    from matrix_runner.answers.ranking import COLUMNS, headline, possible_choices, recommend_settings
+    from matrix_runner.answers.selectors import select_cells
+    from matrix_runner.answers.stored_samples import read_samples
+    from matrix_runner.cli.results import check_jobs
+    from matrix_runner.pages.stored import as_measured, knees_of, measured_again, share_of
+
     ranked_by = _metric(metric) if metric else None
     with open_store(source) as shared:
         row, *others = select_runs(shared, [run])
@@ -140,6 +141,8 @@ def _has(knee: Knee, best: Setting) -> bool:
 
 
 def _metric(word: str) -> Metric:
+    from matrix_runner.work.metrics import KNOWN, metric_named, split_column
+
     job, own = split_column(word)
     for name in (word, f"{job}." * bool(job) + own.replace("_", ".", 1)):
         with suppress(KeyError):
@@ -149,6 +152,9 @@ def _metric(word: str) -> Metric:
 
 def _manifest(row: RunRow, results: Path) -> Manifest | None:
     """Return what a run was asked; None if its folder is not here, or it was imported."""
+    from matrix_runner.cli.import_fio import MACHINE as IMPORTED
+    from matrix_runner.records.run_folder import load
+
     if not (results / row.name / "manifest.json").is_file():
         return None
     manifest = load(results / row.name).manifest
@@ -156,6 +162,8 @@ def _manifest(row: RunRow, results: Path) -> Manifest | None:
 
 
 def _best_cell(manifest: Manifest | None, found: Recommendation) -> Cell | None:
+    from matrix_runner.pages.stored import declared_by
+
     cells = declared_by(manifest).space.cells() if manifest else ()
     return next((cell for cell in cells if cell.id in found.chosen.cells), None)
 
@@ -163,6 +171,8 @@ def _best_cell(manifest: Manifest | None, found: Recommendation) -> Cell | None:
 def _write_commands(
     cell: Cell | None, templates: Path | None, script: Path | None, warning: str, *, with_table: bool
 ) -> None:
+    from matrix_runner.scripts.recommended_commands import recommended_script
+
     if cell is None:
         why = "no commands: the matrix of this run is not below --results, or the run was imported"
         if script:

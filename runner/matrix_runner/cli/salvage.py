@@ -1,27 +1,25 @@
 """New runs from recorded ones: `matrix salvage` (records/salvage.py) and `matrix merge` (session/merge.py)."""
 
+from __future__ import annotations
+
 import shutil
 import stat
-from collections.abc import Sequence
 from pathlib import Path
 from secrets import token_hex
+from typing import TYPE_CHECKING
 
 import click
 
 from matrix_runner.base.errors import BadInput, HarnessBroken, MatrixError
 from matrix_runner.base.files import check_regular
 from matrix_runner.cli.options import PATH, results, run_argument
-from matrix_runner.cli.report import folder_of, write_report
 from matrix_runner.cli.screen import echo
-from matrix_runner.records.databases import translate_errors
-from matrix_runner.records.files import ARCHIVE
-from matrix_runner.records.journal import Journal
-from matrix_runner.records.observe import find_holder
-from matrix_runner.records.run_folder import OLD_KERNEL, RunFolder, create, load
-from matrix_runner.records.salvage import Salvaged, salvage
-from matrix_runner.session.merge import Merger
 
-_KEPT = ("cells", "imported", OLD_KERNEL)  # folders of trials
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matrix_runner.records.run_folder import RunFolder
+    from matrix_runner.records.salvage import Salvaged
 
 
 @click.command("salvage", epilog="Example:  matrix salvage results/nas-qemu-20260304-050607")
@@ -29,6 +27,12 @@ _KEPT = ("cells", "imported", OLD_KERNEL)  # folders of trials
 @results
 def command(run: Path, results: Path) -> None:
     """Write what can be read of the damaged journal of RUN into a new run. The damaged run stays as it is."""
+    from matrix_runner.cli.report import folder_of
+    from matrix_runner.records.databases import translate_errors
+    from matrix_runner.records.observe import find_holder
+    from matrix_runner.records.run_folder import load
+    from matrix_runner.records.salvage import salvage
+
     damaged = load(folder_of(run, results))
     if damaged.journal.exists():
         with translate_errors(damaged.journal):
@@ -53,6 +57,8 @@ def command(run: Path, results: Path) -> None:
 
 
 def _is_readable(run: RunFolder) -> bool:
+    from matrix_runner.records.journal import Journal
+
     try:
         with Journal.existing(run.journal) as journal:
             return bool(journal.cells()) and all(trial.cell for trial in journal.trials())
@@ -61,10 +67,14 @@ def _is_readable(run: RunFolder) -> bool:
 
 
 def _write(damaged: RunFolder, found: Salvaged, results: Path) -> RunFolder:
+    from matrix_runner.records.files import ARCHIVE
+    from matrix_runner.records.journal import Journal
+    from matrix_runner.records.run_folder import OLD_KERNEL, create
+
     finished = damaged.manifest.finished and found.is_whole
     changes = {"id": token_hex(8), "finished": finished, "exit": damaged.manifest.exit if finished else None}
     saved = create(results, damaged.manifest.model_copy(update=changes))
-    for name in _KEPT:
+    for name in ("cells", "imported", OLD_KERNEL):  # folders of trials
         _copy_folder(damaged.path / name, saved.path / name)
     for suffix in ("", "-wal"):
         if (archive := damaged.path / f"{ARCHIVE}{suffix}").is_file():
@@ -104,6 +114,10 @@ Examples:
 @results
 def merge_command(runs: tuple[Path, ...], name: str, results: Path) -> None:
     """Join the finished runs of all shards of a matrix into one new run, with reports. The runs stay as they are."""
+    from matrix_runner.cli.report import folder_of, write_report
+    from matrix_runner.records.run_folder import load
+    from matrix_runner.session.merge import Merger
+
     merger = Merger.of([load(folder_of(run, results)) for run in runs])
     merged = merger.write(results, name)
     end = write_report(merged.path)

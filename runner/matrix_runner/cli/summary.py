@@ -1,27 +1,24 @@
 """`matrix summary`: the work is in pages/nightly.py."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from matrix_runner.answers.history import read_levels
-from matrix_runner.answers.selectors import ACCEPTED, run_words, runs_named
-from matrix_runner.answers.stored_samples import USUAL_RATES, read_samples
-from matrix_runner.answers.verdicts import Judgement
 from matrix_runner.base.errors import BadInput, Exit
 from matrix_runner.base.files import write_output
-from matrix_runner.cli.compare import ComparisonRequest, compare_runs
-from matrix_runner.cli.guidelines import declared_guidelines
 from matrix_runner.cli.options import FILE, run_argument, run_option
 from matrix_runner.cli.screen import echo_whole
 from matrix_runner.cli.store_options import Source, accepted, open_store, select_runs, source
-from matrix_runner.pages.nightly import Night, annotated, issue, page
-from matrix_runner.pages.stored import judged_in_store, read_for
-from matrix_runner.records.run_folder import load
-from matrix_runner.records.store import RunRow, SharedStore
-from matrix_runner.session.run_request import assign_state
-from matrix_runner.space.declared_files import load_accepted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matrix_runner.answers.verdicts import Judgement
+    from matrix_runner.pages.nightly import Night
+    from matrix_runner.records.store import RunRow, SharedStore
 
 _EPILOG = """\b
 Examples:
@@ -69,6 +66,8 @@ def command(
     source: Source,
 ) -> None:
     """Summarise RUNS in Markdown: verdicts, broken trials, and changes from the accepted level."""
+    from matrix_runner.pages.nightly import annotated, issue, page
+
     night = read_night(runs, against, accepted, source)
     echo_whole(page(night), newline=False)
     if issue_file and night.exit is not Exit.ALL_MEASURED:
@@ -80,6 +79,15 @@ def command(
 
 
 def read_night(words: Sequence[str], against: str | None, accepted: Path, source: Source) -> Night:
+    from matrix_runner.answers.history import read_levels
+    from matrix_runner.answers.selectors import ACCEPTED, run_words, runs_named
+    from matrix_runner.answers.stored_samples import USUAL_RATES, read_samples
+    from matrix_runner.cli.compare import ComparisonRequest, compare_runs
+    from matrix_runner.pages.nightly import Night
+    from matrix_runner.records.run_folder import load
+    from matrix_runner.session.run_request import assign_state
+    from matrix_runner.space.declared_files import load_accepted
+
     files = load_accepted(accepted)
     with open_store(source) as shared:
         every = shared.runs()
@@ -106,6 +114,9 @@ def read_night(words: Sequence[str], against: str | None, accepted: Path, source
 
 def _judge(shared: SharedStore, runs: Sequence[RunRow], results: Path) -> tuple[list[Judgement], str]:
     """Judge the guidelines of runs; on an error return its text, so that the summary still has the rest."""
+    from matrix_runner.cli.guidelines import declared_guidelines
+    from matrix_runner.pages.stored import judged_in_store, read_for
+
     try:
         guidelines = declared_guidelines(runs, results)
         return judged_in_store(guidelines, read_for(guidelines, shared, runs, results)) if guidelines else [], ""

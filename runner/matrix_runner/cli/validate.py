@@ -1,5 +1,7 @@
 """`matrix validate`: the checks are in session/selected_matrix.py."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import click
@@ -8,10 +10,6 @@ from matrix_runner.base.errors import Exit, MatrixError
 from matrix_runner.cli import show_error
 from matrix_runner.cli.options import MatrixPath, templates
 from matrix_runner.cli.screen import echo, first_notes
-from matrix_runner.scripts.cell import explain_missing_fio
-from matrix_runner.scripts.jinja import check_syntax
-from matrix_runner.session.selected_matrix import Checks, check_names, load_selected
-from matrix_runner.space.declared_files import load_accepted, study_beside
 
 _EPILOG = """\b
 Example:  matrix validate *.yaml
@@ -26,6 +24,11 @@ def command(matrices: tuple[Path, ...], templates: Path | None) -> None:
 
     It starts no rig.
     """
+    from matrix_runner.scripts.cell import explain_missing_fio
+    from matrix_runner.scripts.jinja import check_syntax
+    from matrix_runner.session.selected_matrix import Checks, check_names, load_selected
+    from matrix_runner.space.declared_files import load_accepted, study_beside
+
     check_names(templates)
     bad = False
     for path in matrices:

@@ -25,6 +25,8 @@ HOST = "host"
 SPREAD = "spread"
 STEERED = "until-decided"  # the environment key of a run that chose its trials by open guidelines
 
+#: Characters of any text, also of a name or an axis. Longer ones are damage, so an import refuses them.
+LONGEST = 1 << 20
 
 T = TypeVar("T")
 

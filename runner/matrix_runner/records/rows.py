@@ -13,7 +13,7 @@ import orjson
 import sqlalchemy as sa
 
 from matrix_runner.base.text import shorten
-from matrix_runner.records.record import HOST_LIMITED, UNSETTLED, CellRow, Outcome, Reading, Trial, TrialFacts
+from matrix_runner.records.record import HOST_LIMITED, LONGEST, UNSETTLED, CellRow, Outcome, Reading, Trial, TrialFacts
 from matrix_runner.records.tables import (
     DIRECTION,
     IN_JOURNAL,
@@ -29,8 +29,6 @@ from matrix_runner.statistics.percentile import Histogram
 from matrix_runner.work.fio.output import Direction, Figures, Sync
 from matrix_runner.work.metrics import ALL_SIDES, FLUSH
 
-#: Characters of any text, also of a name or an axis. Longer ones are damage, so an import refuses them.
-LONGEST = 1 << 20
 _LONGEST_NOTE = 1 << 14  # of a reason or a note, as it is written
 _NUMBERS, _LEAST, _MOST = (int, float), 1e-30, 9e18  # of numbers that are not 0; ratios of others would overflow
 _OUTCOMES = frozenset(one.value for one in Outcome)

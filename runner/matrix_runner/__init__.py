@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # the module `typing` takes longer to import than all that is before Ctrl-C is caught
 if TYPE_CHECKING:
     from pathlib import Path
 

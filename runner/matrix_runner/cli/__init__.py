@@ -11,7 +11,7 @@ import platform
 import resource
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -244,20 +244,22 @@ def _open_standard_streams() -> None:
         sys.stdout.reconfigure(errors="replace")  # signs such as ± are in few other encodings
 
 
-def main() -> None:
+def main(begin: Callable[[], None] = lambda: None) -> None:
+    """Run the command. It calls `begin` before the first work that an interrupt has to end in order."""
     _open_standard_streams()
     add_sbin()
     with _exit_without_reader():
         try:
             ending = Ending()
-            status = _run_and_show_error(ending)
+            status = _run_and_show_error(ending, begin)
             sys.exit(Exit.BROKEN if ending.is_damaged and status != Exit.INTERRUPTED else status)
         finally:
             slow_start.end()
 
 
-def _run_and_show_error(ending: Ending) -> int:
+def _run_and_show_error(ending: Ending, begin: Callable[[], None]) -> int:
     try:
+        begin()
         return _run_command(ending)
     except MatrixError as error:
         show_error(error)

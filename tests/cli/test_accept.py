@@ -134,7 +134,7 @@ def test_a_baseline_that_names_no_run_is_an_error_with_its_place(nights: Call, c
     Path("baselines.yaml").write_text("- {matrix: other, run: x}\n- {matrix: sweep, run: run-99}\n")
     said = nights(*command)
     assert said.status == 2
-    assert "baselines.yaml:2:24: no run of sweep on * is called 'run-99'" in said.err
+    assert "baselines.yaml:2:24: no run of sweep is called 'run-99'" in said.err
     assert "`matrix runs` lists them" in said.err
 
 

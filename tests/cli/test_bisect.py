@@ -345,6 +345,7 @@ def test_a_commit_is_found_and_one_that_does_not_build_is_skipped(call: Call, co
 def test_a_command_that_fails_always_fails_before_the_run(call: Call, commits: Path) -> None:
     done = bisect(call, "--git", "repo", "--build", "echo broken; false", "--good", "HEAD~6", "--bad", "HEAD")
     assert done.status == 3
+    assert "--good: " in done.err
     assert "does not build: the command ended with status 1" in done.err
     assert "broken" in done.err
     assert "→ try it in" in done.err

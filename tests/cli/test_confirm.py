@@ -64,6 +64,14 @@ def counts() -> dict[str, int]:
     return {name: sum(one == name for one, _ in trials) for name in names.values()}
 
 
+def test_a_baseline_without_a_run_is_named_with_its_place(night: Callable[..., Said]) -> None:
+    Path("baselines.yaml").write_text("- {matrix: nas, run: gone}\n")
+    said = night()
+    assert "--confirm: no cell is measured again: " in said.err
+    assert "baselines.yaml:1:22: no run of nas is called 'gone'" in said.err
+    assert "no trial has started" not in said.err
+
+
 def test_a_slower_figure_is_confirmed(night: Callable[..., Said], call: Call) -> None:
     said = night(0.8)
     assert said.status == 0, "the exit code is that of `matrix summary` and `compare`"

@@ -56,7 +56,7 @@ def test_a_night_is_compared_with_the_baseline_beside_its_matrix(checkout: Path,
     (checkout / "baselines.yaml").write_text("- {run: gone}\n")
     job = night(checkout, temp, {"matrix": "small.yaml"})
     assert job.status == "failure"
-    assert "baselines.yaml:1:9: no run of * on * is called 'gone'" in " ".join(job.log.split())
+    assert "baselines.yaml:1:9: no run is called 'gone'" in " ".join(job.log.split())
 
 
 def test_a_night_measures_again_what_is_slower_and_shows_what_was_confirmed(

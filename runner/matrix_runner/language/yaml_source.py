@@ -234,7 +234,10 @@ class _Constructor(SafeConstructor):
             return super().construct_object(node, deep)
         except _UNFIT as error:
             kind = node.tag.rpartition(":")[2]
-            words = f"{shorten(str(node.value), _LONGEST_NAME)!r} is no value for the tag `!!{kind}`; remove the tag"
+            value = repr(shorten(str(node.value), _LONGEST_NAME))
+            words = f"{value} is no value for the tag `!!{kind}`; remove the tag"
+            if kind == "timestamp":  # plain text that looks like a date has this tag, too
+                words = f"{value} is no date; write one as in 2026-11-30, or another text in quotes"
             raise UnreadableError(Place.of(node.start_mark), words) from error
 
 

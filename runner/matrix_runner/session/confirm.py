@@ -70,8 +70,8 @@ class Confirming:
         try:
             done = compare_with_level(self.folder(), self.journal, store, planned=True)
         except MatrixError as problem:
-            remedy = problem.resolution or problem.details
-            self.trouble(f"--confirm: no cell is measured again: {problem.brief}; {remedy}")
+            rest = f"\n{problem.details}" if problem.details else f"; {problem.resolution}"
+            self.trouble(f"--confirm: no cell is measured again: {problem.brief}{rest}")
             return {}
         slower = {line.cells[1]: abs(line.log_speed) for line in done.lines if line.speed is Speed.SLOWER}
         if not slower:

@@ -247,8 +247,12 @@ class Versions:
         def show(brief: str, fraction: float | None = None) -> None:  # noqa: ARG001
             begin(brief)
 
-        for name in (self.names[0], self.names[-1]) if self.builder else ():
-            asyncio.run(self.builder.provide(name, show))  # type: ignore[union-attr]
+        for option, name in (("--good", self.names[0]), ("--bad", self.names[-1])) if self.builder else ():
+            try:
+                asyncio.run(self.builder.provide(name, show))  # type: ignore[union-attr]
+            except NoRig as problem:
+                problem.brief = f"{option}: {problem.brief}"
+                raise
 
 
 NO_VERSIONS = Versions(())

@@ -264,10 +264,15 @@ class AcceptedFiles:
     def check_baselines(self, has_runs: Callable[[references.Baseline], object]) -> None:
         """Refuse baselines without a run."""
         self.baselines.check(
-            Flaw((at, "run"), f"no run of {one.matrix} on {one.host} is called '{one.run}'; `matrix runs` lists them")
+            Flaw((at, "run"), f"no run{_place_of(one)} is called '{one.run}'; `matrix runs` lists them")
             for at, one in enumerate(self.baselines.entries)
             if not has_runs(one)
         )
+
+
+def _place_of(one: references.Baseline) -> str:
+    parts = (("of", one.matrix), ("on", one.host))
+    return "".join(f" {word} {pattern}" for word, pattern in parts if pattern != "*")
 
 
 def _unknown_cells(change: references.KnownChange, at: int, space: Space) -> Iterator[Flaw]:

@@ -287,6 +287,17 @@ def remove_partial(home: Path) -> None:
                 shutil.rmtree(half, ignore_errors=True)
 
 
+def prune(home: Path, folders: Iterable[Path], most: int) -> None:
+    """Remove partial folders below `home`, and the oldest of some folders above a number. Those in use stay."""
+    remove_partial(home)
+    found = []
+    for folder in folders:
+        with suppress(OSError):  # another process may remove it meanwhile
+            found.append((folder.stat().st_mtime, folder))
+    for _, folder in sorted(found, reverse=True)[most:]:
+        remove_unused(folder)
+
+
 def _build_lock(target: Path) -> Path:
     return target.with_name(f".{target.name}.lock")
 

@@ -28,7 +28,7 @@ from matrix_runner.answers.comparison import Speed
 from matrix_runner.answers.pairs import differences
 from matrix_runner.base.digests import is_complete
 from matrix_runner.base.errors import BadInput, Exit
-from matrix_runner.base.files import cache_dir, make_once, open_lock_file, remove_partial, remove_unused, try_lock
+from matrix_runner.base.files import cache_dir, make_once, open_lock_file, prune, try_lock
 from matrix_runner.base.findings import few
 from matrix_runner.base.model import digest
 from matrix_runner.base.process import kill_group, run, run_to_end, spawn
@@ -130,7 +130,7 @@ class Builder:
         if is_new:
             progress(f"{name} is ready", 1.0)
         os.utime(folder)
-        _prune()
+        prune(_home(), filter(is_complete, _home().iterdir()), MOST_BUILDS)
         return folder
 
     async def _make(self, name: str, out: Path) -> None:
@@ -404,17 +404,6 @@ def version_key(name: str) -> list[tuple[int, int, str]]:
 def _home() -> Path:
     (home := cache_dir() / "builds").mkdir(parents=True, exist_ok=True)
     return home
-
-
-def _prune() -> None:
-    remove_partial(_home())
-    found = []
-    for folder in _home().iterdir():
-        with suppress(OSError):  # another process may remove it meanwhile
-            if is_complete(folder):
-                found.append((folder.stat().st_mtime, folder))
-    for _, folder in sorted(found, reverse=True)[MOST_BUILDS:]:
-        remove_unused(folder)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from matrix_runner.base.digests import is_complete
 from matrix_runner.base.errors import HarnessBroken
-from matrix_runner.base.files import cache_dir, make_once, remove_partial, remove_unused, shared_lock, use_lock
+from matrix_runner.base.files import cache_dir, make_once, prune, remove_unused, shared_lock, use_lock
 from matrix_runner.base.process import spawn
 from matrix_runner.machines.base import APPLIANCE, Progress
 from matrix_runner.machines.qemu import recipe
@@ -84,19 +84,8 @@ async def appliance_in_use(
     async with shared_lock(use_lock(core)):
         base = await provide(replace(wanted, key=core.name), progress, notice)
         os.utime(core)
-        prune()
+        prune(home(), home().glob(f"{recipe.OWN}*"), MOST_OWN)  # every rebuilt image adds one
         yield base
-
-
-def prune() -> None:
-    """Remove the oldest kernels of the user (every rebuilt image adds one) and partial builds, unless in use."""
-    remove_partial(home())
-    found = []
-    for folder in home().glob(f"{recipe.OWN}*"):
-        with suppress(OSError):  # another process may remove it meanwhile
-            found.append((folder.stat().st_mtime, folder))
-    for _, folder in sorted(found, reverse=True)[MOST_OWN:]:
-        remove_unused(folder)
 
 
 async def provide(wanted: Recipe, progress: Progress, notice: Callable[[str], None] = lambda _: None) -> Appliance:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from matrix_runner.answers.axes import grouped
 from matrix_runner.answers.decision import Decision
 from matrix_runner.answers.ranking import Gap, GapKind, RankedStack, Ranking, Standing, gap_of, stack_name
 from matrix_runner.pages.ranking import (
@@ -105,10 +106,8 @@ def summarize_rankings(
 
 
 def _groups(rankings: Sequence[Ranking]) -> Iterator[Group]:
-    leading: dict[tuple[str, ...], list[Ranking]] = {}
     alone = [one for one in rankings if not one.compared]
-    for one in (one for one in rankings if one.compared):
-        leading.setdefault(_contenders(one) if one.slower else (), []).append(one)
+    leading = grouped((_contenders(one) if one.slower else (), one) for one in rankings if one.compared)
     alike = leading.pop((), [])
     for names, several in sorted(leading.items(), key=lambda item: (-len(item[1]), len(item[0]))):
         yield _group_of_leaders(names, several, len(rankings))

@@ -21,6 +21,7 @@ from urllib.parse import quote
 import orjson
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from matrix_runner.answers.axes import grouped
 from matrix_runner.answers.stored_samples import declared_order
 from matrix_runner.base.errors import MatrixError
 from matrix_runner.base.files import write_atomically
@@ -296,9 +297,7 @@ def read_explored(store: SharedStore, runs: Sequence[RunRow], results: Path, bes
 def _read_runs(store: SharedStore, runs: Sequence[RunRow], results: Path, beside: Path) -> list[Explored]:
     ids = {run.id for run in runs}
     rows = {run: list(several) for run, several in groupby(store.trials(("run", *COLUMNS), ids), key=itemgetter(0))}
-    cells: dict[str, list[CellRow]] = {}
-    for one in store.cells(ids):
-        cells.setdefault(one.run, []).append(one.cell)
+    cells = grouped((one.run, one.cell) for one in store.cells(ids))
     return [
         Explored(
             run.name,

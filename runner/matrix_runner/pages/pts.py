@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from statistics import fmean
 
+from matrix_runner.answers.axes import grouped
 from matrix_runner.pages.axis_charts import Plot, Series, point
 from matrix_runner.pages.charts import ticks
 from matrix_runner.pages.run_data import RunData
@@ -105,12 +106,9 @@ def _tracked(test: PtsTest, rows: Sequence[RoundRow]) -> list[str]:
 
 
 def _result_table(test: PtsTest, tables: Sequence[Sequence[RoundRow]], measure: str, unit: str) -> Grid:
-    found: dict[Point, list[float]] = {}
     combine: Callable[[Sequence[float]], float] = max if measure == "lat_max" else fmean
-    for rows in tables:
-        for row in rows:
-            if row.in_window and (value := row.measures[measure]) is not None:
-                found.setdefault(test.points[row.job], []).append(value)
+    counted = ((test.points[row.job], row.measures[measure]) for rows in tables for row in rows if row.in_window)
+    found = grouped((point, value) for point, value in counted if value is not None)
     reads, sizes = (dict.fromkeys(getattr(point, name) for point in found) for name in ("read", "size"))
     rows_of_grid: list[tuple[Value, ...]] = []
     for size in sizes:

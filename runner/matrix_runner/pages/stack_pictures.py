@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from matrix_runner.answers.axes import grouped
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.pages.terminal_text import volume
 from matrix_runner.records.run_folder import StackBox
@@ -59,9 +60,7 @@ class StackPicture:
 
 def stack_pictures(recorded: RunData) -> list[StackPicture]:
     """Draw each stack. Those that look the same share a picture."""
-    alike = dict[tuple[StackBox, ...], list[str]]()
-    for name, facts in recorded.stacks.items():
-        alike.setdefault(facts.boxes, []).append(name)
+    alike = grouped((facts.boxes, name) for name, facts in recorded.stacks.items())
     return [_picture(_title(names), boxes) for boxes, names in alike.items() if boxes]
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from matrix_runner.answers.axes import grouped
 from matrix_runner.answers.cell_figures import CellFigures
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.pages.table import Sheet
@@ -218,8 +219,5 @@ def host_note(recorded: RunData, *, certain: bool = False) -> str:
 
 
 def _rates_by_host(trials: Sequence[Trial]) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {}
-    for trial in trials:
-        if (figures := trial.counted) and (host := trial.facts.host):
-            found.setdefault(host, []).append(figures.deciding_rate)
-    return found
+    counted = ((trial.facts.host, trial.counted) for trial in trials if trial.facts.host)
+    return grouped((host, figures.deciding_rate) for host, figures in counted if figures)

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from matrix_runner.answers.axes import grouped
 from matrix_runner.answers.cell_figures import Measured, measured_cell
 from matrix_runner.answers.history import compare_with_level
 from matrix_runner.answers.published import ComparedFigure, columns_of, compare_published
@@ -187,11 +188,8 @@ def earlier_figures(store: Address | None, folder: RunFolder, headlines: Mapping
         runs = _earlier_runs(shared, describe_run(folder))
         metrics = [name for name in USUAL_RATES if name in set(headlines.values())]
         samples = read_samples(shared, runs, metrics, CellSelection(set(headlines)), histograms=False)
-        found: dict[str, list[Past]] = {}
-        for one in samples:
-            if estimate := one.estimate(headlines[one.cell.id]):
-                found.setdefault(one.cell.id, []).append(Past(one.run.started, estimate.mean))
-        return found
+        known = ((one, estimate) for one in samples if (estimate := one.estimate(headlines[one.cell.id])))
+        return grouped((one.cell.id, Past(one.run.started, estimate.mean)) for one, estimate in known)
     return {}  # a report does not fail for the store
 
 

@@ -236,7 +236,6 @@ def test_a_change_of_all_cells_is_drift() -> None:
     found = drifting().drift
     assert found is not None
     assert found.change == pytest.approx(0.9)
-    assert (found.rounds, found.cells) == (6, 2)
     assert found.p < 0.001
 
 

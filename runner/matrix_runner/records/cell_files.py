@@ -256,9 +256,6 @@ class Archive(Database, Standing):
         if verdict != "ok":
             raise self._damage(str(verdict))
 
-    def cells(self) -> list[str]:
-        return [name for (name,) in self._explained_rows("SELECT name FROM cells ORDER BY id")]
-
     def _cell(self, cell: str) -> int:
         found = self._driver.execute("SELECT id FROM cells WHERE name = ?", (cell,)).fetchone()
         return int(found[0]) if found else self._inserted("INSERT INTO cells (name) VALUES (?)", cell)

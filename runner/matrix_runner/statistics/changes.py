@@ -76,8 +76,6 @@ class Drift:
     high: float
     confidence: float
     p: float  # the probability of a trend as steep or steeper without drift
-    rounds: int
-    cells: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +115,12 @@ def drift(samples: Iterable[Sample], confidence: float = 0.95) -> Drift | None:
         return None
     rounds, effects = table.shape[1], round_effects(table)
     if effects.max() - effects.min() < ROUNDING:
-        return Drift(1.0, 1.0, 1.0, confidence, 1.0, rounds, len(table))
+        return Drift(1.0, 1.0, 1.0, confidence, 1.0)
     slope, error = _straight_line(effects.tolist())
     half = t_factor(rounds - 2, confidence) * error
     change, low, high = (bounded_exp((slope + by) * (rounds - 1)) for by in (0.0, -half, half))
     chance = two_sided_p(slope / error if error else inf, rounds - 2)
-    return Drift(change, low, high, confidence, chance, rounds, len(table))
+    return Drift(change, low, high, confidence, chance)
 
 
 def _straight_line(values: Sequence[float]) -> tuple[float, float]:

@@ -162,7 +162,6 @@ class Extreme:
 
     at: int
     candidates: tuple[int, ...]  # in order of the axis, `at` included
-    confidence: float  # the least confidence that the true one is a candidate
 
 
 def find_extreme(
@@ -186,7 +185,7 @@ def find_extreme(
         passed.add(best)
         best = max(better, key=lambda place: sign * level[place])
         ahead = _ahead_of_others(best, there, rule, sign)
-    return Extreme(best, tuple(place for place in there if ahead[place] <= 0), confidence)
+    return Extreme(best, tuple(place for place in there if ahead[place] <= 0))
 
 
 def _ahead_of_others(

@@ -46,11 +46,6 @@ class Trace:
         return self.path
 
     @property
-    def extent(self) -> int:
-        """Return the bytes from the beginning to the end of the last request in space."""
-        return max(map(sum, zip(self.offsets, self.sizes, strict=True)))
-
-    @property
     def summary(self) -> str:
         """Return a short iolog with the digest and few of its requests. The record of a run has it, not the trace."""
         first = next(at for at, action in enumerate(self.actions) if action <= WRITE)

@@ -44,6 +44,11 @@ class Note:
         return f"{self.text}{few(named)}{self.rest}" if named or not self.layouts else ""
 
 
+def join(parts: Iterable[str]) -> str:
+    *head, last = parts
+    return f"{', '.join(head)} and {last}" if head else last
+
+
 def few(labels: Iterable[str], most: int = 5) -> str:
     unique = list(dict.fromkeys(labels))
     return ", ".join(unique[:most]) + (f" and {len(unique) - most:,} more" if len(unique) > most else "")

@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 
 from matrix_runner.base import process
 from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.base.findings import few
 from matrix_runner.hosts.agent.connection import Connection
 from matrix_runner.hosts.inventory import SCSI_DISKS, Census, Node, parse_census
 from matrix_runner.hosts.reasons import NO_MARKS, OwnMarks, Reason, Refusal, foreign_content, plain_wwn
@@ -43,11 +44,9 @@ def find_uses(census: Census, node: Node) -> Iterator[Refusal]:
 def _mount_uses(census: Census, node: Node, words: str) -> Iterator[Refusal]:
     paths = {node.path, f"/dev/mapper/{node.mapping}" if node.mapping else node.path}
     mounts = [one for one in census.mounts if one.dev == node.dev or one.source in paths]
-    points = list(dict.fromkeys(mount.point for mount in mounts))
-    if points:
+    if points := [mount.point for mount in mounts]:
         why = Reason.BOOT_DISK if SYSTEM & set(points) else Reason.MOUNTED
-        more = f" and {len(points) - 3} more" if len(points) > 3 else ""
-        yield Refusal(why, f"{words} is mounted at {', '.join(points[:3])}{more}")
+        yield Refusal(why, f"{words} is mounted at {few(points, 3)}")
     # The list of mounts names only one of several devices of a btrfs.
     elif node.name in census.btrfs:
         yield Refusal(Reason.MOUNTED, f"{words} is a device of the mounted btrfs {census.btrfs[node.name]}")

@@ -8,12 +8,12 @@ from typing import NamedTuple
 from matrix_runner.answers.axes import grouped
 from matrix_runner.answers.decision import Decision
 from matrix_runner.answers.ranking import Gap, GapKind, RankedStack, Ranking, Standing, gap_of, stack_name
+from matrix_runner.base.findings import join
 from matrix_runner.pages.ranking import (
     FIRM,
     WITHIN,
     decision_text,
     figure_of,
-    join,
     join_few,
     layout_name,
     mark,

@@ -15,7 +15,7 @@ from matrix_runner.answers.ranking import (
     Standing,
     stack_name,
 )
-from matrix_runner.base.findings import few
+from matrix_runner.base.findings import few, join
 from matrix_runner.pages.table import Grid, Value, ratio_values
 from matrix_runner.pages.terminal_text import digits, duration, figure, ratio_texts, times, times_between, volume
 from matrix_runner.pages.terminal_text import percent as rounded_percent
@@ -98,11 +98,6 @@ def workload_name(one: Ranking) -> str:
     cell = one.fastest.cell
     faults = f" under faults={cell.axes['faults']}" if "faults" in cell.axes else ""
     return f"{cell.work or 'the workload'}{faults}"
-
-
-def join(parts: Iterable[str]) -> str:
-    *head, last = parts
-    return f"{', '.join(head)} and {last}" if head else last
 
 
 def recommendation_rows(found: Recommendation, cells: Mapping[str, CellRow]) -> Grid:

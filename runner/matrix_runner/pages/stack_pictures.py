@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from matrix_runner.answers.axes import grouped
+from matrix_runner.base.findings import few
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.pages.terminal_text import volume
 from matrix_runner.records.run_folder import StackBox
@@ -61,12 +62,7 @@ class StackPicture:
 def stack_pictures(recorded: RunData) -> list[StackPicture]:
     """Draw each stack. Those that look the same share a picture."""
     alike = grouped((facts.boxes, name) for name, facts in recorded.stacks.items())
-    return [_picture(_title(names), boxes) for boxes, names in alike.items() if boxes]
-
-
-def _title(names: Sequence[str]) -> str:
-    left = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {left:,} more" if left > 0 else "")
+    return [_picture(few(names, _NAMED), boxes) for boxes, names in alike.items() if boxes]
 
 
 def _picture(title: str, boxes: Sequence[StackBox]) -> StackPicture:

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from matrix_runner.base.findings import join
 from matrix_runner.base.text import lines_of
 from matrix_runner.records.record import Reading
 from matrix_runner.simdisks.clib import Report
@@ -198,10 +199,6 @@ def _how_long(share: float, least: str = "") -> str:
     return "all the time" if share >= _ALL else f"for {least}{share:.0%} of the time"
 
 
-def _words(names: Sequence[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-
-
 @dataclass(frozen=True, slots=True)
 class TrialUse:
     devices: tuple[Use, ...]
@@ -326,7 +323,7 @@ def find_bottleneck(beside: TrialUse, figures: Figures, work: Workload, buses: t
         full_disks = {name: share for name, share in busy.items() if share >= FULL}
         rest = max(share for share in busy.values() if share < FULL)
         least = min(full_disks.values())
-        return f"{_words([*full_disks])}: busy {_how_long(least)}, no other disk for more than {rest:.0%}"
+        return f"{join(full_disks)}: busy {_how_long(least)}, no other disk for more than {rest:.0%}"
     if of_fio >= FULL:  # each job's mean share of a processor
         return f"processor: each of fio's jobs used {min(of_fio, 1):.0%} of one"
     if shares["idle"] + shares["iowait"] < NO_IDLE:

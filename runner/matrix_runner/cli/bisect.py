@@ -56,8 +56,8 @@ _search = options.combined(
     along=click.option(
         "--along", metavar="AXIS", default="kernel", show_default=True, help="The axis: of numbers, or kernel."
     ),
-    good=click.option("--good", metavar="VALUE", help="A value of the axis that is as it should be."),
-    bad=click.option("--bad", metavar="VALUE", help="A value of the axis that is worse."),
+    good=click.option("--good", metavar="VALUE", help="As it should be: a value of the axis, a kernel or a commit."),
+    bad=click.option("--bad", metavar="VALUE", help="Worse: a value of the axis, a kernel or a commit."),
     metric=click.option("--metric", help="The figure, JOB.read.iops for one job.  [default: bandwidth]"),
     confidence=click.option(
         "--confidence", type=_PERCENT, default="95%", show_default=True, help="The odds that end the search."

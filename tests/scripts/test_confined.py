@@ -101,6 +101,38 @@ def test_a_confined_fio_does_not_write_foreign_devices(devices: tuple[str, str],
     assert (tmp_path / "other").read_bytes().startswith(TEXT.encode())
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        "filename_format=$jobname\n[../../sentinel]\nrw=write\nbs=4k\nsize=8k",
+        "directory={top}\nfilename=sentinel",
+        "opendir={top}",
+        "unlink=1\nfilename={top}/sentinel",
+        "mem=mmapshared:{top}/made\nfilename={device}",
+        "ioengine=filecreate\nfilename={top}/made",
+        "write_bw_log={top}/made\nfilename={device}",
+        "write_iolog={top}/made\nfilename={device}",
+        "read_iolog=log\nreplay_redirect={other}",
+        "exec_prerun=touch {top}/made\nfilename={device}",
+        "filename=/sys/class/block/loop0/queue/nr_requests",
+        "filename=/host/dev/kmsg",
+    ],
+)
+def test_no_option_of_fio_writes_elsewhere(devices: tuple[str, str], tmp_path: Path, options: str) -> None:
+    """As if each had passed the checks of the matrix."""
+    device, other = devices
+    (tmp_path / "sentinel").write_text(TEXT)
+    trial = tmp_path / "a trial"
+    trial.mkdir()
+    (trial / "log").write_text(f"fio version 2 iolog\n{other} add\n{other} open\n{other} write 0 4096\n{other} close\n")
+    names = {one.name for one in tmp_path.iterdir()}
+    given = options.format(top=f"/host{tmp_path}", device=device, other=other)
+    measured(tmp_path, device, f"[a]\nrw=write\nbs=4k\nsize=8k\n{given}\n")
+    assert {one.name for one in tmp_path.iterdir()} == names
+    assert (tmp_path / "sentinel").read_text() == TEXT
+    assert (tmp_path / "other").read_bytes().startswith(TEXT.encode())
+
+
 def test_without_mount_rights_fio_runs_unconfined(devices: tuple[str, str], tmp_path: Path) -> None:
     dropped = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
     cell = next(iter(space(MATRIX).cells()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -114,6 +115,24 @@ def test_lost_attempts_and_set_up_times_come_along(call: Call) -> None:
     with Journal.existing(made.journal) as journal:
         assert journal.troubles() == ["smoke"]
         assert len(journal.set_up_times()) == 4
+
+
+@pytest.mark.parametrize("link", ["file", "folder"])
+def test_a_link_in_a_shard_puts_no_other_file_into_the_run(call: Call, tmp_path: Path, link: str) -> None:
+    parts, secret = shards(call), tmp_path / "secret"
+    secret.mkdir()
+    (secret / "4-measure.sh").write_text("a secret")
+    file = next((parts[1].path / "cells").rglob("4-measure.sh"))
+    if link == "folder":
+        shutil.rmtree(file.parent)
+        file.parent.symlink_to(secret)
+    else:
+        file.unlink()
+        file.symlink_to(secret / "4-measure.sh")
+    said = call("merge", *(str(part.path) for part in parts), "--to", "night")
+    assert said.status in {2, 3}
+    assert "it is a link, perhaps to a file that is not of the run" in said.err
+    assert not Path("results/night").exists()
 
 
 def test_a_run_is_named_without_a_folder(call: Call) -> None:

@@ -18,6 +18,7 @@ import platformdirs
 from matrix_runner.base.digests import find_damage, write_digests
 from matrix_runner.base.errors import BadInput, HarnessBroken, UnfitFile, file_errors
 
+_LINK = "it is a link, perhaps to a file that is not of the run"
 MIB = 1 << 20
 #: The most bytes of a matrix or another file that people write, of files that programs write, and of kernel images.
 WRITTEN, RECORDED, IMAGE = MIB, 64 * MIB, 1024 * MIB
@@ -38,8 +39,14 @@ def read_input(path: Path, most: int = WRITTEN) -> bytes:
 def refuse_link(folder: Path, name: str) -> None:
     """Raise UnfitFile for a link in a folder whose files go to others: they could get any file of this host."""
     path = folder / name
-    if path.exists() and (path.stat().st_nlink > 1 or not path.resolve().is_relative_to(folder.resolve())):
-        raise UnfitFile(path, "it is a link, perhaps to a file that is not of the run")
+    if path.exists() and path.stat().st_nlink > 1:
+        raise UnfitFile(path, _LINK)
+    refuse_way_out(folder, path)
+
+
+def refuse_way_out(folder: Path, path: Path) -> None:
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise UnfitFile(path, _LINK)
 
 
 def check_regular(path: Path, found: os.stat_result) -> None:

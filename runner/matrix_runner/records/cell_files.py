@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from matrix_runner.base.errors import Cause, HarnessBroken
-from matrix_runner.base.files import MIB, RECORDED, read_input, remove_temporaries, write_whole
+from matrix_runner.base.files import MIB, RECORDED, read_input, refuse_way_out, remove_temporaries, write_whole
 from matrix_runner.records.databases import (
     Database,
     driver_transaction,
@@ -87,20 +87,21 @@ class CellFolders(Standing):
         with recorded_file_errors(folder):
             found = sorted(path for path in folder.glob("*") if path.is_file())
             found += sorted(path for path in folder.glob("trial-*/*") if path.is_file())
-        return LazyFiles([str(path.relative_to(folder)) for path in found], lambda path: _read(folder / path))
+        return LazyFiles([str(path.relative_to(folder)) for path in found], lambda path: self._content(folder / path))
 
     def read(self, path: str) -> bytes | None:
         """Return a file by its path, relative to the run; None if there is no such file."""
         file = self.folder / path
-        return _read(file) if file.is_file() else None
+        return self._content(file) if file.is_file() else None
+
+    def _content(self, file: Path) -> bytes:
+        """Read a file. Refuse links to others: reports and merged runs would take them to other people."""
+        with recorded_file_errors(file):
+            refuse_way_out(self.folder, file)
+            return read_input(file, RECORDED)
 
     def check(self) -> None:
         """Raise if files can be missing because of damage, which only an archive can tell."""
-
-
-def _read(file: Path) -> bytes:
-    with recorded_file_errors(file):
-        return read_input(file, RECORDED)
 
 
 def _content(path: Path) -> bytes | None:

@@ -379,8 +379,8 @@ class BisectSteering:
         }
 
 
-def describe_odds(bisection: Bisection, standing: Standing, most: int = 3) -> str:
-    best = [int(at) for at in np.argsort(-standing.odds, kind="stable")[:most]]
+def describe_odds(bisection: Bisection, standing: Standing) -> str:
+    best = [int(at) for at in np.argsort(-standing.odds, kind="stable")[:3]]
     return ", ".join(f"{bisection.names[at + 1]} {percent_of(standing.odds[at])}" for at in best)
 
 

@@ -72,12 +72,12 @@ def _is_mixed(shown: Sequence[CellFigures]) -> bool:
     return any(TOTAL in sides_of(one.figures) for one in shown)
 
 
-def caption(recorded: RunData, *, rows: int = 50, pointer: str = "summary.csv") -> str:
+def caption(recorded: RunData, *, rows: int = 50) -> str:
     needed, shown = [one for one in recorded.summaries if one.is_needed], shown_cells(recorded, rows)
     reordered = shown != needed[: len(shown)]
     unneeded = len(recorded.summaries) - len(needed)
     left_out = len(recorded.every) - unneeded - len(shown)
-    text = f"{left_out} more cells in {pointer}. " if left_out else ""
+    text = f"{left_out} more cells in summary.csv. " if left_out else ""
     text += f"{unneeded} cells that searches did not need are left out. " if unneeded else ""
     text += (
         f"MB/s: 10⁶ bytes per second; ±: {recorded.confidence * 100:g} % confidence"

@@ -211,15 +211,15 @@ def _explain(template: str, errors: tuple[type[Exception], ...]) -> Iterator[Non
 BY_ID = "/dev/disk/by-id"
 
 
-def smart_script(disks: Sequence[str], own: Path | None = None) -> str:
-    return render("disks/smart.sh", own, title="The health of disks", disks=tuple(disks))
+def smart_script(disks: Sequence[str]) -> str:
+    return render("disks/smart.sh", None, title="The health of disks", disks=tuple(disks))
 
 
-def census_script(own: Path | None = None, *, by_id: str = BY_ID) -> str:
+def census_script(*, by_id: str = BY_ID) -> str:
     """Return the script that lists all facts to check before a disk is used. `by_id`: the folder of stable names."""
     marks = {
         "label_bytes": inventory.LABEL_BYTES,
         "label_block": inventory.LABEL_BLOCK,
         "label_magic": inventory.LABEL_MAGIC,
     }
-    return render("disks/census.sh", own, title="The disks of a machine", by_id=by_id, **marks)
+    return render("disks/census.sh", None, title="The disks of a machine", by_id=by_id, **marks)

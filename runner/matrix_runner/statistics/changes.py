@@ -378,7 +378,7 @@ def find_two_states(values: Sequence[float]) -> States | None:
     return States(len(low), fmean(low), len(high), fmean(high))
 
 
-def scaling_exponent(places: Sequence[float], samples: Sequence[Sample], confidence: float = 0.95) -> Interval | None:
+def scaling_exponent(places: Sequence[float], samples: Sequence[Sample]) -> Interval | None:
     """Return the power by which a metric scales with a number: 1 is proportional, 0 constant, -1 inversely.
 
     It is the least-squares slope of the logarithms in every round that measured the whole axis, with Student's interval
@@ -390,4 +390,4 @@ def scaling_exponent(places: Sequence[float], samples: Sequence[Sample], confide
         return None
     steps = [log(place) for place in places]
     slopes = [linear_regression(steps, [log(sample[number]) for sample in samples]).slope for number in rounds]
-    return student_interval(slopes, confidence)
+    return student_interval(slopes)

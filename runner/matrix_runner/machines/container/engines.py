@@ -339,8 +339,8 @@ def tag_of_packages(suite: str = SUITE) -> str:
     return f"{NAME}:{recipe.userland_key(suite)}-{VERSION}"
 
 
-def tag_of_containerfile(text: str, suite: str = SUITE) -> str:
-    content = "\0".join([text, suite, *packages()])
+def tag_of_containerfile(text: str) -> str:
+    content = "\0".join([text, SUITE, *packages()])
     return f"{NAME}:built-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
 
 

@@ -149,6 +149,16 @@ def test_a_text_that_is_too_large_or_has_another_size_is_refused(path: Path, cha
     assert said in caught.value.details
 
 
+@pytest.mark.parametrize("change", ["folder = '../../../'", "folder = '/etc/'", "name = '../x.log'", "name = x'00'"])
+def test_a_name_that_leads_elsewhere_is_damage(path: Path, change: str) -> None:
+    with Archive.open(path) as archive:
+        archive.put(CELL, 1, {}, {"set-up.log": "text"})
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(f"UPDATE files SET {change}")  # noqa: S608 - of this test
+    with Archive.existing(path) as archive, pytest.raises(HarnessBroken, match="damaged"):
+        archive.of_cell(CELL)
+
+
 def test_a_file_without_its_text_is_damage(path: Path) -> None:
     with Archive.open(path) as archive:
         archive.put(CELL, 1, {}, {"fio.json": "{}"})

@@ -324,6 +324,24 @@ def test_a_database_of_something_else(address: Address, tmp_path: Path) -> None:
         SharedStore.open(address)
 
 
+def test_a_database_of_another_program_stays_as_it_is(tmp_path: Path) -> None:
+    """Also one that a link in a run folder leads to."""
+    other, folder = tmp_path / "other.db", past.recorded(tmp_path / "results", past.TRIALS)
+    with closing(sqlite3.connect(other)) as connection:
+        connection.execute("create table jobs (url text)")
+    before = other.read_bytes()
+    folder.journal.unlink()
+    folder.journal.symlink_to(other)
+    for opened in (
+        lambda: SharedStore.open(Address(file=other)),
+        lambda: Journal.existing(folder.journal),
+        lambda: Journal.open(folder.journal),
+    ):
+        with pytest.raises(BadInput, match="is a database, but not"):
+            opened()
+    assert other.read_bytes() == before
+
+
 def test_a_journal_is_no_shared_store(tmp_path: Path) -> None:
     folder = past.recorded(tmp_path, past.TRIALS)
     with pytest.raises(BadInput, match="is a database, but not a shared store of matrix"):

@@ -247,7 +247,9 @@ def sqlite_engine(
         connection.isolation_level = None  # we begin transactions ourselves, because the driver begins them late
         connection.execute(f"PRAGMA busy_timeout = {busy_ms}")
         _check_objects(connection, path, tables, remedies)
-        switch_to_wal(connection, busy_ms / 1000)
+        known = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if not known or known >= {*tables}:  # the mode is kept in the file, and this may be one of another program
+            switch_to_wal(connection, busy_ms / 1000)
         # In WAL mode, less than FULL may lose the last transactions at a power loss.
         connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
         connection.execute("PRAGMA foreign_keys = ON")

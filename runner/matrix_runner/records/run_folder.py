@@ -318,7 +318,7 @@ def latest(found: Iterable[RunFolder]) -> RunFolder | None:
 def load_old_kernel(run: Path) -> RunFolder | None:
     """Return the second run of `--confirm` in the folder of a run, if there is one."""
     folder = run / OLD_KERNEL
-    return load(folder) if (folder / MANIFEST).is_file() else None
+    return load(folder) if (folder / MANIFEST).is_file() and not folder.is_symlink() else None
 
 
 def runs(results: Path) -> Iterator[RunFolder]:

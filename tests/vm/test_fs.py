@@ -161,6 +161,14 @@ workloads: {work: {rw: read, bs: 64KiB, size: 4MiB}}
 repeat: 1
 """
 BY_NIGHT = [pytest.param(name, marks=pytest.mark.exhaustive) for name in ("xfs", "btrfs")]
+#: Random bytes over one of two copies, but not over the superblocks. Two processes in turn read different copies.
+DAMAGE = """\
+dev=$(btrfs device usage /run/matrix/mnt-*-0 | awk '/^.dev/ {sub(",", "", $1); dev = $1} /Data,RAID1/ {print dev; exit}')
+for at in "1 62" "65 440"; do dd if=/dev/urandom of="$dev" bs=1M seek="${at% *}" count="${at#* }" conv=notrunc,fsync status=none; done
+for file in /run/matrix/mnt-*-0/*; do
+  for _ in 1 2; do dd if="$file" of=/dev/null bs=1M iflag=direct status=none; done
+done
+"""
 MEDDLING = {
     "ext4": {
         "an option": "mount -o remount,commit=9 /run/matrix/mnt-*-1",
@@ -170,7 +178,7 @@ MEDDLING = {
         "the mount": "umount /run/matrix/mnt-*-1",
     },
     "xfs": {"the stripes": "umount /run/matrix/mnt-*-1; mount -t xfs -o noalign /dev/md127 /run/matrix/mnt-*-1"},
-    "btrfs": {"the profile": "btrfs balance start -f -dconvert=single /run/matrix/mnt-*-0"},
+    "btrfs": {"a copy": DAMAGE, "the profile": "btrfs balance start -f -dconvert=single /run/matrix/mnt-*-0"},
 }
 
 
@@ -225,7 +233,10 @@ NOTICED = {
         "the mount": "fs.type wanted ext4, kernel says absent",
     },
     "xfs": {"the stripes": "noalign"},
-    "btrfs": {"the profile": "fs.data wanted raid1, kernel says single"},
+    "btrfs": {
+        "a copy": "fs.corruption_errs wanted 0 until the end of the measurement",
+        "the profile": "fs.data wanted raid1, kernel says single",
+    },
 }
 
 

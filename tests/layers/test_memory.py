@@ -46,12 +46,26 @@ def test_they_replace_the_declared_disks() -> None:
         ("[memory: {count: 2, size: 1500KiB}]", "1500KiB are not whole MiB"),
         ("[md: {level: 1}, memory: {count: 2, size: 1MiB}]", "it is the lowest layer, not on arrays"),
         ("[memory: {count: 2, size: 1MiB, sector_size: 1KiB}]", "write 512B or 4KiB"),
+        ("[memory: {count: 2, size: 1MiB, driver: brd, queues: 2}]", "a key of null_blk; leave it out for brd"),
     ],
 )
 def test_impossible_ones_are_refused(layers: str, why: str) -> None:
     with pytest.raises(BadMatrix) as bad:
         space(HEAD + layers)
     assert why in str(bad.value.details)
+
+
+def test_disks_of_brd_come_with_its_module_and_go_with_it() -> None:
+    (cell,) = space(f"{HEAD}[memory: {{driver: brd, count: 2, size: 64MiB}}, md: {{level: 1}}]").cells()
+    scripts = stack_scripts(cell.stack, ["/dev/sda", "/dev/sdb"], zeroed=True)
+    names = [path.removeprefix("/dev/") for path in scripts.stack.layers[0].tops]
+    assert "modprobe brd rd_nr=2 rd_size=65536" in scripts.set_up
+    assert "configfs" not in scripts.set_up
+    assert scripts.set_up.index("has data of others") < scripts.set_up.rindex("then modprobe -r brd")
+    assert f"ln -sfn ram1 /dev/{names[1]}" in scripts.set_up
+    assert scripts.tear_down.count("modprobe -r brd") == 1
+    assert f"[[ -L /dev/{names[0]} && -e /sys/module/brd ]]" in scripts.tear_down
+    assert {module for need in cell.stack.layers.value[0].needed for module in need.modules} == {"brd"}
 
 
 def test_without_a_latency_requests_complete_at_once() -> None:

@@ -67,6 +67,9 @@ def _disks(dice: random.Random) -> dict[str, Any]:
 
 def _memory(dice: random.Random) -> dict[str, Any]:
     chosen = {"count": dice.randint(1, DISKS), "size": f"{MIB // 2}MiB", "sector_size": dice.choice(SECTORS)}
+    if dice.random() < 0.3:
+        del chosen["sector_size"]
+        return {"memory": {**chosen, "driver": "brd"}}
     return {"memory": {**chosen, "rotational": dice.choice([True, False])}}
 
 

@@ -37,6 +37,7 @@ BLOCKS = """\
 # Without the content after a reboot.
 MEMORY = """\
   memory: {on: ssd, layers: [memory: {count: 4, size: 32MiB, queues: 2, latency: 1ms, rotational: true}, md: {level: 5}]}
+  brd: {on: ssd, layers: [memory: {driver: brd, count: 4, size: 32MiB}, md: {level: 5}]}
 """
 OVER_TCP = """\
   alone: {on: ssd, layers: [nvme-tcp: {depth: 64}]}
@@ -67,13 +68,15 @@ MEDDLES = {
         "writeback_percent": "3",
         "cache/congested_read_threshold_us": "7",
     },
-    "memory": {"rotational": "0"},
+    "memory by null_blk": {"rotational": "0"},
+    "memory by brd": {"rotational": "1"},
 }
 FOLDERS = {"bcache": "bcache", "memory": "queue"}
 
 
 async def _meddle(layer: View, verify: str, rig: Rig) -> None:
-    for file, value in MEDDLES.get(layer.kind, {}).items():
+    kind = f"memory by {layer.values['driver']}" if layer.kind == "memory" else layer.kind
+    for file, value in MEDDLES.get(kind, {}).items():
         node = f"/sys/class/block/$(basename $(readlink -f {layer.device}))/{FOLDERS[layer.kind]}"
         await done(rig, f'echo {value} >"{node}/{file}"')
         found = await run(rig, verify)

@@ -54,6 +54,7 @@ def test_every_module_that_the_machine_or_a_layer_loads_has_an_option() -> None:
         "BLK_DEV_NVME": "nvme",
         "OVERLAY_FS": "overlay",
         "BLK_DEV_NULL_BLK": "null_blk",
+        "BLK_DEV_RAM": "brd",
         "CONFIGFS_FS": "configfs",
         "NVME_TARGET_TCP": "nvmet_tcp",
         "MD_LINEAR": "linear",

@@ -173,7 +173,7 @@ def test_a_host_without_zfs_is_told_what_brings_it() -> None:
         "`zfs` needs zfs, and this kernel (6.1.0) has no such module: install zfs-dkms, or use qemu, which builds it"
     )
     (qemu,) = lacks([layer], Qemu(), bare)
-    assert qemu.resolution == "use one of Debian's"
+    assert qemu.resolution == "use a kernel of Debian that its zfs-dkms supports"
     (old,) = lacks([layer], Local(), {"zfs": "2.1.11-1+deb12u1"})
     assert "`zfs: {direct: always}` needs zfs 2.3 or later, and this is 2.1.11" in old.message
     assert not lacks([layer.model_copy(update={"direct": None})], Local(), {"zfs": "2.1.11-1+deb12u1"})

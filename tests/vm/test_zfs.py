@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from matrix_runner.carry.trial import StackOnRig
+from matrix_runner.carry.trial import NotOnThisRig, StackOnRig
 from matrix_runner.layers.zfs import ZfsView
 from matrix_runner.machines.base import Rig
 from matrix_runner.machines.qemu import Qemu
@@ -110,9 +110,20 @@ def test_each_key_is_read_back_and_a_change_behind_its_back_found(tmp_path: Path
     assert readings["spread"]["zfs.vdevs"][1] == "draid1:2d:4c:1s-0 0 1 2 3 cache 4 5 spares draid1-0-0"
 
 
-@pytest.mark.parametrize(("kernel", "version"), [("debian-12", "2.1"), ("debian-13", "2.3")])
+@pytest.mark.parametrize(
+    ("kernel", "version"),
+    [("debian-12", "2.1"), ("debian-12-backports", "2.3"), ("debian-13", "2.3"), ("debian-13-backports", "2.4")],
+)
 def test_pools_are_measured_on_kernels_of_debian(tmp_path: Path, kernel: str, version: str) -> None:
     pools = "  one: {on: hdd, layers: [zfs: {vdev: raidz1, log: ssd}]}\n"
-    for reason, got in asyncio.run(_measured(space(HEAD + pools), tmp_path, kernel)):
+    measured, lacking = [], ""
+    try:
+        measured = asyncio.run(_measured(space(HEAD + pools), tmp_path, kernel))
+    except NotOnThisRig as error:
+        lacking = error.brief
+    if lacking:  # backports have a newer kernel than their ZFS supports from time to time
+        assert kernel.endswith("-backports")
+        assert "has no such module: use a kernel of Debian that its zfs-dkms supports" in lacking
+    for reason, got in measured:
         assert reason == ""
         assert got.startswith(version)

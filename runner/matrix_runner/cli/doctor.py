@@ -100,7 +100,10 @@ Examples:
 
 @click.command("doctor", epilog=_EPILOG)
 @click.option("--on", "place", type=PLACE, help="Check this machine only.")
-@click.option("--kernel", help="Check this kernel only: debian-12, debian-13 or the path of a bzImage.")
+@click.option(
+    "--kernel",
+    help="Check this kernel only: debian-12, debian-13, also with -backports, or the path of a bzImage.",
+)
 @click.option("--kernel-config", is_flag=True, help="Print the smallest configuration of a kernel for qemu.")
 def command(place: Where | None, kernel: str | None, *, kernel_config: bool) -> None:
     """Show what this host can run, and what is missing for the rest. Only reads."""

@@ -269,7 +269,8 @@ on_host = _on(help=_ON_HELP)
 #: For commands that need no host.
 on = _on(help="The machine to run on.", callback=lambda _ctx, _param, value: value.machine)
 kernel = click.option(
-    "--kernel", help="The kernel of virtual machines: debian-12, debian-13, the path of a bzImage or its folder."
+    "--kernel",
+    help="Kernel of virtual machines: debian-12, debian-13, also with -backports, the path of a bzImage or its folder.",
 )
 templates = click.option(
     "--templates",

@@ -35,7 +35,10 @@ from matrix_runner.work.kinds import KINDS
 from matrix_runner.work.profilers import PROFILERS, ProfilerName
 from matrix_runner.work.workload import Workload
 
-SUITES = {"debian-12": "bookworm", "debian-13": "trixie"}  # kernel names and their Debian suites
+#: The names of kernels and their Debian suites. With a kernel of backports, the programs are those of the release.
+RELEASES = {"debian-12": "bookworm", "debian-13": "trixie"}
+BACKPORTS = "-backports"
+SUITES = {f"{name}{more}": f"{suite}{more}" for name, suite in RELEASES.items() for more in ("", BACKPORTS)}
 
 
 def is_path(kernel: str) -> bool:
@@ -115,7 +118,7 @@ class MachineWish(Model):
         tuple[Annotated[str, AfterValidator(_kernel)], ...] | None,
         BeforeValidator(as_tuple),
         WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
-    ] = Field(None, description="debian-12, debian-13, or the path of a bzImage; a list is an axis")
+    ] = Field(None, description=f"{', '.join(SUITES)}, or the path of a bzImage; a list is an axis")
     cmdline: Annotated[
         tuple[Annotated[str, AfterValidator(_cmdline)], ...] | None,
         BeforeValidator(as_tuple),

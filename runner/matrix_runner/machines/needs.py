@@ -52,7 +52,7 @@ def _lacks(need: Need, who: str, machine: Machine, facts: Mapping[str, str]) -> 
     if without := [name for name in need.modules if name in facts.get("without", "").split()]:
         if need.package:
             other = (
-                "use one of Debian's"
+                f"use a kernel of Debian that its {need.package} supports"
                 if machine.takes_folders
                 else f"install {need.package}, or use qemu, which builds it"
             )

@@ -34,7 +34,7 @@ from matrix_runner.base.model import digest
 from matrix_runner.base.process import kill_group, run, run_to_end, spawn
 from matrix_runner.decide.bisect import OF_SHARED_BOOTS, Rule, State
 from matrix_runner.decide.steering import USUAL, Bisection, BisectSteering, versions_along
-from matrix_runner.language.matrix import Repeat
+from matrix_runner.language.matrix import SUITES, Repeat
 from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.machines.base import MachineOptions, NoRig, Progress
 from matrix_runner.machines.qemu import explain_unusable_kernel
@@ -67,7 +67,6 @@ _LOG, _SECONDS = "build.log", "seconds"
 #: How messages begin that a version is made.
 BUILDS = ("building", "fetching")
 #: The suites of Debian whose kernels are searched.
-_SUITES = ("bookworm", "bookworm-backports", "trixie", "trixie-backports")
 
 
 @dataclass(frozen=True)
@@ -350,8 +349,8 @@ def _kernels_of_mirror(wanted: tuple[str, ...], begin: Callable[[str], None]) ->
     with suppress(OSError, ValueError):
         found = json.loads(file.read_text())
     if not all(matching_names(found, word) for word in wanted):
-        begin(f"reading the package lists of {', '.join(_SUITES)}")
-        found = list_kernels(_SUITES)
+        begin(f"reading the package lists of {', '.join(SUITES.values())}")
+        found = list_kernels(SUITES.values())
         file.write_text(json.dumps(found))  # if a kill damages it, it is read again
     return found
 

@@ -66,6 +66,14 @@ async def test_a_damaged_half_is_named_and_rebuilt_and_the_other_stays(built: li
     assert len(notices) == 1
 
 
+async def test_a_kernel_of_backports_has_the_programs_of_its_release(built: list[str]) -> None:
+    base = await provide(TRIXIE, NO_OPTIONS.progress)
+    newer = await provide(recipe.Recipe("trixie-backports"), NO_OPTIONS.progress)
+    assert sorted(built) == ["kernel", "kernel", "userland"]
+    assert newer.userland == base.userland
+    assert newer.core != base.core
+
+
 async def test_each_file_of_an_appliance_is_checked(built: list[str]) -> None:
     base, notices = await provide(TRIXIE, NO_OPTIONS.progress), list[str]()
     for folder, half in ((base.userland, "userland"), (base.core, "kernel")):

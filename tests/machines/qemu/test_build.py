@@ -54,6 +54,25 @@ def test_packages_of_a_local_archive_are_copied(
     assert f" {asked} trixie main\n" in (tmp_path / "sources.list").read_text()
 
 
+@pytest.mark.parametrize(
+    ("suite", "suites", "target"),
+    [("trixie", ["trixie"], []), ("trixie-backports", ["trixie", "trixie-backports"], ["trixie-backports"])],
+)
+def test_packages_come_from_backports_if_these_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suite: str, suites: list[str], target: list[str]
+) -> None:
+    """By itself, apt takes from backports only what the release lacks, and so the kernel of the release."""
+    monkeypatch.setattr(build, "run", lambda argv, **_: subprocess.CompletedProcess(argv, 0, "", ""))
+    asked: list[list[str]] = []
+    monkeypatch.setattr(build, "apt", lambda arguments, *_: asked.append(arguments))
+    build.fetch(tmp_path, suite, ["linux-image-amd64"], lambda *_: None)
+    lines = (tmp_path / "sources.list").read_text().splitlines()
+    assert [line.split()[-2] for line in lines] == suites
+    install = asked[-1]
+    found = install[install.index("--target-release") + 1 :][:1] if "--target-release" in install else []
+    assert found == target
+
+
 def test_a_full_folder_of_temporary_files_does_not_matter_to_apt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,23 +125,61 @@ def test_a_kernel_is_left_plain_beside_its_image_only_if_it_can_be_booted(tmp_pa
     assert [path.name for path in tmp_path.iterdir()] == []
 
 
-def test_a_newer_kernel_of_debian_is_in_two_packages() -> None:
+def test_a_newer_kernel_of_debian_is_in_three_packages() -> None:
     """Its `linux-image` is empty: with it alone, the appliance would keep Debian's usual kernel, and measure that."""
 
     def line(file: str) -> str:
         return f"'http://m/{file}' {file} 7 SHA256:{len(file)}"
 
     whole, empty = ("linux-image-6.12.9+deb13-amd64_1_amd64.deb", "linux-image-7.3.4+deb13-amd64_1_amd64.deb")
-    parts = [f"linux-{kind}-7.3.4+deb13-amd64_1_amd64.deb" for kind in ("modules", "binary")]
+    parts = [f"linux-{kind}-7.3.4+deb13-amd64_1_amd64.deb" for kind in ("modules", "binary", "base")]
     without_image = "linux-modules-7.4+deb13-amd64_1_amd64.deb"
-    without_modules = [f"linux-{kind}-6.19.6+deb13-amd64_1_amd64.deb" for kind in ("image", "binary")]
+    without_modules = [f"linux-{kind}-6.19.6+deb13-amd64_1_amd64.deb" for kind in ("image", "base", "binary")]
     found = build.packages_of_kernels(
         ["Reading …", *map(line, (whole, *parts, empty, without_image, *without_modules))]
     )
     assert found == {
         "6.12.9+deb13": f"http://m/{whole} SHA256:{len(whole)}",
-        "7.3.4+deb13": f"http://m/{parts[1]} SHA256:{len(parts[1])}\nhttp://m/{parts[0]} SHA256:{len(parts[0])}",
+        "7.3.4+deb13": "\n".join(f"http://m/{part} SHA256:{len(part)}" for part in reversed(parts)),
     }
+
+
+@pytest.mark.parametrize(
+    "packages",
+    [
+        {"image": ("boot/vmlinuz-7.3-amd64", "boot/config-7.3-amd64", "lib/modules/7.3-amd64/kernel/fs/a.ko")},
+        {
+            "image": (),
+            "base": ("lib/modules/7.3-amd64/config",),
+            "binary": ("lib/modules/7.3-amd64/vmlinuz",),
+            "modules": ("lib/modules/7.3-amd64/kernel/fs/a.ko",),
+        },
+    ],
+    ids=["one package", "three packages"],
+)
+def test_a_kernel_is_found_in_its_packages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packages: dict[str, tuple[str, ...]]
+) -> None:
+    contents = {f"linux-{kind}-7.3-amd64": files for kind, files in packages.items()}
+    archives = []
+    for name, files in {**contents, "busybox-static": ("bin/busybox",)}.items():
+        tree = tmp_path / name
+        for file in (*files, "DEBIAN/control"):
+            (tree / file).parent.mkdir(parents=True, exist_ok=True)
+            (tree / file).write_bytes(bzimage(b"7.3-amd64", b"unknown....") if "vmlinuz" in file else b"content\n")
+        (tree / "DEBIAN/control").write_text(
+            f"Package: {name}\nVersion: 1\nArchitecture: amd64\nMaintainer: a <a@b>\nDescription: a\n"
+        )
+        archives.append(tmp_path / f"{name}_1_amd64.deb")
+        subprocess.run(["dpkg-deb", "--build", tree, archives[-1]], check=True, capture_output=True)
+    monkeypatch.setattr(build, "fetch", lambda *_: archives)
+    (out := tmp_path / "half").mkdir()
+    (work := tmp_path / "work").mkdir()
+    made = build.kernel("trixie", None, work, out, lambda *_: None)
+    assert made["versions"]["kernel"] == "7.3-amd64"
+    assert (out / recipe.CONFIG).read_text() == "content\n"
+    assert not list(work.rglob("usr/lib/modules/**/vmlinuz"))
+    assert list(work.rglob("usr/lib/modules/**/a.ko"))
 
 
 def test_modules_belong_to_the_kernel_that_starts(tmp_path: Path) -> None:

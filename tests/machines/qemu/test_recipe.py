@@ -22,6 +22,10 @@ def test_kernels_by_name_and_by_file(tmp_path: Path) -> None:
     assert default is not None
     assert default.suite == SUITES[recipe.DEFAULT_KERNEL]
     assert recipe.recipe_for("debian-12") == recipe.Recipe("bookworm")
+    newer = recipe.recipe_for("debian-12-backports")
+    assert newer is not None
+    assert (newer.suite, newer.release) == ("bookworm-backports", "bookworm")
+    assert recipe.kernel_key(newer.suite, None) != recipe.kernel_key(newer.release, None)
     own = recipe.recipe_for(str(image))
     assert own is not None
     assert own.image == image

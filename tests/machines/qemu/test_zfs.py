@@ -81,6 +81,25 @@ def test_the_links_of_maintainer_scripts_are_made_once(root: Path) -> None:
     assert (root / "bin").readlink() == Path("usr/bin")
 
 
+def test_a_compiler_that_has_only_the_name_of_its_platform_is_linked(root: Path) -> None:
+    (root / "usr/bin/gcc-14").unlink()
+    zfs._link(root)
+    assert (root / "usr/bin/gcc").readlink() == Path("x86_64-linux-gnu-gcc-14")
+
+
+@pytest.mark.parametrize(
+    ("last", "release", "expected"),
+    [
+        ("7.2", "7.3.4+deb13-amd64", False),
+        ("7.2", "7.2.12+deb13-amd64", True),
+        ("6.14", "6.12.95+deb12-amd64", True),
+        ("6.9", "6.12.95+deb12-amd64", False),
+    ],
+)
+def test_no_module_is_built_for_a_kernel_that_zfs_does_not_support(last: str, release: str, expected: bool) -> None:
+    assert zfs.is_for(f"Name:          zfs\nLinux-Maximum: {last}\nLinux-Minimum: 4.18\n", release) is expected
+
+
 @pytest.mark.parametrize("made", [["spl.ko", "zfs.ko"], ["icp/icp.ko", "spl/spl.ko", "zfs/zfs.ko"]])
 def test_the_steps_of_the_build_are_shown(made: list[str], root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commands: list[Sequence[str]] = []

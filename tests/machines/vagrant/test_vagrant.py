@@ -298,6 +298,7 @@ def test_missing_requirements_are_refused_before_a_run_exists(
 
 def test_a_box_boots_the_kernel_that_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Vagrant().kernel_refusal("debian-12") == ""
+    assert "not debian-12-backports" in Vagrant().kernel_refusal("debian-12-backports")
     assert Vagrant().kernel_refusal("./bzImage") == "a box boots its own kernel, not ./bzImage"
     monkeypatch.setenv("MATRIX_BOX", "generic/debian12")
     assert Vagrant().kernel_refusal("debian-12") == "the box generic/debian12 has its own kernel, not debian-12"

@@ -91,7 +91,7 @@ async def appliance_in_use(
 async def provide(wanted: Recipe, progress: Progress, notice: Callable[[str], None] = lambda _: None) -> Appliance:
     """Return an appliance without damage. It is built if it is missing, and a damaged half is rebuilt."""
     shown = Shares(progress)
-    userland, core = home() / recipe.userland_key(wanted.suite), core_of(wanted)
+    userland, core = home() / recipe.userland_key(wanted.release), core_of(wanted)
     if wanted.zfs and not is_of_same_kernel(core, core_of(Recipe(wanted.suite))):
         remove_unused(core)  # the other stacks of a run would have another kernel
     if (wanted.source or wanted.zfs) and not is_complete(core):  # it takes parts of Debian's
@@ -99,7 +99,7 @@ async def provide(wanted: Recipe, progress: Progress, notice: Callable[[str], No
         await make_half(core_of(Recipe(wanted.suite)), ["kernel", wanted.suite, ""], shown.of(1, 0.2), notice)
     try:
         async with asyncio.TaskGroup() as group:
-            group.create_task(make_half(userland, ["userland", wanted.suite, ""], shown.of(0, 0.75), notice))
+            group.create_task(make_half(userland, ["userland", wanted.release, ""], shown.of(0, 0.75), notice))
             words = ["zfs" if wanted.zfs and not wanted.source else "kernel", wanted.suite, str(wanted.source or "")]
             check = partial(check_unchanged, core, wanted)
             group.create_task(make_half(core, words, shown.of(1, 0.25), notice, check))
@@ -117,7 +117,7 @@ def is_of_same_kernel(core: Path, debian: Path) -> bool:
 
 
 def find_cached(wanted: Recipe) -> Appliance | None:
-    userland, core = home() / recipe.userland_key(wanted.suite), core_of(wanted)
+    userland, core = home() / recipe.userland_key(wanted.release), core_of(wanted)
     with suppress(OSError, ValueError, KeyError, TypeError):
         return _read(userland, core) if is_complete(userland) and is_complete(core) else None
     return None

@@ -21,8 +21,10 @@ from matrix_runner.machines.base import Progress
 from matrix_runner.machines.qemu import recipe
 
 ARCHIVE_TIMEOUT = 1800
+#: From Linux 6.19 on, `linux-image` is empty, and the others are its parts.
+KERNEL_PARTS = ("linux-image-", "linux-base-", "linux-binary-", "linux-modules-")
 #: A package of the standard kernel of a release: no cloud kernel, and no package that depends on the newest one.
-_PACKAGE = re.compile(r"linux-(image|binary|modules)-(\d+\.[\d.]*\d(?:\+\w+(?:\.\d+)?)?(?:-\d+)?)-amd64")
+_PACKAGE = re.compile(r"linux-(image|base|binary|modules)-(\d+\.[\d.]*\d(?:\+\w+(?:\.\d+)?)?(?:-\d+)?)-amd64")
 
 
 def mirror_from(indextargets: str) -> str:
@@ -73,11 +75,14 @@ def mirror_in_use() -> str:
 
 def fetch(folder: Path, suite: str, packages: Iterable[str], progress: Progress, parts: str = "main") -> list[Path]:
     mirror = mirror_in_use()
-    env = prepare(folder, [suite], mirror, parts)
+    release = recipe.release_of(suite)
+    env = prepare(folder, dict.fromkeys([release, suite]), mirror, parts)
     progress(f"reading the package lists of {suite}", 0.02)
     apt(["update"], mirror, env)
     progress(f"fetching packages of {suite}", 0.1)
-    apt(["install", "--yes", "--download-only", *packages], mirror, env)
+    # Without it, apt takes only what the release has not.
+    target = [] if suite == release else ["--target-release", suite]
+    apt(["install", "--yes", "--download-only", *target, *packages], mirror, env)
     return sorted((folder / "cache" / "archives").glob("*.deb"))
 
 
@@ -237,6 +242,8 @@ def has_modules_of(release: str, folders: Iterable[Path]) -> bool:
 
 
 def is_wanted(path: str) -> bool:
+    if path.startswith("usr/lib/modules/") and path.endswith(("/vmlinuz", "/config")):  # from Linux 6.19 on
+        return True
     parts = ("usr/lib/modules/", "usr/bin/busybox")
     return path.startswith(("boot/vmlinuz-", "boot/config-")) or (path.startswith(parts) and recipe.is_wanted(path))
 
@@ -250,19 +257,22 @@ def kernel(suite: str, own: Path | None, work: Path, out: Path, progress: Progre
     else:
         archives = fetch(work / "apt", suite, [recipe.KERNEL_PACKAGE, "busybox-static"], progress)
         for archive in archives:
-            if archive.name.startswith(("linux-image-", "busybox-static_")):
+            if archive.name.startswith((*KERNEL_PARTS, "busybox-static_")):
                 unpack(archive, tree, is_wanted)
     progress("packing the kernel", 0.8)
-    source = image or (debian / "vmlinuz" if own else next((tree / "boot").glob("vmlinuz-*")))
+    source = image or (debian / "vmlinuz" if own else recipe.image_in(tree))
+    if source is None:
+        raise HarnessBroken(f"the packages of {suite} have no kernel")
     shutil.copyfile(source, out / "vmlinuz")
     release = recipe.kernel_release(read_input(source, IMAGE))
     if release is None:
         raise HarnessBroken(f"{source} is no bzImage", resolution="name the arch/x86/boot/bzImage of a kernel build")
     unpack_kernel(read_input(source, IMAGE), out / "vmlinux")
     if image is None:
-        config = debian / recipe.CONFIG if own else tree / "boot" / f"config-{release}"
-        shutil.copyfile(config, out / recipe.CONFIG)
+        old, new = tree / "boot" / f"config-{release}", tree / "usr/lib/modules" / release / "config"
+        shutil.copyfile(debian / recipe.CONFIG if own else old if old.exists() else new, out / recipe.CONFIG)
     modules = tree / "usr/lib/modules"
+    (modules / release / "vmlinuz").unlink(missing_ok=True)  # the guest does not need it
     for folder in recipe.modules_in(own) if own else ():
         shutil.copytree(folder, modules, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns("vmlinuz"))
     if image is None and own and (brought := recipe.modules_in(own)) and not has_modules_of(release, brought):
@@ -284,8 +294,7 @@ def kernel(suite: str, own: Path | None, work: Path, out: Path, progress: Progre
 def list_kernels(suites: Iterable[str]) -> dict[str, str]:
     """Return the address and checksum of each kernel's packages on the mirror, a line each, by the kernel's release.
 
-    From Linux 6.19 on, `linux-image` is empty: its parts are `linux-binary` and `linux-modules`. The mirror keeps the
-    first ones longer than the second, and one alone is no kernel.
+    The mirror keeps some parts of a kernel longer than others, and one alone is no kernel.
     """
     mirror = mirror_in_use()
     with scratch_folder("matrix-apt") as folder:
@@ -302,7 +311,9 @@ def packages_of_kernels(lines: Iterable[str]) -> dict[str, str]:
         if line.startswith("'") and (name := _PACKAGE.match(line.split()[1])):
             uri, _, _, checksum = line.replace("'", "").split()
             found.setdefault(name[2], {})[name[1]] = f"{uri} {checksum}"
-    wholes = {release: ("binary", "modules") if "binary" in parts else ("image",) for release, parts in found.items()}
+    wholes = {
+        release: ("base", "binary", "modules") if "binary" in parts else ("image",) for release, parts in found.items()
+    }
     return {
         release: "\n".join(found[release][kind] for kind in kinds)
         for release, kinds in wholes.items()

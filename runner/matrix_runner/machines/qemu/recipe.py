@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from matrix_runner.base.files import IMAGE, read_input
-from matrix_runner.language.matrix import SUITES
+from matrix_runner.language.matrix import BACKPORTS, SUITES
 
 #: Raise it when the build changes and the other inputs of the key do not show it.
 BUILDER_VERSION = 4
@@ -98,8 +98,17 @@ class Recipe:
     zfs: bool = False  # with ZFS, built for Debian's kernel
 
     @property
+    def release(self) -> str:
+        return release_of(self.suite)
+
+    @property
     def image(self) -> Path | None:
         return image_in(self.source) if self.source else None
+
+
+def release_of(suite: str) -> str:
+    """Return the suite of Debian's release, for one of its backports, too."""
+    return suite.removesuffix(BACKPORTS)
 
 
 OWN = "own-kernel-"

@@ -5,6 +5,7 @@ It needs no root: a user namespace lets `chroot` use the folder. Each host build
 
 import json
 import os
+import re
 import shutil
 from collections import deque
 from pathlib import Path
@@ -16,7 +17,7 @@ from matrix_runner.machines.qemu import build, recipe
 
 #: Lines of output of the two steps, by which progress is shown. Other versions have some more or fewer.
 _CHECKS, _OBJECTS = 375, 290
-_UNUSED = ("linux-image-", "systemd_", "udev_", "tzdata_", "dracut-install_", "initramfs-tools")
+_UNUSED = (*build.KERNEL_PARTS, "systemd_", "udev_", "tzdata_", "dracut-install_", "initramfs-tools")
 _DOCUMENTS = ("usr/share/doc/", "usr/share/man/", "usr/share/locale/", "var/")
 _LAST_LINES = 12
 
@@ -29,7 +30,9 @@ def with_zfs(suite: str, work: Path, out: Path, progress: Progress) -> dict[str,
     wanted = [one for one in archives if not one.name.startswith(_UNUSED)]
     build.unpack_all(wanted, root, progress, (0.1, 0.2), lambda path: bool(path) and not path.startswith(_DOCUMENTS))
     _link(root)
-    modules = _compile(root, release, progress)
+    (meta,) = (root / "usr/src").glob("zfs-*/META")
+    # Without its module, stacks with ZFS are skipped; Debian's backports have a newer kernel from time to time.
+    modules = _compile(root, release, progress) if is_for(meta.read_text(), release) else []
     (target := own / "lib/modules" / release / "updates").mkdir(parents=True)
     for module in modules:
         shutil.copy2(module, target)
@@ -39,6 +42,12 @@ def with_zfs(suite: str, work: Path, out: Path, progress: Progress) -> dict[str,
     made = build.kernel(suite, own, work, out, progress)
     versions = dict(map(build.package_version, archives))
     return {**made, "versions": {**made["versions"], recipe.ZFS_TOOLS: versions[recipe.ZFS_TOOLS]}}
+
+
+def is_for(meta: str, release: str) -> bool:
+    """Return whether ZFS' source is for a release of Linux, by its file META: none is for a later one than it names."""
+    last, found = re.search(r"^Linux-Maximum:\s*(\d+)\.(\d+)", meta, re.MULTILINE), re.match(r"(\d+)\.(\d+)", release)
+    return not (last and found) or [*map(int, found.groups())] <= [*map(int, last.groups())]
 
 
 def _fetch(suite: str, release: str, work: Path, progress: Progress) -> list[Path]:
@@ -57,7 +66,9 @@ def _fetch(suite: str, release: str, work: Path, progress: Progress) -> list[Pat
 
 def _link(root: Path) -> None:
     """Make the links that maintainer scripts make."""
-    compiler = min(path.name for path in (root / "usr/bin").glob("gcc-[0-9]*"))
+    compiler = min(
+        path.name for path in (root / "usr/bin").glob("*gcc-[0-9]*")
+    )  # with its platform alone, if newer headers bring it
     for name, target in {**build.LINKS, "usr/bin/gcc": compiler}.items():
         if not os.path.lexists(link := root / name):
             link.parent.mkdir(parents=True, exist_ok=True)

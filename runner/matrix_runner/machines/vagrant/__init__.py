@@ -14,7 +14,7 @@ from matrix_runner.base import process
 from matrix_runner.base.errors import BadInput, HarnessBroken
 from matrix_runner.base.process import run_to_end
 from matrix_runner.hosts.exclusive import LeasedDisk
-from matrix_runner.language.matrix import SUITES
+from matrix_runner.language.matrix import RELEASES
 from matrix_runner.machines.base import NO_OPTIONS, Machine, MachineOptions, Refusal, Rig, RigSpec
 from matrix_runner.machines.local import disk_model_refusals
 from matrix_runner.machines.qemu import BLOCK_DEVICES, host, lock_descriptors, open_writable, read_properties, recipe
@@ -81,7 +81,7 @@ class Vagrant(Machine):
             self._host = tool_refusals()
         tools = host.missing_tool_refusals(DISK_TOOLS) if any(disk.physics for disk in spec.disks) else []
         if why := self.kernel_refusal(spec.kernel or ""):
-            kernel = [Refusal(why, f"one of {', '.join(SUITES)}, or run it on qemu")]
+            kernel = [Refusal(why, f"one of {', '.join(RELEASES)}, or run it on qemu")]
         else:
             kernel = box.refusals(spec.kernel)
         return [*self._host, *tools, *kernel, *spec_refusals(spec), *capacity_refusals(spec, this_host())]
@@ -89,7 +89,7 @@ class Vagrant(Machine):
     def kernel_refusal(self, kernel: str) -> str:
         if kernel and box.user_box():
             return f"the box {box.user_box()} has its own kernel, not {kernel}"
-        return "" if kernel in {"", *SUITES} else f"a box boots its own kernel, not {kernel}"
+        return "" if kernel in {"", *RELEASES} else f"a box boots its own kernel, not {kernel}"
 
     def max_rigs(self, spec: RigSpec) -> int:
         return max_machines(replace(spec, memory=spec.memory + OWN_MEMORY), this_host())

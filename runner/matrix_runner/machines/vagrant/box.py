@@ -12,7 +12,7 @@ from typing import Literal
 from matrix_runner.base import process
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.base.files import shipped
-from matrix_runner.language.matrix import SUITES
+from matrix_runner.language.matrix import RELEASES
 from matrix_runner.machines.base import Progress, Refusal
 from matrix_runner.machines.qemu.argv import DiskProperties
 from matrix_runner.machines.qemu.recipe import DEFAULT_KERNEL
@@ -27,7 +27,7 @@ _PROGRESS = re.compile(r"^box: (?P<brief>.*) \((?P<percent>\d+) %\)$")
 
 
 def suite(kernel: str | None) -> str:
-    return SUITES[kernel or DEFAULT_KERNEL]
+    return RELEASES[kernel or DEFAULT_KERNEL]
 
 
 def user_box() -> str:

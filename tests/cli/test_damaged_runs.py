@@ -164,6 +164,21 @@ def test_a_resumed_run_does_not_measure_a_deleted_trial_again(call: Call, tmp_pa
     assert "`matrix salvage" in said.err
 
 
+@pytest.mark.parametrize("number", [4 * 10**12, 2**63 - 1])
+def test_a_run_with_an_impossible_round_is_not_continued(call: Call, tmp_path: Path, number: int) -> None:
+    """It looked at each round up to the last one."""
+    (tmp_path / "small.yaml").write_text(SMALL)
+    assert call("run", "--on", "dry", "--quiet", "small.yaml").status == 0
+    (run,) = run_folders(tmp_path / "results")
+    manifest = run / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"finished": true', '"finished": false'))
+    with closing(sqlite3.connect(run / "journal.sqlite")) as connection, connection:
+        connection.execute("UPDATE trials SET round = ? WHERE id = 1", (number,))
+        reseal(connection, IN_JOURNAL.trials)
+    said = call("run", "--on", "dry", "--quiet", "small.yaml")
+    assert (said.status, f"a trial is of round {number:,}" in said.err) == (3, True)
+
+
 def test_an_answer_without_damage_ends_with_0(results: Path, call: Call) -> None:
     said = call("results")
     assert (said.status, said.err) == (0, "")

@@ -38,6 +38,7 @@ from matrix_runner.work.metrics import SIDES
 
 State = tuple[Any, ...]  # outcome, attempts and start
 _PART = 5000  # trials that are read at once
+_LAST_ROUND = 100_000  # five times as many as a run can have; a run with more would go through each of them
 
 _TRIALS, _CELLS = tables.IN_JOURNAL.trials.c, tables.IN_JOURNAL.cells.c
 _COLUMNS = tuple(tables.raw_column(_TRIALS[name]) for name in TRIAL_COLUMNS)
@@ -242,9 +243,12 @@ class JournalReader(Database):
             for digest, text in connection.execute(sa.select(readings.digest, sa.cast(readings.content, sa.Text))):
                 if digest_of(text) != digest:
                     raise ValueError(f"the readings {digest!r:.60} have another digest")
-            self._check_sum(connection)
+            self._check_trials(connection)
 
-    def _check_sum(self, connection: sa.Connection) -> None:
+    def _check_trials(self, connection: sa.Connection) -> None:
+        last = connection.scalar(sa.select(sa.func.max(_TRIALS.round))) or 0
+        if last > _LAST_ROUND:
+            raise ValueError(f"a trial is of round {last:,}")
         meta = tables.IN_JOURNAL.meta.c
         if connection.scalar(sa.select(meta.value).where(meta.key == tables.SUM)) != str(sum_of_journal(connection)):
             raise ValueError("rows of trials or of their jobs are missing or added")

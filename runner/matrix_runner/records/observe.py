@@ -160,7 +160,7 @@ class _Observer(JournalReader):
             if JOURNAL.understood(connection, self._name) == JOURNAL.version:
                 for table in (cells, trials):
                     check_rows(connection, table)
-                self._check_sum(connection)
+                self._check_trials(connection)
 
     def progress(self, since: datetime | None) -> Progress:
         names = dict(self._rows(sa.select(cells.c.id, _start(cells.c.name))))

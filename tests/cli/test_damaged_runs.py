@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from matrix_runner.records import tables
 from matrix_runner.records.run_folder import run_folders
 from matrix_runner.records.tables import IN_JOURNAL
 from tests.records import past
@@ -117,6 +118,26 @@ def test_the_store_refuses_what_the_journal_refuses(results: Path, call: Call, s
         assert said.status == 3, (command, said)
         assert " is left out: the store results/store.db is damaged" in said.err
         assert "raid5/chunk=64KiB/seq" in said.out
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *("confidence = 2.0", "until = -1", "least = -7", "planned = -1", "started = 'x'", "started = 7"),
+        *("environment = '[1]'", "environment = '{\"a\": 1}'", "environment = '{'", "tags = '[1]'", "tags = '{}'"),
+    ],
+)
+def test_a_checksum_does_not_excuse_a_run_that_no_manifest_has(results: Path, call: Call, change: str) -> None:
+    """Another program can write a right one, into a store that several hosts share."""
+    assert call("results").status == 0
+    with closing(sqlite3.connect(results / "store.db")) as connection, connection:
+        connection.execute(f"UPDATE runs SET {change} WHERE id = 'run2'")  # noqa: S608
+        reseal(connection, tables.runs)
+    for command in (*COMMANDS, ("summary", "run-1"), ("site", "--to", "pages")):
+        said = call(*command)
+        assert said.status == 3, (command, said)
+        assert "run-2 is left out: the store results/store.db is damaged" in said.err
+        assert "Traceback" not in said.err
 
 
 @pytest.mark.parametrize("statement", ["DELETE FROM latencies", "DELETE FROM jobs", "DELETE FROM cells"])

@@ -84,7 +84,7 @@ class UnusableManifest(BadInput):
     pass
 
 
-def _moment(text: str) -> str:
+def moment(text: str) -> str:
     """Check that a text is a time that each page can show, also as a day."""
     with suppress(OverflowError):
         at = datetime.fromisoformat(text)
@@ -159,7 +159,7 @@ class Manifest(BaseModel, frozen=True, extra="forbid"):
     health: tuple[Health, ...] = Field(default=(), description="health of physical disks, as they report it")
     digests: Digests = Field(default_factory=Digests)
     revision: Revision | None = Field(default=None, description="git revision of the folder of the matrix")
-    started: Annotated[str, AfterValidator(_moment)] = Field(description="ISO 8601, UTC")
+    started: Annotated[str, AfterValidator(moment)] = Field(description="ISO 8601, UTC")
     ended: str = Field(default="", description="when it was last finished or interrupted")
     planned: Count = Field(description="planned trials")
     confidence: float = Field(default=0.95, description="confidence of the intervals")

@@ -18,9 +18,9 @@ from matrix_runner.records.address import Address
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.journal_reader import State
 from matrix_runner.records.observe import Progress, progress_by_cell
-from matrix_runner.records.record import COUNTED, STEERED, CellRow, Trial
-from matrix_runner.records.rows import cell_of, content_of, digest_of, job_rows_of, latencies, row_of
-from matrix_runner.records.run_folder import MANIFEST, RunFolder, UnusableManifest, state_of
+from matrix_runner.records.record import COUNTED, STEERED, CellRow, Trial, check_rule
+from matrix_runner.records.rows import cell_of, checker, content_of, digest_of, job_rows_of, latencies, row_of
+from matrix_runner.records.run_folder import MANIFEST, RunFolder, UnusableManifest, moment, state_of
 from matrix_runner.records.tables import IN_STORE, check_rows, column_of, data_columns, is_sound, raw_columns, sealed
 from matrix_runner.records.versions import STORE, TooOld, put_aside
 from matrix_runner.work.metrics import split_column
@@ -86,6 +86,7 @@ class CellOfRun(NamedTuple):
 
 
 T = TypeVar("T")
+_check_kinds = checker(tables.runs, data_columns(tables.runs))
 _MEASURED = sa.exists().where(IN_STORE.trials.c.run == tables.runs.c.id, IN_STORE.trials.c.outcome.in_(COUNTED))
 
 
@@ -269,10 +270,11 @@ class SharedStore(databases.Database):
     def _run(self, row: Sequence[Any]) -> RunRow:
         *values, _, measured = row
         known = dict(zip(data_columns(tables.runs), values, strict=True))
-        if not is_sound(row[:-1]):
-            self.damage[str(known["name"])] = self._damage("its row has another checksum")
-            known |= {"environment": "{}", "tags": "[]"}
-        known |= {name: orjson.loads(known[name]) for name in ("environment", "tags")}
+        try:
+            known |= _checked_run(known, row[:-1])
+        except (ValueError, TypeError) as problem:
+            self.damage[str(known["name"])] = self._damage(str(problem))
+            known |= {"environment": {}, "tags": []}
         known |= {name: bool(known[name]) for name in ("synthetic", "finished")}
         return _row(known | {"measured": bool(measured)})
 
@@ -432,6 +434,20 @@ def describe_run(folder: RunFolder) -> RunRow:
 def _row(known: Mapping[str, Any]) -> RunRow:
     named = {name: known[name] for name in RunRow.__dataclass_fields__ if name in known}
     return RunRow(**named | {"tags": tuple(known["tags"])})
+
+
+def _checked_run(known: Mapping[str, Any], sealed_row: Sequence[Any]) -> dict[str, Any]:
+    """Return the columns that are JSON. Raise for a row that no manifest has: another program can write a checksum."""
+    if not is_sound(sealed_row):
+        raise ValueError("its row has another checksum")
+    _check_kinds(tuple(known.values()))
+    check_rule(*(known[name] for name in ("confidence", "until", "least", "most")))
+    moment(known["started"])
+    environment, tags = (orjson.loads(known[name]) for name in ("environment", "tags"))
+    texts = [*environment.values(), *tags] if isinstance(environment, dict) and isinstance(tags, list) else [None]
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("its environment or its tags are no texts")
+    return {"environment": environment, "tags": tags}
 
 
 def run_row(folder: RunFolder, settled: str) -> dict[str, Any]:

@@ -37,6 +37,20 @@ workloads:
   work: {rw: randwrite, bs: 4KiB, iodepth: 4, runtime: 100ms, size: 8MiB}
 repeat: 1
 """
+#: Layers whose devices are below other names than those of the disks.
+NEWER = """\
+name: killed
+disks: {hdd: {count: 1, size: 128MiB, bus: scsi}, ssd: {count: 1, size: 128MiB, bus: scsi}}
+layouts:
+  cached: {on: hdd, layers: [bcache: {cache: ssd, bucket: 64KiB}, fs: {type: ext4}]}
+  memory: {on: hdd, layers: [memory: {count: 2, size: 64MiB}, md: {level: 1}]}
+  ram: {on: hdd, layers: [memory: {driver: brd, count: 2, size: 64MiB}, md: {level: 0, chunk: 64KiB}]}
+  remote: {on: hdd, layers: [nvme-tcp: {}, fs: {type: ext4}]}
+  written: {on: hdd, layers: [writecache: {cache: ssd}]}
+workloads:
+  work: {rw: randwrite, bs: 4KiB, iodepth: 4, runtime: 100ms, size: 8MiB}
+repeat: 1
+"""
 HOME = "/root/work"
 #: What scripts share with their host wherever they run.
 SHARED = "/run/matrix"
@@ -201,7 +215,8 @@ def left(lab: Lab) -> str:
     return lab.said(
         f"lsblk -nro NAME,TYPE {ours} | grep -v ' disk$' || :; grep ^md /proc/mdstat || :; pgrep -ax 'fio|sleep' || :; "
         "vgs --noheadings -o vg_name | grep -v theirs || :; grep matrix /proc/self/mounts | grep -v /opt/ || :; "
-        "podman ps -aq"
+        "podman ps -aq; ls -d /dev/matrix-* /sys/kernel/config/nullb/matrix-* /sys/block/ram* /sys/block/nvme* 2>/dev/null || :; "
+        "dmsetup ls --target writecache | grep -v '^No devices' || :"
     )
 
 
@@ -221,3 +236,20 @@ def test_a_run_killed_in_each_step_resumes_and_leaves_foreign_data(name: str, be
     whole(place, place.clean())
     assert left(bench) == ""
     assert bench.said(theirs) == before
+
+
+@pytest.mark.parametrize("layout", ["cached", "memory", "ram", "remote", "written"])
+def test_newer_layers_of_a_killed_run_go_and_the_run_resumes(layout: str, bench: Lab, tmp_path: Path) -> None:
+    place = Into(bench, tmp_path, "ssh")
+    (tmp_path / "m.yaml").write_text(NEWER)
+    only = ("--only", f"layout={layout}")
+    for step in ("set-up", "measure", "tear-down"):
+        killed(place, step, *only)
+    whole(place, run(place, *only))
+    assert [(trial["name"], trial["outcome"]) for trial in csv.DictReader(place.table().splitlines())] == [
+        (f"{layout}/work", "measured")
+    ]
+    assert left(bench) == ""
+    killed(place, "measure", *only, "--fresh")
+    whole(place, place.clean())
+    assert left(bench) == ""

@@ -67,9 +67,10 @@ def counts() -> dict[str, int]:
 def test_a_baseline_without_a_run_is_named_with_its_place(night: Callable[..., Said]) -> None:
     Path("baselines.yaml").write_text("- {matrix: nas, run: gone}\n")
     said = night()
-    assert "--confirm: no cell is measured again: " in said.err
-    assert "baselines.yaml:1:22: no run of nas is called 'gone'" in said.err
-    assert "no trial has started" not in said.err
+    told = said.out + said.err
+    assert "--confirm: no cell is measured again: " in told
+    assert "baselines.yaml:1:22: no run of nas is called 'gone'" in told
+    assert "no trial has started" not in told
 
 
 def test_a_slower_figure_is_confirmed(night: Callable[..., Said], call: Call) -> None:

@@ -283,7 +283,7 @@ MISTAKES = [
     ("repeat: 2", "repeat: 2\nmachine: {cmdline: default nosmt}", "write parameters of the kernel, separated by one space"),
     ("repeat: 2", "repeat: 2\nmachine: {cmdline: [default, '$(id)']}", "write parameters of the kernel, separated by one space"),
     ("repeat: 2", "repeat: 2\nmachine: {kernel: debian-99}", "'debian-99': no such kernel; did you mean debian-12 or debian-13? The path of a bzImage has a slash"),
-    ("repeat: 2", "repeat: 2\nmachine: {kernel: [debian-12, bzImage]}", "'bzImage': no such kernel; known are debian-12, debian-13. The path of a bzImage has a slash, like ./bzImage"),
+    ("repeat: 2", "repeat: 2\nmachine: {kernel: [debian-12, bzImage]}", "'bzImage': no such kernel; known are debian-12, debian-12-backports, debian-13, debian-13-backports. The path of a bzImage has a slash, like ./bzImage"),
     ("repeat: 2", "repeat: 3x", "'3x': neither a whole number, like `repeat: 3`, nor a map, like `repeat: {min: 3, max: 20, until: 5%}`; did you mean 3?"),
     ("repeat: 2", "repeat: '5'", "until: 5%}`; did you mean 5?"),
     ("repeat: 2", "repeat: thrice", "'thrice': neither a whole number, like `repeat: 3`, nor a map"),

@@ -172,7 +172,6 @@ WINDOW = 7
 LEAST_WEEKS, CLEAR_PROFILE = 4, 4.5
 #: A night as many standard deviations from those around it is clipped to that, if its neighbours are not as far away.
 FAR = 5.0
-FAR_NEWEST = 3.0
 
 
 def _profile(logs: Floats, weekdays: Sequence[int]) -> Floats:
@@ -196,7 +195,8 @@ def _profile(logs: Floats, weekdays: Sequence[int]) -> Floats:
 def _clip(logs: Floats) -> tuple[Floats, bool]:
     """Move each night that is alone far from those around it nearer to them; return whether the newest one was far.
 
-    That one moves to their level, because one night is none, and it is moved from `FAR_NEWEST` on.
+    That one moves to their level, because one night is none. In any case, the newest night counts at most as far as the
+    farther of the two before it.
     """
     half, n = WINDOW // 2, len(logs)
     level = np.array([np.median(logs[max(0, at - half) : at + half + 1]) for at in range(n)])
@@ -208,8 +208,8 @@ def _clip(logs: Floats) -> tuple[Floats, bool]:
     clipped = np.where(alone, level + np.clip(apart, -limit, limit), logs)
     if alone[-1]:
         clipped[-1] = level[-1]
-    elif _are_alone(abs(apart) > FAR_NEWEST * deviation)[-1]:
-        clipped[-1] = level[-1] + np.sign(apart[-1]) * FAR_NEWEST * deviation
+    allowed = float(np.median(clipped)), *clipped[-3:-1]
+    clipped[-1] = np.clip(clipped[-1], min(allowed), max(allowed))
     return clipped, bool(alone[-1])
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from matrix_runner.base.model import constructed, written
 from matrix_runner.language.tune import (
+    BESIDE,
     LEADING_OUT,
     OF_THE_LAYOUT,
     SCOPES,
@@ -64,6 +65,7 @@ NAMES = st.sampled_from(
 @given(st.lists(NAMES, min_size=1, max_size=4).map("/".join) | st.text(max_size=20))
 @example("queue/wbt_lat_usec\n")
 @example("/etc/passwd")
+@example("device/timeout")
 @example("queue/../../x")
 def test_a_path_that_is_taken_goes_down_only(path: str) -> None:
     """Whatever is taken stays below any folder, names no other device, and needs no quoting."""
@@ -75,9 +77,14 @@ def test_a_path_that_is_taken_goes_down_only(path: str) -> None:
     assert whole == f"/sys/class/block/sda/{path}"
     assert shlex.quote(path) == path
     assert not path.startswith("-")
-    assert not LEADING_OUT.intersection(path.split("/"))
+    assert path in BESIDE or not LEADING_OUT.intersection(path.split("/"))
     assert path not in TYPED
     assert path not in OF_THE_LAYOUT
+
+
+@pytest.mark.parametrize("path", ["device/timeout", "bdi/max_ratio", "bdi/strict_limit"])
+def test_tunables_of_guides_behind_two_links_are_taken(path: str) -> None:
+    assert path_in_sysfs(path) == path
 
 
 @pytest.mark.parametrize(
@@ -93,7 +100,11 @@ def test_a_path_that_is_taken_goes_down_only(path: str) -> None:
         ("holders/md0/md/x", "`holders` leads out"),
         ("subsystem/sda/x", "`subsystem` leads out"),
         ("power/control", "`power` leads out"),
-        ("device/timeout", "`device` leads out"),
+        ("device/delete", "`device` leads out of the device's own folder; known there are device/cdl_enable, "),
+        ("bdi/stats", "`bdi` leads out of the device's own folder; known there are bdi/max_bytes, "),
+        ("bdi/read_ahead_kb", "this file has a key; write `readahead:`"),
+        ("device/queue_depth", "this file has a key; write `ncq_depth:`"),
+        ("md/device/timeout", "`device` leads out"),
         ("queue/nr_requests", "this file has a key; write `nr_requests:`"),
         ("queue/read_ahead_kb", "write `readahead:`"),
         ("md/stripe_cache_size", "write `stripe_cache_size:`"),

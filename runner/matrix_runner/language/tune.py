@@ -20,6 +20,17 @@ from matrix_runner.layers.md import PARITY, REDUNDANT
 from matrix_runner.simdisks.disk import Disk
 
 SYSFS_PATH = r"^[A-Za-z0-9_][A-Za-z0-9_-]*(/[A-Za-z0-9_][A-Za-z0-9_-]*)*$"
+#: Tunables of a device that lie behind such a link; others there remove or stop it.
+BESIDE = frozenset(
+    (
+        *(f"bdi/{name}" for name in ("max_bytes", "max_ratio", "max_ratio_fine", "min_bytes", "min_ratio")),
+        *(f"bdi/{name}" for name in ("min_ratio_fine", "stable_pages_required", "strict_limit")),
+        *(
+            f"device/{name}"
+            for name in ("cdl_enable", "eh_timeout", "ncq_prio_enable", "queue_ramp_up_period", "timeout")
+        ),
+    )
+)
 #: Links to other devices, and folders that do not affect I/O.
 LEADING_OUT = frozenset({"bdi", "block", "device", "driver", "holders", "power", "slaves", "subsystem"})
 
@@ -48,7 +59,7 @@ SETTINGS = {
     **{key: Setting(f"md/{key}", in_kib=True) for key in OF_REDUNDANT},
 }
 #: Files that a key of `tune` sets. The key knows the unit and how to compare the value read back.
-TYPED = {setting.file: key for key, setting in SETTINGS.items()}
+TYPED = {setting.file: key for key, setting in SETTINGS.items()} | {"bdi/read_ahead_kb": "readahead"}
 #: Files with a key that is another tunable on some devices; both spellings are allowed.
 ALSO_TYPED = {"queue/wbt_lat_usec": "wbt_lat_usec", "queue/write_cache": "write_cache"}
 #: Files that the md layer sets and reads back.
@@ -62,6 +73,14 @@ OF_THE_LAYOUT = frozenset(
 )
 
 
+def _leading_out(path: str) -> str:
+    """Return why a path does not stay in the folder of the device; empty if it does."""
+    step = next((step for step in path.split("/") if step in LEADING_OUT), "")
+    known = sorted(name for name in BESIDE if name.startswith(f"{step}/") and path.startswith(f"{step}/"))
+    others = f"; known there are {', '.join(known)}" if known else ""
+    return f"`{step}` leads out of the device's own folder{others}" if step else ""
+
+
 def path_in_sysfs(value: object) -> object:
     """Refuse a path that leaves the folder of the device, or that another key sets."""
     if not isinstance(value, str):
@@ -71,14 +90,13 @@ def path_in_sysfs(value: object) -> object:
             "not a path in the device's folder in sysfs; write a relative path of letters, digits, dashes and "
             "underscores, like queue/wbt_lat_usec"
         )
-    first, *rest = value.split("/")
-    for step in (first, *rest):
-        if step in LEADING_OUT:
-            raise ValueError(f"`{step}` leads out of the device's own folder")
-    if value.startswith("queue/iosched/"):
-        raise ValueError(f"this file has a key; write `iosched: {{{rest[-1]}: …}}`")
+    rest = value.split("/")[1:]
     if value in TYPED:
         raise ValueError(f"this file has a key; write `{TYPED[value]}:`")
+    if value not in BESIDE and (why := _leading_out(value)):
+        raise ValueError(why)
+    if value.startswith("queue/iosched/"):
+        raise ValueError(f"this file has a key; write `iosched: {{{rest[-1]}: …}}`")
     if value in OF_THE_LAYOUT or re.match(r"md/(dev-|rd\d)", value):
         raise ValueError("this is set by the layout; write it there")
     if value == "md/bitmap/backlog":
@@ -225,7 +243,8 @@ class BlockTunables(ReadaheadOnly):
         WithJsonSchema({"enum": ["default", "write back", "write through"]}),
     ] = Field(None, description="on a disk: the mode of its cache; on other devices: whether the kernel sends flushes")
     sysfs: dict[SysfsPath, SysfsText] = Field(
-        default_factory=dict, description="any other file in the device's folder of sysfs"
+        default_factory=dict,
+        description="any other file in the device's folder of sysfs, such as `device/timeout` and `bdi/max_ratio`",
     )
 
 

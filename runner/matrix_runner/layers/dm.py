@@ -281,7 +281,10 @@ MARK_BYTES = 4096  # the first page of the cache has the mark of this program; d
 
 
 class Writecache(Layer):
-    """dm-writecache on the device below: a part caches its writes and writes them back later. Reads are not cached."""
+    """dm-writecache on the device below: a part caches its writes and writes them back later. Reads are not cached.
+
+    Its mode is that for SSDs; the option `fua` is for persistent memory, which no machine has.
+    """
 
     kind: ClassVar[str] = "writecache"
     noun: ClassVar[str] = "write-cached devices"

@@ -62,13 +62,13 @@ class Memory(Layer):
 
     def views(self, context: BuildContext) -> tuple[View, ...]:
         names = tuple(f"{context.prefix}-{context.depth}-{number}" for number in range(self.count))
-        blank = self.driver == "null_blk"
+        by_null_blk = self.driver == "null_blk"
         view = View(
             kind=self.kind,
             members=context.devices,
             tops=tuple(f"/dev/{name}" for name in names),
             holds=False,
-            remains=tuple(f"/sys/kernel/config/nullb/{name}" if blank else f"/dev/{name}" for name in names),
+            remains=tuple(f"/sys/kernel/config/nullb/{name}" if by_null_blk else f"/dev/{name}" for name in names),
             expects=(
                 Expectation("size", "size", str(self.size // 512)),
                 Expectation("rotational", "queue/rotational", str(int(self.rotational))),
@@ -79,7 +79,7 @@ class Memory(Layer):
                 "devices": names,
                 "kib": str(self.size // 1024),
                 "rotational": str(int(self.rotational)),
-                "files": self._files() if blank else {},
+                "files": self._files() if by_null_blk else {},
             },
         )
         return (view,)

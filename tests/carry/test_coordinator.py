@@ -28,8 +28,8 @@ from matrix_runner.records.environment import DiskFacts
 from matrix_runner.records.record import HOST, Outcome
 from matrix_runner.session import batch as session
 from tests.support.batches import ORDER
-from tests.support.cluster import FakeCluster
-from tests.support.dry import Dry
+from tests.support.cluster import ONE, TWO, FakeCluster
+from tests.support.dry import Dry, Unsynthetic
 from tests.support.engine import Bench, Dying
 from tests.support.matrices import SMALL
 
@@ -38,14 +38,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matrix_runner.carry.batch_messages import BatchRequest, Cluster, Order
-
-ONE, TWO = Worker("tcp://one:1", "one"), Worker("tcp://two:1", "two")
-
-
-class Unsynthetic(Dry):
-    """A machine whose figures depend on the host, as far as the coordinator knows."""
-
-    synthetic = False
 
 
 @pytest.fixture

@@ -24,9 +24,9 @@ from matrix_runner.session.versions import WantedVersions, find_versions
 from matrix_runner.space.load import parse
 from matrix_runner.space.select import select
 from tests.support.batches import ORDER, messages_of, request_of
-from tests.support.cluster import FakeCluster
+from tests.support.cluster import ONE, TWO, FakeCluster
 from tests.support.commits import repository
-from tests.support.dry import Dry
+from tests.support.dry import Unsynthetic
 from tests.support.engine import Bench
 
 if TYPE_CHECKING:
@@ -39,14 +39,6 @@ if TYPE_CHECKING:
     from matrix_runner.machines.base import RigSpec
     from matrix_runner.session.versions import Versions
 
-ONE, TWO = Worker("tcp://one:1", "one"), Worker("tcp://two:1", "two")
-
-
-class Measuring(Dry):
-    """A machine whose figures depend on the host, as far as the coordinator knows."""
-
-    synthetic = False
-
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
@@ -58,7 +50,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 def search(bench: Bench, cluster: FakeCluster, listen: Callable[[Event], None] = lambda _: None) -> list[str]:
     """Measure all rounds as a search does. Return the notices."""
     notices: list[str] = []
-    context = RunContext(Measuring(), bench.journal, bench.shelf, bench.folder, listen, "here")
+    context = RunContext(Unsynthetic(), bench.journal, bench.shelf, bench.folder, listen, "here")
     coordinator = Coordinator(Scheduler(bench.plan), context, cluster, ORDER, notices.append, one_host=True)
     asyncio.run(coordinator.run())
     return notices
@@ -148,7 +140,7 @@ repeat: 2
 def test_a_host_without_one_of_the_versions_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refusing(monkeypatch, lambda spec: "no such kernel: debian-12" if spec.kernel == "debian-12" else "")
     bench = Bench(tmp_path, KERNELS)
-    context = RunContext(Measuring(), bench.journal, bench.shelf, bench.folder, lambda _: None, "here")
+    context = RunContext(Unsynthetic(), bench.journal, bench.shelf, bench.folder, lambda _: None, "here")
     order, notices = order_with(KERNELS), list[str]()
     work = Coordinator(Scheduler(bench.plan), context, FakeCluster(tmp_path, ONE), order, notices.append, one_host=True)
     with pytest.raises(BadInput) as refused:

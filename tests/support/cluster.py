@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
+ONE, TWO = Worker("tcp://one:1", "one"), Worker("tcp://two:1", "two")
+
 
 class FakeCluster:
     def __init__(self, scratch: Path, *workers: Worker) -> None:

@@ -42,3 +42,9 @@ class Dry(dry.Dry):
         async with super().rig(spec, scratch):
             self.rigs.append(DryRig(spec, self._answer))
             yield self.rigs[-1]
+
+
+class Unsynthetic(Dry):
+    """A machine whose figures depend on the host, as far as the coordinator knows."""
+
+    synthetic = False

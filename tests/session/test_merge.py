@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
+import os
 import shutil
+import socket
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -132,6 +135,23 @@ def test_a_link_in_a_shard_puts_no_other_file_into_the_run(call: Call, tmp_path:
     said = call("merge", *(str(part.path) for part in parts), "--to", "night")
     assert said.status in {2, 3}
     assert "it is a link, perhaps to a file that is not of the run" in said.err
+    assert not Path("results/night").exists()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket"])
+@pytest.mark.parametrize("name", ["4-measure.sh", "fio.json"])
+def test_a_shard_with_a_pipe_or_a_socket_is_refused(call: Call, kind: str, name: str) -> None:
+    parts = shards(call)
+    file = next((parts[1].path / "cells").rglob(name))
+    file.unlink()
+    if kind == "pipe":
+        os.mkfifo(file)
+    else:
+        with socket.socket(socket.AF_UNIX) as one, contextlib.chdir(file.parent):  # the whole path is too long for it
+            one.bind(name)
+    said = call("merge", *(str(part.path) for part in parts), "--to", "night")
+    assert (said.status, f"it is a {kind}; a regular file is needed" in said.err) == (2, True)
+    assert f"{name} cannot be read" in said.err
     assert not Path("results/night").exists()
 
 

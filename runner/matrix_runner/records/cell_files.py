@@ -82,11 +82,10 @@ class CellFolders(Standing):
                 trial.rename(trial.with_name(f"{trial.name}-attempt-{attempts}"))
 
     def of_cell(self, cell: str) -> LazyFiles:
-        """Return the files of a cell by their paths in its folder."""
+        """Return the files of a cell by their paths in its folder. To read a pipe or the like is an error."""
         folder = self.cell(cell)
         with recorded_file_errors(folder):
-            found = sorted(path for path in folder.glob("*") if path.is_file())
-            found += sorted(path for path in folder.glob("trial-*/*") if path.is_file())
+            found = [path for name in ("*", "trial-*/*") for path in sorted(folder.glob(name)) if not path.is_dir()]
         return LazyFiles([str(path.relative_to(folder)) for path in found], lambda path: self._content(folder / path))
 
     def read(self, path: str) -> bytes | None:

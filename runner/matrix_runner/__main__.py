@@ -1,4 +1,4 @@
-"""The `matrix` command: from its first moment on, Ctrl-C ends it without Python's traceback."""
+"""The `matrix` command: from its first import on, Ctrl-C ends it without Python's traceback."""
 
 import os
 import signal

@@ -33,6 +33,16 @@ def test_a_heat_map_of_more_axes_shows_the_best_of_each_field() -> None:
     assert next(heat_maps(group_of(run_of(by_chunk, {**LAYOUTS, "layout": ("raid5",)}))), None) is None
 
 
+def test_a_heat_map_has_no_row_for_a_layout_without_the_other_axis() -> None:
+    run = run_of(by_chunk, {"layout": ("raid1", "raid5", "raid0"), "md.chunk": CHUNKS})
+    axes = {
+        one.id: {k: v for k, v in one.axes.items() if (one.axes["layout"], k) != ("raid1", "md.chunk")}
+        for one in run.cells
+    }
+    (made,) = heat_maps(group_of(replace(run, cells=[replace(one, axes=axes[one.id]) for one in run.cells])))
+    assert [label for label, _ in made.rows] == ["raid5", "raid0"]
+
+
 def of_sides(*works: str, host_limited: str = "") -> RunData:
     """Return a run of works that read, write or do both. One may be host-limited with its chunks of 4 KiB."""
     run = run_of(by_chunk, {**TWO, "workload.rw": works})

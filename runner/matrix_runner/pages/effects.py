@@ -7,7 +7,7 @@ from itertools import combinations, islice
 from math import exp, fsum, isfinite, log
 from typing import ClassVar
 
-from matrix_runner.answers.axes import grouped
+from matrix_runner.answers.axes import grouped, in_order
 from matrix_runner.answers.cell_figures import CellFigures, kind_of
 from matrix_runner.pages.axis_charts import Group
 from matrix_runner.pages.charts import Chart, RatioLine, ratio_chart
@@ -191,12 +191,13 @@ def _heat_map(group: Group) -> HeatMap | None:
     axes = group.axes
     ordered = group.ordered(axes)
     down, along = [*ordered, *(axis for axis in axes if axis not in ordered)][:2][::-1] if len(axes) > 1 else ("", "")
-    columns, rows = (group.values(axis) if axis else [] for axis in (along, down))
+    there = [one for _, one in group.cells if along in one.cell.axes and down in one.cell.axes]
+    # A layout may lack the other axis, as RAID 1 has no chunk: it would be an empty row.
+    columns, rows = (in_order(one.cell.axes[axis] for one in there) for axis in (along, down))
     if len(columns) > max(_MOST_COLUMNS, len(rows)):
         along, down, columns, rows = down, along, rows, columns
     is_cut = len(columns) > _MOST_COLUMNS or len(rows) > _MOST_ROWS
     columns, rows = columns[:_MOST_COLUMNS], rows[:_MOST_ROWS]
-    there = (one for _, one in group.cells if along in one.cell.axes and down in one.cell.axes)
     fields = grouped(((one.cell.axes[down], one.cell.axes[along]), one) for one in there)
     if len(columns) < 2 or len(rows) < 2 or 2 * len(fields) < len(columns) * len(rows):
         return None

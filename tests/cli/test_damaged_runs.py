@@ -165,6 +165,20 @@ def test_a_run_that_lost_all_its_trials_in_the_store_is_named(results: Path, cal
         assert (said.status, "run-2 is left out: the store results/store.db is damaged" in said.err) == (3, True)
 
 
+@pytest.mark.parametrize(
+    "statement", ["DELETE FROM trials", "DELETE FROM trials WHERE round = 2", "DELETE FROM latencies"]
+)
+def test_a_run_that_never_finished_and_has_no_folder_lost_rows(results: Path, call: Call, statement: str) -> None:
+    past.recorded(results, past.TRIALS, 4, finished=False)
+    asked = ("results", "run-*", "--metric", "read_lat_p99")
+    assert call(*asked).status == 0
+    rmtree(results / "run-4")
+    assert call(*asked).status == 0
+    change(results / "store.db", statement)
+    said = call(*asked)
+    assert (said.status, "run-4 is left out: the store results/store.db is damaged" in said.err) == (3, True)
+
+
 def test_lost_rows_of_the_store_come_from_the_journal_when_its_run_changes(results: Path, call: Call) -> None:
     whole = call("results", "--metric", "read_lat_p99")
     change(results / "store.db", "DELETE FROM latencies WHERE run = 'run3'")

@@ -545,7 +545,7 @@ def test_cells_without_an_order_are_sorted_by_size(tmp_path: Path) -> None:
     sizes = ("4KiB", "16KiB", "128KiB", "1MiB")
     names = [f"{raid}/chunk={size}/seq" for raid in ("raid5", "raid10") for size in sizes]
     with SharedStore.open(address_of(None, tmp_path)) as store:
-        store._put_run(past.recorded(tmp_path / "results", (), 1), "")
+        store._put_run(past.recorded(tmp_path / "results", (), 1), grows=True)
         for number, name in reversed([*enumerate(names)]):
             store.add("run1", [CellRow(f"{number:08}", name, {})], [past.measured(f"{number:08}", 1, 1e8)])
         found = read_samples(store, store.runs(), ("read_bw",))

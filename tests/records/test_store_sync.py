@@ -285,7 +285,7 @@ def test_trials_recorded_while_a_reader_fills_the_store_are_added(tmp_path: Path
 def test_an_unexpected_store_error_does_not_end_a_run(
     tmp_path: Path, begun: Callable[[Address], Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def odd(*_: object) -> None:
+    def odd(*_: object, **__: object) -> None:
         raise UnicodeError("nobody\n\tthought of this")
 
     monkeypatch.setattr(SharedStore, "catch_up", odd)

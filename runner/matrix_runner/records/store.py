@@ -155,8 +155,11 @@ class SharedStore(databases.Database):
         with self._transaction(immediate=True) as connection:
             self._put(connection, run, cells, trials)
 
-    def catch_up(self, folder: RunFolder, journal: Journal) -> int:
-        """Make the store equal to the journal of a run, under its `feeding` lock. Return the number of added trials."""
+    def catch_up(self, folder: RunFolder, journal: Journal, *, grows: bool = False) -> int:
+        """Make the store equal to the journal of a run, under its `feeding` lock. Return the number of added trials.
+
+        A run that grows gets no sums of its rows: `add` would have to change them.
+        """
         run, known = folder.manifest.id, journal.run()
         if known not in {None, run}:
             raise UnusableManifest(
@@ -169,7 +172,7 @@ class SharedStore(databases.Database):
             is_whole = not any(_incomplete(connection, table, tables.runs.c.id == run) for table in _OF_RUNS)
         if not is_whole:
             self.remove_run(run)  # the journal has its rows, too
-        self._put_run(folder, "")
+        self._put_run(folder, grows=True)
         stored = self.states(run)
         # Taken out one by one, so what stays is not in the journal, and the states of 10⁵ trials are in memory once.
         missing = sorted(key for key, one in journal.states() if stored.pop(key, None) != one)
@@ -181,7 +184,7 @@ class SharedStore(databases.Database):
         self._remove(run, list(stored))
         if missing and self._engine.dialect.name == "postgresql":  # triggers are refused in SQLite
             self._check_kept(run, missing)
-        self._put_run(folder, state if folder.manifest.finished else "")
+        self._put_run(folder, state if folder.manifest.finished else "", grows=grows)
         return len(missing)
 
     def _check_kept(self, run: str, added: Sequence[tuple[str, int]]) -> None:
@@ -194,10 +197,10 @@ class SharedStore(databases.Database):
                 resolution="remove triggers, rules and policies from its tables, or name another with `--store`",
             )
 
-    def _put_run(self, folder: RunFolder, settled: str) -> None:
+    def _put_run(self, folder: RunFolder, settled: str = "", *, grows: bool) -> None:
         row = run_row(folder, settled)
         with self._transaction(immediate=True) as connection:
-            if settled:
+            if not grows:
                 sums = (sa.select(tables.sum_of(table)).where(table.c.run == row["id"]) for table in _OF_RUNS)
                 row |= zip(_SUMS.values(), (connection.scalar(one) for one in sums), strict=True)
             connection.execute(self._upserts[tables.runs], sealed(tables.runs, row))
@@ -465,7 +468,7 @@ def run_row(folder: RunFolder, settled: str) -> dict[str, Any]:
 
 
 def _incomplete(connection: sa.Connection, table: sa.Table, *where: sa.ColumnElement[bool]) -> Sequence[str]:
-    """Return the names of complete runs that have lost rows since, or got some."""
+    """Return the names of runs that do not grow, and have lost rows since, or got some."""
     of_run = tables.runs.c
     rows = sa.select(tables.sum_of(table)).where(table.c.run == of_run.id).scalar_subquery()
     return connection.scalars(sa.select(of_run.name).where(of_run[_SUMS[table]] != rows, *where)).all()

@@ -149,7 +149,7 @@ class Feed:
             if self._store.note:
                 self._notices.put(f"note: {self._store.note}")
         last = self._journal.last_number()
-        self._store.catch_up(self._folder, self._journal)
+        self._store.catch_up(self._folder, self._journal, grows=folder is None)
         self._last = last
         self._next_attempt = None
 

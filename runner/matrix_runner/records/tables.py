@@ -177,7 +177,7 @@ runs = sa.Table(
     *required(settled=sa.Text),
     # By `matrix runs tag`, `note` and `exclude`.
     *required(tags=sa.JSON, note=sa.Text, excluded=sa.Text),
-    # Sums of its rows (`sum_of`) while `settled` is not empty: a deleted row changes them.
+    # Sums of its rows (`sum_of`) while no process adds some: a deleted row changes them.
     *optional(**{f"{name}_{SUM}": sa.BigInteger for name in OF_RUNS}),
     _crc(),
 )

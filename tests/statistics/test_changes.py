@@ -13,6 +13,7 @@ from bench.guidelines import correlated
 from matrix_runner.statistics.changes import (
     FEW_ORDERS,
     ORDERS,
+    PERHAPS,
     Change,
     History,
     _chance,
@@ -125,8 +126,9 @@ def test_each_step_is_compared_with_the_level_before() -> None:
 def test_noise_raises_no_more_alarms_than_were_allowed(alarms: float) -> None:
     chance = np.random.default_rng(3)
     heavy = [100 * np.exp(0.05 * chance.standard_t(3, 25)) for _ in range(200)]
-    rate = np.mean([bool(find_changes(list(nights), alarms)) for nights in heavy])
-    assert rate <= alarms + 0.03
+    found = [find_changes(list(nights), alarms) for nights in heavy]
+    assert np.mean([any(one.certain for one in changes) for changes in found]) <= alarms + 0.03
+    assert np.mean([bool(changes) for changes in found]) <= PERHAPS * alarms + 0.03
 
 
 def test_one_bad_night_is_no_change() -> None:

@@ -182,7 +182,7 @@ def _describe_history(history: History) -> list[str]:
             f"runs are correlated ({history.correlation:.1f} from one to the next), so chance makes steps, too"
         )
     if any(not change.certain for change in history.changes):
-        found.append("perhaps: a step, or runs that are correlated; more runs decide")
+        found.append("perhaps: a step, chance, or runs that are correlated; more runs decide")
     if history.weekly:
         found.append("weekdays differ; changes are apart from that")
     return found

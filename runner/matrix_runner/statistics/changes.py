@@ -61,6 +61,8 @@ ENOUGH_NIGHTS = 9  # fewer have too few orders for any change
 NEWEST_HANDICAP = 1.2
 #: So many standard deviations must each of them be away.
 LEAST_APART = 1.7
+#: So many times as many false ones may be among steps that are only perhaps there: they raise no alarm.
+PERHAPS = 2
 #: The numbers of random orders for comparison: few of them show that most histories have no change.
 FEW_ORDERS, ORDERS = 499, 3999
 #: The rounding error of equal values.
@@ -85,7 +87,7 @@ class Change:
     at: int
     ratio: Ratio
     p: float  # the probability of a step as clear anywhere, if the order of nights were random
-    certain: bool = True  # false: correlated nights, without any step, would often show one as clear
+    certain: bool = True  # false: chance, or correlated nights, would often show one as clear without any step
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +141,9 @@ def read_history(
     Three searches look for the clearest difference of means: a step, some nights between others (an arc, as in
     circular binary segmentation), and the newest nights. It is a change if hardly any random order of the same nights
     has one as clear in any search. All parts are then searched in the same way. A history of independent nights
-    without a change raises a false alarm with probability `alarms`. A change is certain if correlated nights without
-    one do not explain it (1 %, up to a correlation of 0.8). Fewer than about nine nights have too few orders for
-    any change. A single night that is far away is clipped before the search.
+    without a change has a certain one with probability `alarms` at most, and `PERHAPS` times as often any. A change is
+    certain if correlated nights without one do not explain it either (1 %, up to a correlation of 0.8). Fewer than
+    about nine nights have too few orders for any change. A single night that is far away is clipped before the search.
     """
     nights = [float(night) for night in nights]
     if len(nights) < 2 * LEAST_NIGHTS:
@@ -152,7 +154,7 @@ def read_history(
     newest = float(np.exp(logs[-1] - profile[-1] - np.median((logs - profile)[-1 - WINDOW : -1])))
     alone = newest if is_alone else None
     found = sorted(_split(clipped, 0, len(nights), alarms, seed))
-    if found and (line := _trend(clipped)):
+    if any(p <= alarms for _, p, _ in found) and (line := _trend(clipped)):
         return History((), line, None, bool(profile.any()), alone)
     begins, ends = [0, *(at for at, *_ in found)], [*(at for at, *_ in found[1:]), len(nights)]
     ratios = (
@@ -241,12 +243,12 @@ def _split(
     if len(nights) < 2 * LEAST_NIGHTS or not nights.std():
         return []
     at_end = end == len(logs)
-    if _clearest(nights, FEW_ORDERS, seed, newest=at_end)[0] > 5 * alarms:
+    if _clearest(nights, FEW_ORDERS, seed, newest=at_end)[0] > 5 * PERHAPS * alarms:
         return []
     chance, edges = _clearest(nights, ORDERS, seed, newest=at_end)
-    if chance > alarms:
+    if chance > PERHAPS * alarms:
         return []
-    certain = certain and has_clear_change(nights)
+    certain = certain and chance <= alarms and has_clear_change(nights)
     cuts = [begin + edge for edge in edges]
     parts = pairwise((begin, *cuts, end))
     own = [(cut, chance, certain) for cut in cuts]

@@ -3,7 +3,7 @@
 Each race draws stacks, the best of them at random, and runs to its end as `matrix run --race` does. An answer is wrong
 if the true rate of the named stack is more than 5 % below the best. Three kinds of noise take turns: normal, lognormal,
 and with drift. *Edge*: all stacks but one are just more than 5 % slower; with *3x*, that one scatters three times as
-much as the others.
+much as the others. *Together*: three workloads, and the answer for all of them.
 
 Beside it, the same rounds as fixed repeats: the number from 2 on that a user has to choose so that the intervals at the
 end decide in 95 % of runs, by Student's t with the same correction for the number of stacks. *Own* uses the scatter of
@@ -59,10 +59,10 @@ def drawn(effects: str, stacks: int, noise: float, kind: int, chance: Generator)
     return truth, truth[:, None] + scatter + drift
 
 
-def race(truth: Table, logs: Table) -> Ended:
-    ended = simulate(logs, LEAST, CONFIDENCE, EQUAL)
+def race(truth: Table, logs: Table, together: tuple[float, ...] = ()) -> Ended:
+    (*_, ended), trials = simulate(logs, LEAST, CONFIDENCE, EQUAL, together)
     wrong = ended.decided and bool(truth[ended.at] < truth.max() - WITHIN)
-    return Ended(ended.rounds, ended.trials, ended.decided, wrong)
+    return Ended(ended.rounds, trials, ended.decided, wrong)
 
 
 def decides_after(logs: Table) -> Iterator[tuple[bool, bool]]:
@@ -88,7 +88,11 @@ def measure(effects: str, stacks: int, noise: float, times: int) -> tuple[list[E
     for time in range(times):
         chance = np.random.default_rng([stacks, int(noise * 1000), time])
         truth, logs = drawn(effects, stacks, noise, time % 3, chance)
-        ended.append(race(truth, logs))
+        if effects == "edge together":
+            others = [truth[:, None] + noise * chance.standard_normal(logs.shape) for _ in range(2)]
+            ended.append(race(truth, np.array([logs, *others]), (1 / 3,) * 3))
+            continue
+        ended.append(race(truth, logs[None]))
         if time % FIXED == 0:
             shares += np.array(list(decides_after(logs)))
     enough = shares / len(range(0, times, FIXED)) >= CONFIDENCE
@@ -105,15 +109,17 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few races, to test this program")
     asked = parser.parse_args()
     sizes, times = ((2, 5), 16) if asked.quick else (_SIZES, asked.times)
-    print("effects   stacks  noise  wrong  decided  rounds  trials  fixed repeats (own, shared)  their trials  share")
-    for effects in ("0..50 %", "edge", "edge 3x", "equal"):
+    print(
+        "effects        stacks  noise  wrong  decided  rounds  trials  fixed repeats (own, shared)  their trials  share"
+    )
+    for effects in ("0..50 %", "edge", "edge 3x", "equal", "edge together"):
         for stacks in sizes:
             for noise in (0.02, 0.10):
                 count = times if effects == "0..50 %" else times // 4
                 ended, (own, shared) = measure(effects, stacks, noise, count)
                 trials = np.mean([one.trials for one in ended])
                 print(
-                    f"{effects:9}  {stacks:5}  {noise:4.0%}  {np.mean([one.wrong for one in ended]):5.1%}"
+                    f"{effects:13}  {stacks:5}  {noise:4.0%}  {np.mean([one.wrong for one in ended]):5.1%}"
                     f"  {np.mean([one.decided for one in ended]):7.1%}  {np.mean([one.rounds for one in ended]):6.1f}"
                     f"  {trials:6.0f}  {own:13.0f} {shared:13.0f}  {own * stacks:6.0f} {shared * stacks:5.0f}"
                     f"  {trials / own / stacks:5.0%} {trials / shared / stacks:5.0%}",

@@ -33,9 +33,17 @@ FIVE = SMALL.replace("chunk: [16KiB, 64KiB]", "chunk: [4KiB, 16KiB, 64KiB, 256Ki
 
 
 def test_a_race_needs_fewer_trials_than_all_cells_and_noise_costs_more() -> None:
-    quiet, loud = (forecast([5, 5], 3, noise, 0.95) for noise in (0.01, 0.05))
-    assert 2 * 5 * 3 <= quiet.trials < loud.trials < loud.unraced
+    quiet, loud = (forecast([5, 4], [], 3, noise, 0.95) for noise in (0.01, 0.05))
+    assert 9 * 3 <= quiet.trials < loud.trials < loud.unraced
     assert loud.trials < loud.most
+
+
+def test_a_race_of_all_workloads_together_takes_more_trials() -> None:
+    alone, together, one_more = (
+        forecast([4, 4, 4], powers, 2, 0.03, 0.95) for powers in ([], [0.5, 0.5, 0], [1, 0, 0])
+    )
+    assert alone.trials == one_more.trials < together.trials
+    assert alone.unraced == one_more.unraced < together.unraced
 
 
 def test_the_rounds_to_detect_show_the_difference_in_nine_of_ten_runs() -> None:

@@ -101,10 +101,11 @@ class RunPlan:
         if self.options.race is None:
             return None
         selected = self.selected
-        sizes = race_of(selected, self.options.race, self.options.matrix).sizes
+        race = race_of(selected, self.options.race, self.options.matrix)
         least, confidence = selected.plan.repeat.min, selected.plan.repeat.confidence
-        others = self.estimate.trials_least - least * sum(sizes)
-        return RaceForecast(*(one + others for one in forecast(sizes, least, self.scatter, confidence)))
+        others = self.estimate.trials_least - least * sum(race.sizes)
+        found = forecast(race.sizes, race.powers, least, self.scatter, confidence)
+        return RaceForecast(*(one + others for one in found))
 
     @property
     def scatter(self) -> float:

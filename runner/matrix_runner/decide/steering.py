@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import zip_longest
 from math import exp, log
 from statistics import fmean
 from types import MappingProxyType
@@ -34,17 +35,24 @@ class RaceForecast(NamedTuple):
     unraced: int  # every cell for as many rounds
 
 
-def forecast(sizes: Iterable[int], least: int, noise: float, confidence: float) -> RaceForecast:
-    """Simulate races of so many stacks each, whose rates are drawn at random and scatter by a share."""
+def forecast(
+    sizes: Sequence[int], powers: Sequence[float], least: int, noise: float, confidence: float
+) -> RaceForecast:
+    """Simulate races of so many stacks at each workload, whose rates are drawn at random and scatter by a share.
+
+    With `powers`, all workloads together race, too.
+    """
     totals, unraced = np.zeros(TIMES), np.zeros(TIMES)
-    for heat, size in enumerate(sizes):
-        for time in range(TIMES):
-            chance = np.random.default_rng([heat, size, time])
+    for time in range(TIMES):
+        chance = np.random.default_rng(time)
+        logs = np.full((len(sizes), max(sizes), MOST), np.nan)
+        for work, size in enumerate(sizes):
             truth = np.log(1 - chance.uniform(0, _MOST_BEHIND, size))
-            logs = truth[:, None] + noise * chance.standard_normal((size, MOST))
-            ended = simulate(logs, least, confidence, EQUAL)
-            totals[time] += ended.trials
-            unraced[time] += ended.rounds * size
+            logs[work, :size] = truth[:, None] + noise * chance.standard_normal((size, MOST))
+        ended, totals[time] = simulate(logs, least, confidence, EQUAL, powers)
+        alone = [one.rounds for one in ended[: len(sizes)]]
+        rounds = [max(one, ended[-1].rounds) if power else one for one, power in zip_longest(alone, powers)]
+        unraced[time] = np.dot(rounds, sizes)
     return RaceForecast(round(totals.mean()), round(float(np.quantile(totals, 0.95))), round(unraced.mean()))
 
 
@@ -87,9 +95,21 @@ class Race(Looking):
         return not self._heats
 
     @property
+    def _columns(self) -> list[list[CellRow]]:
+        """Return the cells of the stacks at each workload."""
+        return [heat.columns[0] for heat in self._heats if len(heat.columns) == 1]
+
+    @property
     def sizes(self) -> list[int]:
         """Return the number of stacks at each workload."""
-        return [len(heat.columns[0]) for heat in self._heats if len(heat.columns) == 1]
+        return [len(column) for column in self._columns]
+
+    @property
+    def powers(self) -> list[float]:
+        """Return the part of each workload in the race of all together; empty without one."""
+        names = [str(column[0].axes["workload"]) for column in self._columns]
+        weights = {name: self._weights.get(name, 0.0) for name in names}
+        return powers_of([(name, True) for name in names], weights) if len(self._heats) > len(names) else []
 
     def wanted(self, round_number: int) -> dict[str, float]:
         """Return the cells to measure in a round, the nearest to the best with the largest weight."""

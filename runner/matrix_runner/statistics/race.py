@@ -95,26 +95,38 @@ def stand(samples: Sequence[Mapping[int, float]], confidence: float, *, lowest: 
 
 class Ended(NamedTuple):
     rounds: int
-    trials: int
     decided: bool
     at: int  # the place of the leader
 
 
-def simulate(logs: Floats, least: int, confidence: float, within: float) -> Ended:
-    """Run a race over logarithms by place and round, as `run --race` does; the last round is its limit."""
-    most = logs.shape[1]
+def simulate(
+    logs: Floats, least: int, confidence: float, within: float, powers: Sequence[float] = ()
+) -> tuple[list[Ended], int]:
+    """Run races over logarithms by workload, place and round, as `run --race` does; the last round is their limit.
+
+    With `powers` of the workloads, the last race is that of all of them together. Return the races, and their trials.
+    """
+    works, _, most = logs.shape
+    heats = [*np.eye(works), *([np.array(powers)] if powers else [])]
+    ended: dict[int, Ended] = {}
     seen = np.full_like(logs, np.nan)
-    seen[:, :least] = logs[:, :least]
-    rounds, trials = least, least * len(logs)
-    while True:
-        found = _stand(seen[:, :rounds], confidence)
-        decided = found.is_decided(within)
-        if decided or rounds == most or found.is_hopeless(within, most):
-            return Ended(rounds, trials, decided, found.at)
-        running = list(found.candidates)
-        trials += len(running)
+    seen[:, :, :least] = logs[:, :, :least]
+    for rounds in range(least, most + 1):
+        running = np.zeros(logs.shape[:2], dtype=bool)
+        for number, heat in enumerate(heats):
+            if number in ended:
+                continue
+            raced = np.flatnonzero(heat)
+            found = _stand(np.tensordot(heat[raced], seen[raced, :, :rounds], 1), confidence)
+            decided = found.is_decided(within)
+            if decided or rounds == most or found.is_hopeless(within, most):
+                ended[number] = Ended(rounds, decided, found.at)
+            else:
+                running[np.ix_(raced, np.array(found.candidates))] = True
+        if len(ended) == len(heats):
+            break
         seen[running, rounds] = logs[running, rounds]
-        rounds += 1
+    return [ended[number] for number in range(len(heats))], int(np.count_nonzero(~np.isnan(seen)))
 
 
 def _stand(table: Floats, confidence: float) -> Standings:

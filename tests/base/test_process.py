@@ -5,11 +5,12 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from matrix_runner.base.process import is_gone, run, spawn
+from matrix_runner.base.process import is_gone, processor_seconds, run, spawn
 from matrix_runner.hosts.checks import run_query
 from tests.support.matrices import SMALL
 
@@ -26,6 +27,32 @@ async def _ends_unseen() -> None:
 
 def test_an_ended_program_is_known_before_its_notification() -> None:
     asyncio.run(_ends_unseen())
+
+
+def _ticks(pid: int) -> float:
+    """Return utime and stime of a process, in seconds, as `/proc` rounds them down."""
+    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def test_the_processor_time_of_programs_is_that_of_proc_until_one_ends() -> None:
+    busy = ["dd", "if=/dev/zero", "of=/dev/null"]  # most of its time is the kernel's
+    with ExitStack() as stack:
+        children = [stack.enter_context(subprocess.Popen(busy)) for _ in range(2)]
+        for child in children:
+            stack.callback(child.kill)
+        pids = [child.pid for child in children]
+        while min(map(_ticks, pids)) < 0.1:
+            pass
+        least, used = sum(map(_ticks, pids)), processor_seconds(pids)
+        assert used is not None
+        assert least <= used <= sum(_ticks(pid) + 0.02 for pid in pids)
+        children[1].kill()
+        while not is_gone(pids[1]):
+            pass
+        assert processor_seconds(pids) is None, "it has ended, though the kernel still knows its time"
+        children[1].wait()
+        assert processor_seconds(pids) is None
 
 
 #: A program that says when it is up, and five seconds later that it was left.

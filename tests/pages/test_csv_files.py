@@ -15,7 +15,7 @@ from matrix_runner.base.text import without_formula
 from matrix_runner.pages import csv_files
 from matrix_runner.pages.csv_files import summary_csv, trials_csv
 from matrix_runner.pages.run_data import RunData
-from matrix_runner.records.record import CellRow, Outcome, Trial
+from matrix_runner.records.record import CellRow, Outcome, Trial, TrialFacts
 from tests.pages import samples
 from tests.pages.samples import RUN, SYNTHETIC, direction, measured
 
@@ -50,6 +50,14 @@ def test_a_measured_trial_has_its_figures() -> None:
     assert (row["runtime"], row["cpu_usr"], row["cpu_sys"], row["errors"]) == ("1.0", "3.5", "4.5", "0")
     assert (row["seconds"], row["attempts"], row["folder"]) == ("1.23456", "1", "cells/x/trial-1")
     assert (row["machine"], row["synthetic"], row["reason"]) == ("qemu", "false", "")
+
+
+def test_costs_of_a_request_have_all_their_digits() -> None:
+    facts = TrialFacts(lost=0.25, lost_idle=0.12345, cpu_per_io=2000.0, switches_per_io=0.0005, host_cpu_per_io=7000.0)
+    row = read(trials_csv(replace(RUN, trials=[replace(RUN.trials[0], facts=facts)])))[0]
+    assert (row["lost"], row["lost_idle"], row["lost_late"]) == ("0.250", "0.123", "")
+    assert (row["cpu_per_io"], row["switches_per_io"], row["ipis_per_io"]) == ("2000.0", "0.0005", "")
+    assert row["host_cpu_per_io"] == "7000.0"
 
 
 def test_missing_values_are_empty_not_zero() -> None:

@@ -83,4 +83,9 @@ def test_the_processor_time_of_a_request_stands_beside_rates_and_says_if_it_is_e
     assert "2.00 µs" in text
     assert "1.25 per request" in text
     assert "0.00 per request" in text
+    assert "processor time of the host" not in text, "the machine has no host beneath"
+    beneath = [replace(one, facts=replace(facts, host_cpu_per_io=7_000.0)) for one in RUN.trials]
+    text = page(replace(RUN, trials=beneath), manifest(), "run").decode()
+    assert "processor time of the host</th>" in text
+    assert "7.00 µs" in text
     assert "processor time of a request (emulated)" in page(replace(counted, emulated=True), manifest(), "run").decode()

@@ -79,6 +79,7 @@ facts = st.builds(
     cpu_per_io=st.none() | st.integers(0, 10**9).map(float),
     switches_per_io=shares,
     ipis_per_io=shares,
+    host_cpu_per_io=st.none() | st.integers(0, 10**9).map(float),
 )
 
 

@@ -205,6 +205,15 @@ def test_a_request_costs_the_time_of_the_kernel_and_of_fio() -> None:
     assert cost_of_a_request(beside, FIGURES, WORK, 1) == {}
 
 
+def test_a_request_costs_the_time_of_the_host() -> None:
+    """Half a processor for 1,000 requests a second; with disks four times slower, for 250 of them."""
+    figures = replace(FIGURES, read=past.direction(4096 * 1000, 1000))
+    beside = TrialUse((), Processors(2.0, {"idle": 1.0}, 0, 0, ticks=1000), 2.0)
+    assert cost_of_a_request(beside, figures, WORK, 1, 0.5)["host_cpu_per_io"] == 500_000
+    assert cost_of_a_request(beside, figures, WORK, 4, 0.5)["host_cpu_per_io"] == 2_000_000
+    assert "host_cpu_per_io" not in cost_of_a_request(beside, figures, WORK, 1)
+
+
 def test_context_switches_and_interrupts_of_a_request_are_counted() -> None:
     lines = "cpu 1 0 0 0 0 0 0 0\nctxt {}\n{}MemAvailable: 1 kB\n"
     texts = [

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from tests.support.command import Call
 
 
-#: The facts of a trial that the first step added.
-_ADDED = [one.name for one in fields(TrialFacts)[-2:]]
+#: The facts of a trial that steps added.
+_ADDED = [one.name for one in fields(TrialFacts)[-3:]]
 
 
 def age(path: Path, version: int = 3) -> bytes:
@@ -150,7 +150,7 @@ def test_a_journal_from_the_future_is_refused(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize("writable", [True, False])
 def test_an_older_version_is_converted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writable: bool) -> None:
     for one in (IN_JOURNAL, IN_STORE):
-        assert [*data_columns(one.trials)[-2:]] == _ADDED, "so checksums stay right"
+        assert [*data_columns(one.trials)[-len(_ADDED) :]] == _ADDED, "so checksums stay right"
     folder = past.recorded(tmp_path, past.TRIALS)
     address = Address(file=tmp_path / "store.db")
     with SharedStore.open(address) as store:
@@ -173,7 +173,7 @@ def test_an_older_version_is_converted(tmp_path: Path, monkeypatch: pytest.Monke
             assert len(list(store.trials(("cell", "read_bw"), [run.id]))) == len(past.TRIALS)
     for file, content in zip(files, before, strict=True):
         with closing(sqlite3.connect(file)) as connection:
-            assert connection.execute("SELECT value FROM meta WHERE key = 'version'").fetchone() == ("46"[writable],)
+            assert connection.execute("SELECT value FROM meta WHERE key = 'version'").fetchone() == ("47"[writable],)
             assert _ADDED[-1] in str(connection.execute("SELECT sql FROM sqlite_master").fetchall()) or not writable
         assert writable or file.read_bytes() == content
 

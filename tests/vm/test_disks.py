@@ -36,6 +36,12 @@ MIRROR = "mdadm --create /dev/md9 --run --assume-clean --metadata=1.2 --level=1 
 FIO = "fio --name=x --filename={} --direct=1 --ioengine=libaio --output-format=terse --time_based --runtime=2 {}"
 
 
+def _ticks(pid: int) -> float:
+    """Return utime and stime of a process, in seconds, as `/proc` rounds them down."""
+    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
 async def _asked(scratch: Path) -> None:
     async with Qemu().rig(RigSpec(DISKS), scratch) as rig:
         assert rig.facts["up"] == "restored"
@@ -43,6 +49,12 @@ async def _asked(scratch: Path) -> None:
         assert told.split() == ["1", "0"]
         before = rig.disk_reports()
         await done(rig, FIO.format(rig.disks[1], "--rw=randwrite --bs=4k --iodepth=8"))
+        up = cast("QemuRig", rig)
+        pids = [up.guest.process.pid, *(server.pid for server in up.guest.served.servers.values())]
+        assert len(pids) == 4, "QEMU, and a server of each disk with a model"
+        least, used = sum(map(_ticks, pids)), up.host_seconds()
+        assert used is not None
+        assert 0.1 < least <= used <= sum(_ticks(pid) + 0.02 for pid in pids)
         moved = counters_between(before, rig.disk_reports())
         assert moved[1].writes > 100
         assert moved[1].seeks > 100

@@ -29,6 +29,8 @@ exec 3<&0 4< <(exec setpriv --pdeathsig KILL -- cat <&3) 3<&-
 "$@" <&4 4<&- | setpriv --pdeathsig KILL -- cat 4<&-
 exit "${PIPESTATUS[0]}"
 """
+#: A kind of clock of another process, in the lowest bits of its number: see clock_getcpuclockid(3).
+_PROCESSOR_TIME = 2
 
 _watches = set[asyncio.Task[None]]()
 
@@ -203,6 +205,15 @@ async def _log_end_of(child: asyncio.subprocess.Process, argv: Sequence[str], st
 def _log_end(argv: Sequence[str], status: int | None, started: float) -> None:
     end = "killed, as it did not end in time" if status is None else f"ended with {status}"
     LOG.info("%s after %.3f s: %s", end, time.monotonic() - started, command_text(argv))
+
+
+def processor_seconds(children: Sequence[int]) -> float | None:
+    """Return the processor time of children, with all their threads; None if one of them has ended."""
+    try:
+        used = sum(time.clock_gettime(~child << 3 | _PROCESSOR_TIME) for child in children)
+    except OSError:
+        return None
+    return None if any(map(is_gone, children)) else used
 
 
 async def run_to_end(work: Coroutine[Any, Any, None]) -> None:

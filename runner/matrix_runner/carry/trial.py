@@ -12,6 +12,7 @@ from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.base.log import LOG
 from matrix_runner.base.process import run_to_end
 from matrix_runner.carry.disk_samples import Service, sample_disks
+from matrix_runner.carry.host_samples import HostSamples, run_sampled
 from matrix_runner.carry.trial_result import Finding, TrialOutput, evidence, finding, split_outputs
 from matrix_runner.decide import costs
 from matrix_runner.language.matrix import Matrix
@@ -158,7 +159,8 @@ class StackOnRig:
         fio_job = job(cell, self.view, trial_seed(self._matrix.seed, cell.id, round_number), self._own)
         work, slow = cell.work, self.view.slow
         started, clock = datetime.now(UTC), time.monotonic()
-        output, service, done = await self._run_steps(cell, _steps(scripts, fio_job, shared_shell=self._own is None))
+        steps = _steps(scripts, fio_job, shared_shell=self._own is None)
+        output, service, done, host = await self._run_steps(cell, steps)
         aftermath = ""  # the state of the stack after its disks failed
         if self._stack.faults and output.steps[-1].name == "measure":
             aftermath = (await _run_step(self._rig, "aftermath", self._scripts.aftermath)).output
@@ -172,7 +174,10 @@ class StackOnRig:
             kept_up = kept_pace(done, strain, result.replay.seconds)
             losses |= late_replay(result.replay, work.runtime or 0.0, losses, kept_up=kept_up)
         shares = counters.shares_of(beside, self._spares, slow) if beside and result.figures else {}
-        cost = counters.cost_of_a_request(beside, result.figures, work, slow) if beside and result.figures else {}
+        beneath = host.processors(output.after.clock, timed.runtime * slow) if output.after and timed else None
+        cost = {}
+        if beside and result.figures:
+            cost = counters.cost_of_a_request(beside, result.figures, work, slow, beneath)
         facts = self._facts(result, {**losses, **shares, **cost})
         lost = loss_notes(facts, result.replay, work.runtime or 0.0)
         trial = Trial(
@@ -207,15 +212,17 @@ class StackOnRig:
         }
         return Measured(trial, files_of(self._scripts, scripts), outputs)
 
-    async def _run_steps(self, cell: Cell, steps: Sequence[Step]) -> tuple[TrialOutput, Service, Sequence[Report]]:
-        """Return the output, and the work of the disks: all of it, and that of the measurement alone."""
+    async def _run_steps(
+        self, cell: Cell, steps: Sequence[Step]
+    ) -> tuple[TrialOutput, Service, Sequence[Report], HostSamples]:
+        """Return the output, the work of the disks (all of it, and that of the measurement alone), and the host's."""
         work, slow, faults = cell.work, self.view.slow, self._stack.faults
         slowest = costs.slowest_request(work, self._disks)
         deadline = costs.deadline(work, cell.span, cell.files.total if cell.files else 0, slowest)
         deadline += costs.flush_seconds(work, self._matrix.machine.memory, slowest)
         deadline += costs.GRACE * len(self._matrix.profile)  # `perf` starts slowly on emulated processors
         deadline = costs.with_faults(deadline, work, faults, slowest) * slow
-        prepared: list[StepResult] = []
+        prepared, results, host = list[StepResult](), list[StepResult](), HostSamples()
         if slow > self._stack.slow and self.view.directory and not any(one.under_way for one in self.view.layers):
             # Mounting and laying files out have no figures, so they need no slow motion.
             self._set_pace(self._stack.slow)
@@ -225,11 +232,12 @@ class StackOnRig:
         self._rig.arm(faults if steps else ())
         async with sample_disks(self._rig, slow) as service:
             expected = costs.expected(work) * slow
-            results = await self._rig.run(steps, expected=expected, deadline=deadline) if steps else []
+            if steps:
+                results, host = await run_sampled(self._rig, steps, expected=expected, deadline=deadline)
         before = sum(one.seconds for one in results if one.name in {"tune", "verify"})
         _log_steps([*prepared, *results])
         output = split_outputs([*prepared, *results], work, invented=self._invented, slow=slow)
-        return output, service, service.since(before)
+        return output, service, service.since(before), host
 
     def _find(self, output: TrialOutput, work: Workload, done: Sequence[Report]) -> Finding:
         found = finding(output.steps, work, self.view.slow, output.report)

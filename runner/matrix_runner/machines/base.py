@@ -35,6 +35,7 @@ class StepResult:
     status: int
     output: str
     seconds: float
+    began: float = 0.0  # on the clock of the machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +142,14 @@ class SlowsDisks(Protocol):
 
     def slow_down(self, slow: int) -> None:
         """Let its disks work so many times slower than real time from now on."""
+
+
+@runtime_checkable
+class HasHost(Protocol):
+    """A rig that programs of its host make: a virtual machine."""
+
+    def host_seconds(self) -> float | None:
+        """Return the processor time that the host has spent on it; None if one of its programs has ended."""
 
 
 class Machine(Protocol):

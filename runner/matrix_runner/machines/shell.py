@@ -85,6 +85,7 @@ def unpack(steps: Sequence[Step], mark: str, output: bytes, complaint: str = "")
             status=int(ending["status"]),
             output=began[opening.end() :].removesuffix(b"\n").decode(errors="replace"),
             seconds=max(0, int(ending["us"]) - int(opening["us"])) / 1e6,
+            began=int(opening["us"]) / 1e6,
         )
         for began, ended in pairwise(output.split(mark.encode()))
         if (opening := _BEGIN.match(began)) and (ending := _END.match(ended))

@@ -424,8 +424,8 @@ def _noted(text: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=4096)
 def _facts(values: tuple[Any, ...]) -> str:
-    saturated, *losses, cost = values
-    return as_fields([BOOLS[saturated], *("" if share is None else f"{share:.3f}" for share in losses), cost])
+    saturated, losses, costs = values[0], values[1 : -len(COSTS)], values[-len(COSTS) :]
+    return as_fields([BOOLS[saturated], *("" if share is None else f"{share:.3f}" for share in losses), *costs])
 
 
 def _known(values: Sequence[float | None]) -> list[float]:

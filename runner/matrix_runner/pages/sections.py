@@ -20,7 +20,7 @@ from matrix_runner.pages.terminal import marks_of, outcome
 from matrix_runner.pages.terminal_text import displayed_rate, doubt, figure
 from matrix_runner.records.record import WORST, CellRow, Trial
 from matrix_runner.statistics.stopping import Estimate, estimate_mean
-from matrix_runner.work.metrics import ALL_SIDES, COSTS, FLUSH, OF_SYNC, SIDES, SYNC, TOTAL, Figure, sides_of
+from matrix_runner.work.metrics import ALL_SIDES, COSTS, FLUSH, OF_SYNC, SIDES, SYNC, TOTAL, sides_of
 
 #: Limits of the page: rows of all tables, charts, rows of one chart. The CSV files have all.
 MOST_ROWS, MOST_CHARTS, CHART_ROWS = 1000, 60, 24
@@ -32,8 +32,7 @@ _EDGE = 3  # room for the dot of that line
 _LEAST_SPAN = 0.1  # of the values: smaller changes look small
 _NONE = ("", "")
 _SYNCS = "syncs"  # the columns of fsync and fdatasync
-_COST = "cost"  # the columns of what a request costs the machine, in the order of COSTS
-_COSTS = "processor time of a request", "context switches", "interrupts between processors"
+_COSTS = {one.name: one for one in COSTS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +111,12 @@ def _section(
         columns.insert(0, SYNC)
     if any(f"{FLUSH}_iops" in one.figures for one in summaries):
         columns.append(_SYNCS)
-    if any(_cost(recorded.by_cell[one.cell.id], COSTS[0]) for one in summaries):
-        columns.append(_COST)
+    columns += [cost for cost in _COSTS if any(_cost(recorded.by_cell[one.cell.id], cost) for one in summaries)]
     # A total has no latency.
     headings = {
         SYNC: (SYNC, "sync time"),
         _SYNCS: ("syncs", "sync p99"),
-        _COST: tuple(one + " (emulated)" * recorded.emulated for one in _COSTS),
+        **{name: (one.heading + " (emulated)" * recorded.emulated,) for name, one in _COSTS.items()},
         TOTAL: (TOTAL,),
         "rate": ("rate", "p99"),
         **{side: (side, f"{side} p99") for side in SIDES},
@@ -225,19 +223,17 @@ def _history(recorded: RunData, summary: CellFigures) -> Sparkline | None:
     return sparkline(past, summary.figures[name], "bytes/s" if name.endswith("_bw") else "1/s")
 
 
-def _cost(trials: Sequence[Trial], of: Figure) -> list[float]:
-    found = (getattr(one.facts, of.name) for one in trials if one.counted)
+def _cost(trials: Sequence[Trial], name: str) -> list[float]:
+    found = (getattr(one.facts, name) for one in trials if one.counted)
     return [one for one in found if one is not None]
 
 
 def _texts(summary: CellFigures, column: str, recorded: RunData) -> tuple[tuple[str, str], ...]:
     sides = sides_of(summary.figures)
-    if column == _COST:
-        each = ((one, _cost(recorded.by_cell[summary.cell.id], one)) for one in COSTS)
-        return tuple(
-            figure_and_interval(estimate_mean(costs, recorded.rule, summary.stopped) if costs else None, one.unit)
-            for one, costs in each
-        )
+    if column in _COSTS:
+        costs = _cost(recorded.by_cell[summary.cell.id], column)
+        mean = estimate_mean(costs, recorded.rule, summary.stopped) if costs else None
+        return (figure_and_interval(mean, _COSTS[column].unit),)
     if column == SYNC:
         return tuple(figure_and_interval(summary.figures.get(f"{SYNC}_{name}"), unit) for name, unit in OF_SYNC.items())
     if column == _SYNCS:

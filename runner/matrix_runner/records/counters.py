@@ -290,10 +290,13 @@ def shares_of(beside: TrialUse, spares: int, slow: int = 1) -> dict[str, float]:
     return {name: round(share, DECIMALS[name]) for name, share in shares.items() if share is not None}
 
 
-def cost_of_a_request(beside: TrialUse, figures: Figures, work: Workload, slow: int) -> dict[str, float]:
+def cost_of_a_request(
+    beside: TrialUse, figures: Figures, work: Workload, slow: int, host: float | None = None
+) -> dict[str, float]:
     """Return what a request costs: processor time of the kernel and of fio's jobs in ns, context switches, and IPIs.
 
-    Other time in user mode is left out: the start of fio takes longer than many short trials.
+    Other time in user mode is left out: the start of fio takes longer than many short trials. `host`: how many
+    processors of the host beneath worked for the machine, on average.
     """
     requests, shares = figures.total_iops * beside.seconds, beside.processors.shares
     of_kernel = sum(shares.get(kind, 0.0) for kind in ("system", "irq", "softirq")) * beside.processors.ticks * _TICK
@@ -302,7 +305,8 @@ def cost_of_a_request(beside: TrialUse, figures: Figures, work: Workload, slow: 
         return {}
     counted = {"switches_per_io": beside.processors.switches, "ipis_per_io": beside.processors.ipis}
     of_each = {name: round(count / requests, DECIMALS[name]) for name, count in counted.items() if count is not None}
-    return {"cpu_per_io": round((of_kernel + of_fio) / requests * 1e9), **of_each}
+    of_host = {} if host is None else {"host_cpu_per_io": round(host * slow / figures.total_iops * 1e9)}
+    return {"cpu_per_io": round((of_kernel + of_fio) / requests * 1e9), **of_each, **of_host}
 
 
 def find_bottleneck(beside: TrialUse, figures: Figures, work: Workload, buses: tuple[Bus, ...], overload: str) -> str:

@@ -225,6 +225,7 @@ class TrialFacts:
     cpu_per_io: float | None = None  # ns of the machine's processors
     switches_per_io: float | None = None
     ipis_per_io: float | None = None
+    host_cpu_per_io: float | None = None  # ns of processors of the host beneath the machine
 
     @property
     def is_host_limited(self) -> bool:

@@ -240,12 +240,13 @@ def seal_journal(connection: sa.Connection) -> None:
 
 
 _COSTS = execute(*(f"ALTER TABLE trials ADD COLUMN {name} FLOAT" for name in ("switches_per_io", "ipis_per_io")))
+_HOST = execute("ALTER TABLE trials ADD COLUMN host_cpu_per_io FLOAT")
 _SUMS = execute(*(f"ALTER TABLE runs ADD COLUMN {name}_{SUM} BIGINT" for name in OF_RUNS))
 JOURNAL = Versioned(
     "journal",
     IN_JOURNAL.metadata,
     IN_JOURNAL.meta,
-    steps=(_COSTS, seal_journal),
+    steps=(_COSTS, seal_journal, _HOST),
     views=views_of(runs=False),
     stranger="name the folder of a run",
     newer="use the newer program, or start a new run with `--fresh`",
@@ -255,7 +256,7 @@ STORE = Versioned(
     "shared store",
     IN_STORE.metadata,
     IN_STORE.meta,
-    steps=(_COSTS, _SUMS),
+    steps=(_COSTS, _SUMS, _HOST),
     views=views_of(runs=True),
     stranger="name another file or database with `--store`; an empty one becomes a store",
     before="move it away, or name another with `--store`; the next command fills a new store from the journals of the "

@@ -16,6 +16,7 @@ class Figure:
     percent: float | None = None  # of a percentile, which is computed from all requests and never averaged
     average: str = "avg"  # over the trials of a cell, in SQL
     is_of_data: bool = False  # only sides that move data have it
+    heading: str = ""  # of its column in report.html
 
     @property
     def is_summarised(self) -> bool:
@@ -75,24 +76,34 @@ TOTAL = "total"  # all directions together: the headline of mixed work
 RATES = tuple(one.name for one in OF_A_SIDE if one.better > 0)
 #: The unit of what the machine did for each request.
 PER_REQUEST = "per request"
+
+
+def _cost(name: str, unit: str, heading: str, meaning: str) -> Figure:
+    return Figure(name, unit, meaning, better=-1, heading=heading)
+
+
 #: Figures of the monitors, which are facts of a trial.
 OF_THE_MONITORS = (
     Figure("iowait", "share", ""),
     Figure("evenness", "share", ""),
     Figure("host_limited_share", "share", ""),
-    Figure(
-        *(
-            "cpu_per_io",
-            "ns",
-            "processor time of the kernel and of fio for each request; emulated processors are many times slower",
-        ),
-        better=-1,
+    _cost(
+        *("cpu_per_io", "ns", "processor time of a request"),
+        "processor time of the kernel and of fio for each request; emulated processors are many times slower",
     ),
-    Figure("switches_per_io", PER_REQUEST, "context switches of the machine for each request", better=-1),
-    Figure("ipis_per_io", PER_REQUEST, "interrupts from processor to processor (IPIs) for each request", better=-1),
+    _cost("switches_per_io", PER_REQUEST, "context switches", "context switches of the machine for each request"),
+    _cost(
+        *("ipis_per_io", PER_REQUEST, "interrupts between processors"),
+        "interrupts from processor to processor (IPIs) for each request",
+    ),
+    _cost(
+        *("host_cpu_per_io", "ns", "processor time of the host"),
+        "processor time of the host for each request: of QEMU and the servers of its disks",
+    ),
 )
 BESIDE: dict[str, str] = {"cpu.iowait": "iowait", "disks.evenness": "evenness", "disks.strain": "host_limited_share"}
 BESIDE |= {"cpu.per_io": "cpu_per_io", "cpu.switches": "switches_per_io", "cpu.ipis": "ipis_per_io"}
+BESIDE |= {"cpu.host_per_io": "host_cpu_per_io"}
 #: What a request costs the machine, each a fact of its trials.
 COSTS = tuple(one for one in OF_THE_MONITORS if one.better)
 LOST = ("cpu.iowait", "disks.strain")  # less is better for these

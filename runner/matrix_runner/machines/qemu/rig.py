@@ -11,6 +11,7 @@ from pathlib import Path
 
 from matrix_runner.base.digests import forget_checks
 from matrix_runner.base.errors import HarnessBroken
+from matrix_runner.base.process import processor_seconds
 from matrix_runner.base.time_limit import time_limit
 from matrix_runner.machines import shell
 from matrix_runner.machines.base import RigLost, Step, StepResult
@@ -104,6 +105,10 @@ class QemuRig:
         self._waits = self._waits or ProcessorWaits(Path(f"/proc/{self.guest.process.pid}/task"))
         waited = self._waits.seconds() / self._slow
         return tuple(replace(report, waited=waited) for report in reports)
+
+    def host_seconds(self) -> float | None:
+        servers = self.guest.served.servers.values()
+        return processor_seconds([one.pid for one in (self.guest.process, *servers)])
 
     def slow_down(self, slow: int) -> None:
         self._slow = slow

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tests.answers.rankings import FACTS, TRUTH, run
+from matrix_runner.answers.decision import Rebuild
+from matrix_runner.records.record import Outcome, Trial
+from matrix_runner.work.fio.output import Figures, Sync
+from tests.answers.rankings import FACTS, TRUTH, cell, run
 
 if TYPE_CHECKING:
     from matrix_runner.answers.decision import Decision
@@ -25,6 +28,24 @@ def test_each_stack_has_what_it_offers_beside_its_figures() -> None:
     assert raid5.rebuild
     assert (raid5.rebuild.seconds, raid5.rebuild.measured) == (100.0, False)
     assert 0.5 < raid5.shares[1] < 0.6
+
+
+def test_a_measured_rebuild_takes_the_place_of_the_computed_one() -> None:
+    recorded = run({"raid5": {"sequential": 250.0}, "raid6": {"sequential": 200.0}}, rounds=3)
+    rebuilds = [cell("raid5", "rebuild"), cell("raid6", "rebuild")]
+    trials = [
+        Trial(one.id, number, Outcome.MEASURED, figures=Figures(None, None, 1.0, 1.0, 1.0, 0, rebuild=Sync(1.0, rate)))
+        for one, rate in zip(rebuilds, (20.0, 50.0), strict=True)
+        for number in (1, 2, 3)
+    ]
+    found = replace(
+        recorded, cells=[*recorded.cells, *rebuilds], trials=[*recorded.trials, *trials], stacks=FACTS
+    ).decision
+    assert found
+    assert {one.name: one.rebuild for one in found.choices} == {
+        "raid5": Rebuild(50.0, True),
+        "raid6": Rebuild(20.0, True),
+    }
 
 
 def test_a_stack_is_beaten_only_if_another_is_as_large_as_safe_and_faster_everywhere() -> None:

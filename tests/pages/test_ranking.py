@@ -44,6 +44,19 @@ def test_a_long_table_counts_the_stacks_left_out() -> None:
     assert "2 more stacks in answer.txt." in decision_grid(RUN.decision, 1).notes
 
 
+def test_the_answer_has_all_workloads_and_other_pages_the_weighed_ones_first() -> None:
+    works = [*(f"random/rw=randwrite,iodepth={depth}" for depth in (1, 2, 4, 8, 16, 32)), "mixed"]
+    truth = {stack: dict.fromkeys(works, rate) for stack, rate in (("raid5", 100.0), ("raid6", 50.0))}
+    found = replace(run(truth, rounds=5), weights={"mixed": 1.0}).decision
+    assert found
+    grid = decision_grid(found)
+    assert (len(grid.columns), grid.columns[1]) == (7, "mixed")
+    assert grid.notes[-1] == "1 more workload in answer.txt."
+    text = "\n".join(decision_text(found))
+    assert all(work in text.splitlines()[0] for work in works)
+    assert "more workload" not in text
+
+
 def test_the_answer_and_the_page_begin_with_it() -> None:
     assert render_reports(RUN)["answer.txt"].decode().startswith("stack ")
     text = page(RUN, past.manifest(), "run").decode()

@@ -188,8 +188,14 @@ MOST_STACKS = 20  # rows on the terminal and the page
 _MOST_WORKLOADS = 6  # columns; a page is not wider
 
 
-def decision_grid(found: Decision, most: int | None = None) -> Grid:
-    shown, rankings = found.choices[:most], found.rankings[:_MOST_WORKLOADS]
+def decision_grid(found: Decision, most: int | None = None, workloads: int | None = _MOST_WORKLOADS) -> Grid:
+    """Return the table, with weighed workloads first."""
+    every = range(len(found.rankings))
+    shown, columns = (
+        found.choices[:most],
+        sorted(every, key=lambda at: found.rankings[at].workload not in found.weights),
+    )
+    rankings = {at: found.rankings[at] for at in columns[:workloads]}
     offers = {
         "usable": [volume(one.capacity) if one.capacity else "" for one in shown],
         "survives": [
@@ -202,12 +208,13 @@ def decision_grid(found: Decision, most: int | None = None) -> Grid:
     }
     known = {name: texts for name, texts in offers.items() if any(texts)}
     figures = [
-        [_figure(of, stack) if (stack := one.figures[at]) else "" for one in shown] for at, of in enumerate(rankings)
+        [_figure(of, stack) if (stack := one.figures[at]) else "" for one in shown] for at, of in rankings.items()
     ]
     names = [f"{one.name} (beaten)" if one.beaten else one.name for one in shown]
-    columns = ("stack", *known, *map(workload_name, rankings))
+    titles = ("stack", *known, *map(workload_name, rankings.values()))
     rows = list(zip(names, *known.values(), *figures, strict=True))
-    return Grid(columns, rows, tuple(_decision_notes(found, len(shown))), frozenset(columns[1:]))
+    notes = _decision_notes(found, len(found.choices) - len(shown), len(every) - len(rankings))
+    return Grid(titles, rows, tuple(notes), frozenset(titles[1:]))
 
 
 def beaten_rows(found: Decision) -> list[int]:
@@ -216,7 +223,7 @@ def beaten_rows(found: Decision) -> list[int]:
 
 def decision_text(found: Decision) -> Iterator[str]:
     """Return the lines of the whole table, as plain text."""
-    grid = decision_grid(found)
+    grid = decision_grid(found, workloads=None)
     rows = [tuple(map(str, row)) for row in (grid.columns, *grid.rows)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
@@ -228,7 +235,7 @@ def decision_text(found: Decision) -> Iterator[str]:
     yield from grid.notes
 
 
-def _decision_notes(found: Decision, shown: int) -> Iterator[str]:
+def _decision_notes(found: Decision, stacks: int, workloads: int) -> Iterator[str]:
     if found.overall:
         yield _overall(found)
     yield "A ratio is the share of the best figure, over the rounds of both. Lost disks may be any of the stack."
@@ -236,7 +243,7 @@ def _decision_notes(found: Decision, shown: int) -> Iterator[str]:
         yield "~: computed from the rate of the disks, without other work; `sync_action: rebuild` measures it."
     if any(one.beaten for one in found.choices):
         yield "beaten: another stack has as much room and safety, and is faster at every workload."
-    for count, what in ((len(found.choices) - shown, "stack"), (len(found.rankings) - _MOST_WORKLOADS, "workload")):
+    for count, what in ((stacks, "stack"), (workloads, "workload")):
         if count > 0:
             yield f"{count:,} more {what}{'s' if count > 1 else ''} in answer.txt."
 

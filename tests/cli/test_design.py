@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -38,7 +39,10 @@ def test_a_screen_ranks_axes_and_proposes_the_next_matrix(call: Call, tunables: 
     assert rule
     assert "tune.max_sectors_kb" in proposed
     assert call("run", "--on", "dry", "next.yaml").status == 0
-    assert "Axes that matter" in (run.path / "report.html").read_text()
+    page = (run.path / "report.html").read_text()
+    assert "Axes that matter" in page
+    drawn = re.findall(r"<title>(\S+): (?:\S+) → \S+: (\d[^ ]*)× \((\S+)× to (\S+)×\)", page)
+    assert (drawn[0][0], len(drawn)) == ("workload.rw", 9), "each change, the largest axis first"
 
 
 def test_a_layer_with_too_few_set_ups_may_still_matter(call: Call, tunables: Path) -> None:

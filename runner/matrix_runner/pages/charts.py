@@ -8,6 +8,7 @@ from math import ceil, floor, inf, log10
 from typing import ClassVar
 
 from matrix_runner.pages.terminal_text import figure, times, times_within
+from matrix_runner.statistics import screening
 from matrix_runner.statistics.ratios import Ratio
 from matrix_runner.statistics.stopping import Estimate
 
@@ -217,7 +218,7 @@ _TICKS_APART = _WIDTH / 8  # on a telephone, this is the width of a text and of 
 @dataclass(frozen=True, slots=True)
 class RatioLine:
     label: str
-    ratio: Ratio
+    ratio: Ratio | screening.Estimate
     side: str = "total"
 
 

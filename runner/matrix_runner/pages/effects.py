@@ -236,6 +236,7 @@ def _shades(low: float, high: float) -> Callable[[float], int]:
 
 NEXT = "next.yaml"
 _LEAST_CELLS = 8  # cells with figures
+_MOST_DRAWN = 30  # effects in the chart
 _RATIOS = (
     "A ratio is how many times as large the rate is as with the first value, on average over the cells. Of a "
     "pair, it is how many times as large the first change is with the second one."
@@ -278,6 +279,7 @@ def screen_sections(content: RunData, manifest: Manifest) -> Iterator[Section]:
         table,
         files,
         tuple(_lines(found, factors, matter, vague, text, content)),
+        chart=_screen_chart(found, factors),
     )
 
 
@@ -285,21 +287,38 @@ def _stack(cell: CellRow) -> str:
     return str(sorted((axis, value) for axis, value in cell.axes.items() if kind_of(axis) == "stack"))
 
 
+def _screen_chart(found: Screen, factors: Factors) -> Chart | None:
+    """Draw the effects, the largest first."""
+    ranked = sorted((*found.axes, *found.pairs), key=lambda one: -one.size)
+    lines = [
+        RatioLine(f"{name}: {change}", ratio)
+        for one in ranked
+        for name, change, ratio in _ratios(one, factors)
+        if ratio and isfinite(ratio.high)
+    ]
+    title = "Effects of axes, and of pairs that interact, the largest first"
+    return replace(ratio_chart(title, lines[:_MOST_DRAWN]), left=len(lines[_MOST_DRAWN:])) if lines else None
+
+
 def _screen_table(found: Screen, factors: Factors, confidence: float, set_ups: int) -> Grid:
-    rows = [row for one in (*found.axes, *found.pairs) for row in _rows(one, factors)]
+    rows = [
+        (name, change, *_texts(ratio), "yes" if one.is_active else "")
+        for one in (*found.axes, *found.pairs)
+        for name, change, ratio in _ratios(one, factors)
+    ]
     sure = f"Each interval ({confidence * 100:g} %) applies to its own ratio"
     notes = (_RATIOS, f"{sure}; `matters` is tested for all axes and pairs together. {_PLOTS.format(set_ups)}")
     return Grid(("axis", "change", "ratio", "interval", "matters"), rows, notes, frozenset(("ratio", "interval")))
 
 
-def _rows(effect: Effect, factors: Factors) -> Iterator[tuple[str, ...]]:
+def _ratios(effect: Effect, factors: Factors) -> Iterator[tuple[str, str, Estimate | None]]:
     name = " × ".join(factors.names[at] for at in effect.term)
     changes = [""]
     for at in effect.term:
         first, *others = (value or "without" for value in factors.values[at])
         changes = [" × ".join(filter(None, (one, f"{first} → {value}"))) for one in changes for value in others]
     for change, ratio in zip(changes, effect.ratios, strict=True):
-        yield name, change, *_texts(ratio), "yes" if effect.is_active else ""
+        yield name, change, ratio
 
 
 def _texts(ratio: Estimate | None) -> tuple[str, str]:

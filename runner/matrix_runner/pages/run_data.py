@@ -17,6 +17,7 @@ from matrix_runner.answers.knee import Knee, find_knee, searches_of
 from matrix_runner.answers.ranking import Ranking, columns_of, rank_stacks
 from matrix_runner.answers.verdicts import SHARE, Judgement
 from matrix_runner.language.find import Find
+from matrix_runner.pages.charts import Chart
 from matrix_runner.pages.concerns import ConcernCounter, Concerns
 from matrix_runner.pages.table import Grid
 from matrix_runner.records.record import Attempt, CellRow, Outcome, Trial, outcome_of_cell
@@ -108,6 +109,7 @@ class Section:
     files: Mapping[str, bytes]  # content by the name of the file
     lines: Sequence[str] = ()  # on the terminal, at the end of the run
     cases: Sequence[tuple[str, bool, str]] = ()  # test cases of JUnit: their names, whether they fail, and texts
+    chart: Chart | None = None
 
 
 _NAMED = 6  # values that the text names

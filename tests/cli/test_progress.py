@@ -323,6 +323,17 @@ def test_the_forecast_of_a_cluster_replaces_the_estimate(capsys: pytest.CaptureF
     assert re.fullmatch(r"(60:00|59:\d\d) left", view._left())
 
 
+def test_a_live_view_shows_the_ranking_of_a_race() -> None:
+    console = Console(file=io.StringIO(), width=100)
+    with LiveView(2, 0) as live:
+        for number, order in enumerate(["copy: raid10, raid5 0.951×", "copy: raid10; out: raid5"], start=3):
+            live.event(RoundAdded(number, 2, "the race is not decided yet", (order,)))
+            with console.capture() as shown:
+                console.print(live._bar.get_renderable())
+            assert f"so far {order}\n" in re.sub(" +\n", "\n", shown.get())
+            assert shown.get().count("so far") == 1
+
+
 def test_a_live_view_shows_a_reason_for_more_rounds_once(capsys: pytest.CaptureFixture[str]) -> None:
     with LiveView(2, 0) as live:
         for number, reason in enumerate(["comparing a with b", "comparing a with b", "the odds are b 50 %"], start=1):

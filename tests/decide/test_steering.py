@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -68,6 +69,9 @@ def test_each_workload_has_its_own_race() -> None:
     assert {one for one in wanted if "write" in one} == set()
     assert {one for one in wanted if "read" in one} == {f"a/{READ}", f"b/{READ}"}
     assert race.reason() == "the race is not decided yet; out for sequential/rw=write: b, 1 left"
+    read, write = race.ranking
+    assert re.fullmatch(r"sequential/rw=read: (a, b|b, a) 0\.9\d\d×", read)
+    assert write == "sequential/rw=write: over, a; out: b"
     race.wanted(6)
     assert race.reason() == "the race is not decided yet"
 

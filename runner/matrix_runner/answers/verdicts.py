@@ -238,6 +238,10 @@ class Looking:
         self._trials: dict[str, list[Trial]] = {}
         self._looked = 0  # the round before which the last look took place
 
+    @property
+    def ranking(self) -> Sequence[str]:
+        return ()
+
     def add(self, trial: Trial) -> None:
         self._trials.setdefault(trial.cell, []).append(trial)
 

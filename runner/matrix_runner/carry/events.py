@@ -1,6 +1,6 @@
 """The events of a run: a class each, with its fields, its words for people and for programs, and who sees it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar
 
@@ -59,6 +59,7 @@ class RoundAdded(Event):
     round: int
     trials: int
     reason: str
+    ranking: Sequence[str] = ()  # of a race: its order so far
 
     @property
     def text(self) -> str:

@@ -163,7 +163,7 @@ class RunRecorder(Recorder):
         for one, scheduler in zip((self, *others), schedulers, strict=True):
             one.conclude((cell for batch in scheduler.plan.batches(number) for cell in batch.cells), number)
         if trials := sum(scheduler.count_added(number) for scheduler in schedulers):
-            self._context.listen(RoundAdded(number, trials, self._scheduler.reason()))
+            self._context.listen(RoundAdded(number, trials, self._scheduler.reason(), self._scheduler.ranking))
         LOG.info("round %d opens%s", number, f": {why}" if (why := self._scheduler.reason()) else "")
         return [scheduler.batches(number) for scheduler in schedulers]
 

@@ -63,7 +63,9 @@ class _Line(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         room, seconds = self._console.width - _SPINNER - _ECHO, int(task.elapsed or 0)
-        total = "?" if task.total is None else str(int(task.total))
+        if task.total is None:
+            return Text(shorten(printable(task.description), room), no_wrap=True)
+        total = str(int(task.total))
         elapsed = f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
         parts = [f"{int(task.completed):{len(total)}}/{total}", elapsed, task.fields["left"]()]
         if self._console.width >= _FOR_BAR:
@@ -234,6 +236,7 @@ class LiveView(View):
         self._reason = ""  # of the last added round
         #: The latest estimate of the seconds left, and when it was made.
         self._estimate, self._estimated = 0.0, self._started
+        self._ranking: list[TaskID] = []  # the lines of a race
         self._trials: TaskID = self._bar.add_task("trials", total=planned, completed=done, left=self._left, last="")
         self._long: TaskID | None = None
         self._step_began: float | None = None  # of the long step that goes on
@@ -259,6 +262,8 @@ class LiveView(View):
             self._estimate_rest()
         if isinstance(event, TrialDone):
             self._end_trial(event)
+        elif isinstance(event, RoundAdded):
+            self._rank(event.ranking)
         elif isinstance(event, BatchStarted):
             self._begin((event.host, event.stack), event.cells)
         elif isinstance(event, BatchDone):
@@ -274,6 +279,11 @@ class LiveView(View):
         """Return whether a round is added for the same reason as the one before: the bar shows that it goes on."""
         before, self._reason = self._reason, event.reason if isinstance(event, RoundAdded) else self._reason
         return isinstance(event, RoundAdded) and before == self._reason
+
+    def _rank(self, lines: Sequence[str]) -> None:
+        for one in self._ranking:
+            self._bar.remove_task(one)
+        self._ranking = [self._bar.add_task(f"so far {line}", total=None, left=str, last="") for line in lines]
 
     def _show_cluster(self, event: TimeLeft | Waiting) -> None:
         if isinstance(event, TimeLeft):

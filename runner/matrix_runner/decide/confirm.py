@@ -15,6 +15,8 @@ LEAST = 5
 class Confirmation:
     """Chooses the cells of the further rounds, by one look at the planned ones."""
 
+    ranking = ()
+
     def __init__(self, repeat: Repeat, find_slower: Callable[[], Mapping[str, float]]) -> None:
         self.least, self._planned = repeat.min, repeat.max
         self._find_slower = find_slower
@@ -45,7 +47,7 @@ class Confirmation:
 class OnOldKernel:
     """Chooses the cells of the second run: those of the further rounds whose level is from its kernel."""
 
-    least = 0
+    least, ranking = 0, ()
 
     def __init__(self, first: Confirmation, cells: Collection[str]) -> None:
         self.rounds = first.rounds

@@ -28,6 +28,10 @@ class Steering(Protocol):
 
     @property
     def rounds(self) -> range: ...
+    @property
+    def ranking(self) -> Sequence[str]:
+        """Return a line for each race: its order so far."""
+
     def add(self, trial: Trial) -> None: ...
     def wanted(self, round_number: int) -> Mapping[str, float] | None:
         """Return the cells of a round, with weights; None: each cell by its own interval."""
@@ -224,6 +228,10 @@ class Scheduler:
 
     def reason(self) -> str:
         return self._steering.reason() if self._steering else ""
+
+    @property
+    def ranking(self) -> Sequence[str]:
+        return self._steering.ranking if self._steering else ()
 
     def count_added(self, round_number: int) -> int:
         """Return the number of trials in a round beyond the minimum."""

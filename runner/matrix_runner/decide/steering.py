@@ -65,6 +65,7 @@ class _Heat:
     running: dict[str, float] = field(default_factory=dict)  # cells to measure, with weights
     out: set[str] = field(default_factory=set)
     over: bool = False  # decided, or no more rounds could decide it
+    order: str = ""  # its stacks so far, the best first
 
 
 class Race(Looking):
@@ -119,6 +120,11 @@ class Race(Looking):
             found[cell] = max(weight, found.get(cell, 0.0))
         return found
 
+    @property
+    def ranking(self) -> Sequence[str]:
+        """Return the order of each race so far, with what is out."""
+        return [f"{one.name}: {one.order}" for one in self._heats if one.order]
+
     def reason(self) -> str:
         """Return why another round follows, with the stacks that left the race before it."""
         return "; ".join(["the race is not decided yet", *self._left])
@@ -155,6 +161,12 @@ class Race(Looking):
         heat.out |= {cell.id for cell in gone}
         heat.over = standings.is_decided(EQUAL) or standings.is_hopeless(EQUAL, MOST)
         weights = {at: 1 / one.ratio if (one := standings.ahead(at)) else 1.0 for at in standings.candidates}
+        ordered = sorted(weights, key=lambda at: (at != standings.at, -weights[at]))
+        names = [f"{stack_name(stacks[at][0])}{f' {weights[at]:.3f}×' if weights[at] < 1 else ''}" for at in ordered]
+        out = (
+            f"; out: {few(map(stack_name, (one[0] for one in stacks if one[0].id in heat.out)), 1)}" if heat.out else ""
+        )
+        heat.order = f"{'over, ' * heat.over}{few(names, 3)}{out}"
         heat.running = {} if heat.over else {cell.id: one for at, one in weights.items() for cell in stacks[at]}
         return [stack_name(cell) for cell in gone]
 
@@ -255,7 +267,7 @@ def _ordered(axis: str, values: Sequence[str]) -> list[str]:
 class BisectSteering:
     """Chooses the cells of each round. The state of the search comes from the recorded trials alone."""
 
-    least = 0
+    least, ranking = 0, ()
 
     def __init__(self, bisection: Bisection) -> None:
         self.bisection = bisection

@@ -24,6 +24,9 @@ def raced(rounds: dict[str, list[float]]) -> RunData:
     return RunData("three", "qemu", False, cells, trials, least=3, most=3, raced=True, over=True)
 
 
+#: Those after the first are equal or slower: the intervals reach below the first one by less than 5 %.
+RATES = {"a": 100.0, "b": 97.0, "c": 97.0, "d": 97.0, "e": 97.0}
+
 #: `noisy` may be the best; `slow` loses to `steady` in four rounds, and its interval to `noisy` stays wide.
 SLOW = {
     "noisy": [150.0, 80.0, 140.0, 82.0, 140.0, 84.0, 150.0],
@@ -44,8 +47,18 @@ def test_the_answer_names_what_left_the_race_and_asks_for_no_larger_repeat() -> 
     words = summarize_rankings(found, synthetic=False, over=True)
     assert words
     assert "Out of the race for random/rw=randwrite: slow after 4 rounds." in words.notes
+    assert "The race saved 3 trials: as many rounds of all stacks take so many more." in words.notes
     assert not [note for note in words.notes if "`repeat:`" in note]
     assert "slower than another, out after 4 rounds" in full_answer(found, synthetic=False, over=True)
+
+
+def test_stacks_that_may_be_as_fast_are_not_called_slower() -> None:
+    chance = [1.0, 1.02, 0.98, 1.02, 0.98, 1.03, 0.97, 1.0]
+    near = {name: [rate * one for one in chance[at:] + chance[:at]] for at, (name, rate) in enumerate(RATES.items())}
+    words = summarize_rankings(raced(near).rankings, synthetic=False, over=True)
+    assert words
+    text = " ".join(line.text for group in words.groups for line in (group.heading, *group.lines))
+    assert "as fast as or faster than 2 more" in text
 
 
 def test_an_undecided_race_says_how_to_go_on() -> None:

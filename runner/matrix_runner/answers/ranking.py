@@ -338,6 +338,7 @@ class Ranking:
     confidence: float
     measured: Mapping[Places, Measured]  # the figures of each setting, of workloads with a weight
     raced: bool = False  # the fastest is the best one, or equal to it
+    saved: int = 0  # trials that the race did without: as many rounds of all stacks have so many more
 
     @property
     def workload(self) -> str:
@@ -443,6 +444,7 @@ def _ranking(
     ranked = {cell for one in ordered for cell in one.cells}
     keep = cells[ordered[0].cells[0]].cell.axes.get("workload") in weighed
     rounds = max((one.ratio.n_a for one in ordered if one.ratio), default=0)
+    counts = [len(cells[one.cells[0]].rounds(metric)) for one in ordered]
     return Ranking(
         metric,
         tuple(
@@ -455,6 +457,7 @@ def _ranking(
         confidence,
         {one.places: cells[one.cells[0]] for one in ordered} if keep else {},
         raced,
+        max(counts) * len(counts) - sum(counts) if raced else 0,
     )
 
 

@@ -317,8 +317,9 @@ def _describe_tie(one: Ranking, where: str = "") -> str:
 def _describe_rivals(one: Ranking, name: Callable[[RankedStack], str]) -> str:
     rivals = _rivals(one)
     than = [f"{ratio_of(stack)} as fast as {name(stack)}" for stack in rivals[:_NAMED]]
-    more = len(rivals) - _NAMED
-    return join([*than, *([f"faster than {more} more"] if more > 0 else [])])
+    others = rivals[_NAMED:]
+    than_others = "as fast as or faster than" if any(not stack.is_out for stack in others) else "faster than"
+    return join([*than, *([f"{than_others} {len(others)} more"] if others else [])])
 
 
 def _winning_stacks(one: Ranking) -> str:
@@ -360,6 +361,9 @@ def _out_of_race(rankings: Iterable[Ranking]) -> Iterator[str]:
 
 def _notes(rankings: Sequence[Ranking], *, synthetic: bool, over: bool) -> Iterator[str]:
     yield from _out_of_race(rankings)
+    if saved := sum(one.saved for one in rankings):
+        trials = f"{saved:,} trial{'s' if saved > 1 else ''}"
+        yield f"The race saved {trials}: as many rounds of all stacks take so many more."
     if any(stack.lost_share for one in rankings for stack in one.stacks):
         yield HOST_LIMITED
     uncompared = [stack.cell for one in rankings for stack in one.stacks[1:] if stack.standing is Standing.NOT_COMPARED]

@@ -45,6 +45,17 @@ def test_a_wide_terminal_shows_the_whole_table() -> None:
     assert sum("│" in line for line in shown) == len(CELLS.rows)
 
 
+@pytest.mark.parametrize("width", [200, 20])
+def test_a_heading_is_no_command_of_the_terminal(width: int) -> None:
+    """A pivot has values of an axis as headings, and the table of jobs their names: fio files and runs of others."""
+    name = "a\x1b]0;title\x07\u202e"
+    sheet = Sheet(("cell", name), [("x", "1"), ("y", "2")], right=frozenset({name}))
+    shown = "\n".join(lines(sheet, width))
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    assert "title" in shown
+
+
 def test_one_character_less_puts_rows_below_shared_headings() -> None:
     assert lines(CELLS, boxed_width(CELLS) - 1) == [
         "sweep on qemu",

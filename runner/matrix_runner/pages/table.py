@@ -136,6 +136,8 @@ class Sheet:
     def __post_init__(self) -> None:
         rows = [tuple(map(printable, row)) for row in self.rows]
         object.__setattr__(self, "rows", rows)
+        object.__setattr__(self, "columns", tuple(map(printable, self.columns)))
+        object.__setattr__(self, "right", frozenset(map(printable, self.right)))
         object.__setattr__(self, "title", printable(self.title))
         object.__setattr__(self, "groups", list(map(printable, self.groups)))
 

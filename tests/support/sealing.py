@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from matrix_runner.records.tables import CRC, IN_JOURNAL, crc_of, data_columns
+from matrix_runner.records.tables import CRC, IN_JOURNAL, crc_of, data_columns, runs
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -16,9 +16,15 @@ _ROWS = "SELECT crc FROM trials UNION ALL SELECT crc FROM jobs"
 
 
 def reseal(connection: Connection, table: Table) -> None:
-    """Write the checksum of each row again; for a journal, also the sum of its trials and jobs."""
-    names = ", ".join(f'"{name}"' for name in data_columns(table))
-    for number, *values in connection.execute(f"SELECT rowid, {names} FROM {table.name}").fetchall():  # noqa: S608
-        connection.execute(f"UPDATE {table.name} SET {CRC} = ? WHERE rowid = ?", (crc_of(values), number))  # noqa: S608
+    """Write the checksum of each row again, and the sums of a journal or of the runs of a store."""
+    keys, names = ([f'"{name}"' for name in some] for some in (table.primary_key.columns.keys(), data_columns(table)))
+    where = " AND ".join(f"{key} = ?" for key in keys)
+    for row in connection.execute(f"SELECT {', '.join(keys + names)} FROM {table.name}").fetchall():  # noqa: S608
+        key, values = row[: len(keys)], row[len(keys) :]
+        connection.execute(f"UPDATE {table.name} SET {CRC} = ? WHERE {where}", (crc_of(values), *key))  # noqa: S608
     if table.metadata is IN_JOURNAL.metadata:
         connection.execute(f"UPDATE meta SET value = (SELECT sum(crc + 1) FROM ({_ROWS})) WHERE key = 'sum'")  # noqa: S608
+    elif table is not runs:
+        total = f"SELECT sum(crc + 1) FROM {table.name} WHERE run = runs.id"  # noqa: S608
+        connection.execute(f"UPDATE runs SET {table.name}_sum = ({total})")  # noqa: S608
+        reseal(connection, runs)

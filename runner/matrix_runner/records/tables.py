@@ -12,7 +12,7 @@ import orjson
 import sqlalchemy as sa
 
 from matrix_runner.records.databases import keys, optional, required
-from matrix_runner.records.record import TrialFacts
+from matrix_runner.records.record import LONGEST, TrialFacts
 from matrix_runner.work import metrics
 
 #: The figures of one direction, in the order of the fields of `Direction`.
@@ -319,6 +319,31 @@ def check_rows(connection: sa.Connection, table: sa.Table, *where: sa.ColumnElem
             fits = issubclass(kind, types_of(table.c[name]))
             if not fits:
                 raise ValueError(f"{name} in {table.name} is of the kind {kind.__name__}")
+    wrong = sa.select(*raw_columns(table)).where(*where, _has_impossible(table)).limit(1)
+    for row in connection.execute(wrong).cursor.fetchall():
+        for name, value in zip(data_columns(table), row, strict=False):
+            check_value(table, name, value)
+
+
+#: The least and the most of numbers that are not 0; ratios of others would overflow. Negative ones do not occur.
+_LEAST, _MOST = 1e-30, 9e18
+
+
+def check_value(table: sa.Table, name: str, value: Any) -> None:
+    """Raise ValueError for a number or a text that this program does not write."""
+    if isinstance(value, (int, float)) and value != 0 and not _LEAST <= value <= _MOST:
+        raise ValueError(f"{name} in {table.name} is {value!r}")
+    if isinstance(value, str) and len(value) > LONGEST:
+        raise ValueError(f"{name} in {table.name} has {len(value):,} characters")
+
+
+@cache
+def _has_impossible(table: sa.Table) -> sa.ColumnElement[bool]:
+    columns = [table.c[name] for name in data_columns(table)]
+    numbers = [one for one in columns if isinstance(one.type, (sa.Float, sa.Integer))]
+    texts = [raw_column(one) for one in columns if isinstance(one.type, (sa.String, sa.JSON))]
+    outside = (~one.between(sa.literal(_LEAST), sa.literal(_MOST)) & (one != 0) for one in numbers)
+    return sa.or_(sa.false(), *outside, *(sa.func.length(one) > LONGEST for one in texts))
 
 
 def types_of(column: sa.Column[Any]) -> tuple[type, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ WORK = SMALL.partition("workloads:")[0] + "workloads:\n"
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for place in ("work/lab/.hidden", "work/jobs", "elsewhere"):
+    for place in ("work/lab/.hidden", "work/jobs", "elsewhere", ".config/gh"):
         (tmp_path / place).mkdir(parents=True)
         for name in ("plain", "job.fio", "file.yaml"):
             (tmp_path / place / name).write_text(LINE)
@@ -30,6 +31,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "work/lab/link").symlink_to(tmp_path / "elsewhere/plain")
     (tmp_path / "work/lab/link.fio").symlink_to(tmp_path / "elsewhere/plain")
     (tmp_path / "work/lab/known").symlink_to(tmp_path / "elsewhere/job.fio")
+    (tmp_path / "work/lab/yaml.fio").symlink_to(tmp_path / "elsewhere/file.yaml")
+    (tmp_path / "work/lab/yaml").symlink_to(tmp_path / "elsewhere/file.yaml")
     monkeypatch.chdir(tmp_path / "work")
     return tmp_path
 
@@ -41,7 +44,20 @@ def test_files_beside_a_matrix_are_read(folder: Path, file: str) -> None:
     assert read_beside("lab/m.yaml", file) == read_beside(str(folder / "work/lab/m.yaml"), file) == LINE.encode()
 
 
-@pytest.mark.parametrize("file", ["../elsewhere/plain", "lab/.hidden/plain", "lab/link", "lab/link.fio", "/etc/passwd"])
+@pytest.mark.parametrize(
+    "file",
+    [
+        *(
+            "../elsewhere/plain",
+            "lab/.hidden/plain",
+            "lab/.hidden/file.yaml",
+            "lab/link",
+            "lab/link.fio",
+            "/etc/passwd",
+        ),
+        *("../.config/gh/file.yaml", "../.config/gh/job.fio", "lab/yaml.fio", "lab/yaml"),
+    ],
+)
 def test_other_files_of_the_host_are_not_read(folder: Path, file: str) -> None:
     with pytest.raises(UnfitFile, match="a matrix reads only files below its folder"):
         read_beside("lab/m.yaml", file)
@@ -59,12 +75,15 @@ def test_the_working_directory_counts_only_above_the_matrix(directory: str, fold
     ("workload", "file"),
     [
         ("job: db.fio", "include ../secret"),
+        ("job: db.fio", "include ../secret.yaml"),
         ("job: ../secret", ""),
+        ("job: ../secret.yaml", ""),
         ("replay: ../secret", ""),
     ],
 )
 def test_no_error_quotes_a_file_elsewhere(call: Call, tmp_path: Path, workload: str, file: str) -> None:
-    (tmp_path / "secret").write_text(LINE)
+    for name in ("secret", "secret.yaml"):
+        (tmp_path / name).write_text(LINE)
     (tmp_path / "in").mkdir()
     os.chdir(tmp_path / "in")
     Path("db.fio").write_text(f"[a]\n{file}\nsize=1m\n")
@@ -73,7 +92,7 @@ def test_no_error_quotes_a_file_elsewhere(call: Call, tmp_path: Path, workload: 
         said = call(*words)
         assert said.status == 2
         assert LINE not in said.err + said.out
-        assert "a matrix reads only files below its folder" in said.err or words[0] == "init"
+        assert re.search("a matrix reads only files below its folder|is a YAML file", said.err) or words[0] == "init"
 
 
 def test_a_template_is_no_link_to_a_file_elsewhere(tmp_path: Path) -> None:

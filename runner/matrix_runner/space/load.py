@@ -29,10 +29,10 @@ from matrix_runner.work.metrics import FORMER
 #: With simulated disks instead of the needed ones it would be another experiment under the same name.
 _OF_NEEDS = "needs: applies to machines with physical disks; all others use the simulated disks of `disks`"
 #: Files of these names may be anywhere.
-_ANYWHERE = frozenset({".fio", ".job", ".yaml", ".yml"})
+_JOBS, _YAML = (".fio", ".job"), (".yaml", ".yml")
 _FOREIGN = (
     "a matrix reads only files below its folder, or below the working directory if it lies there too, and no hidden "
-    "ones; copy the file there (only .fio, .job, .yaml and .yml may be anywhere)"
+    "ones; copy the file there (only job files .fio and .job, and layouts, models and guidelines, may be elsewhere)"
 )
 #: Checks of rules and guidelines may depend on the malformed parts.
 _UNCHECKED = "; the rest is checked after that"
@@ -125,8 +125,11 @@ def read_beside(matrix: str, file: str, most: int = WRITTEN) -> bytes:
     path = Path(file)
     real, home, here = path.resolve(), Path(matrix).parent.resolve(), Path.cwd()
     roots = (here, home) if here.parent != here and home.is_relative_to(here) else (home,)
-    below = next((real.relative_to(root).parts for root in roots if real.is_relative_to(root)), (".",))
-    if real.suffix not in _ANYWHERE and any(part.startswith(".") for part in below):
+    root = next((one for one in roots if real.is_relative_to(one)), None)
+    below = real.relative_to(root or os.path.commonpath((home, real))).parts
+    known = real.suffix in (_YAML if path.suffix in _YAML else _JOBS)
+    hidden = any(part.startswith(".") for part in below)
+    if (hidden or not (root or known)) and not real.is_relative_to(SHELF.parent.resolve()):
         raise UnfitFile(path, _FOREIGN)
     return read_input(path, most)
 

@@ -125,6 +125,9 @@ class JobReader:
         if len(including) == DEEPEST:
             self._refuse(user, f"include files within include files: at most {DEEPEST} deep")
             return
+        if path.endswith((".yaml", ".yml")):
+            self._refuse(user, f"{path} is a YAML file, and not a job file of fio")
+            return
         if self._is_full():  # and refused
             return
         try:

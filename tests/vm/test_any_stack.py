@@ -20,7 +20,7 @@ from matrix_runner.space.space import Space, Stack
 from matrix_runner.space.variants import top_of
 from tests.support.amounts import times
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(3000)]
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(times(3000))]
 DISKS, MIB = 6, 192
 #: Each takes some ten seconds of emulation.
 STACKS = times(1)
@@ -65,12 +65,13 @@ def _disks(dice: random.Random) -> dict[str, Any]:
     return {"disks": {"count": dice.randint(2, DISKS)}}
 
 
-def _memory(dice: random.Random) -> dict[str, Any]:
-    chosen = {"count": dice.randint(1, DISKS), "size": f"{MIB // 2}MiB", "sector_size": dice.choice(SECTORS)}
-    if dice.random() < 0.3:
-        del chosen["sector_size"]
-        return {"memory": {**chosen, "driver": "brd"}}
-    return {"memory": {**chosen, "rotational": dice.choice([True, False])}}
+def _null_blk(dice: random.Random) -> dict[str, Any]:
+    chosen = {"sector_size": dice.choice(SECTORS), "rotational": dice.choice([True, False])}
+    return {"memory": {"count": dice.randint(2, DISKS), "size": f"{MIB // 2}MiB", **chosen}}
+
+
+def _brd(dice: random.Random) -> dict[str, Any]:
+    return {"memory": {"driver": "brd", "count": dice.randint(2, DISKS), "size": f"{MIB // 2}MiB"}}
 
 
 def _nvme_tcp(dice: random.Random) -> dict[str, Any]:
@@ -129,7 +130,7 @@ def _stack(dice: random.Random) -> list[dict[str, Any]] | dict[str, Any]:
     """Any three layers; many of them cannot stand on each other. dm-integrity wipes, so only what is small and quick."""
     if dice.random() < 0.5:
         return _parted(dice)
-    bottom = dice.choice([_md, _lvm, _partition, _partition, _disks, _memory, _nvme_tcp])
+    bottom = dice.choice([_md, _lvm, _partition, _disks, _null_blk, _null_blk, _brd, _nvme_tcp])
     middle = dice.choice(
         [_md, _lvm, _crypt, _integrity, _nvme_tcp]
         if bottom in {_disks, _partition}

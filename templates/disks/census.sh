@@ -29,7 +29,7 @@ attributes() {
   local name=$1 key value
   for key in dev size ro removable partition start diskseq stat serial wwid dm/name dm/uuid loop/backing_file \
     md/array_state queue/rotational device/type device/model device/serial device/wwid device/rev device/firmware_rev \
-    bcache/state; do
+    device/transport device/address device/queue_count device/sqsize bcache/state; do
     if [[ ! -r /sys/class/block/$name/$key ]]; then continue; fi
     value=
     { IFS= read -r value <"/sys/class/block/$name/$key" || true; } 2>/dev/null
@@ -106,10 +106,11 @@ content_in_time() {
 
 for path in /sys/class/block/*; do
   name=${path##*/}
-  if [[ ! -r $path/dev ]]; then continue; fi
   # A host may have a hundred loop devices without a file.
   if [[ $name == loop* && ! -e $path/loop && ! -e $path/partition ]]; then continue; fi
   attributes "$name"
+  # Of an NVMe disk with several paths, each has its own attributes, and no device number.
+  if [[ ! -r $path/dev ]]; then continue; fi
   relations "$name"
   size=0
   { read -r size <"$path/size" || true; } 2>/dev/null
@@ -117,7 +118,7 @@ for path in /sys/class/block/*; do
   if [[ ! -e $path/partition && ! -d $path/dm && ! -d $path/md ]] && ((size > 0)); then content_in_time "$name" $((size * 512)); fi
 done
 
-if found=$(lsblk --json --bytes --output NAME,KNAME,TYPE,SERIAL,WWN,MODEL,TRAN 2>/dev/null); then say lsblk "$found"; fi
+if found=$(lsblk --json --bytes --output NAME,KNAME,TYPE,SERIAL,WWN,MODEL 2>/dev/null); then say lsblk "$found"; fi
 
 for path in "$by_id"/*; do
   number "$path"

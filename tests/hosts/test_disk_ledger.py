@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from matrix_runner.decide.budget import Spending
 from matrix_runner.decide.plan import Plan
+from matrix_runner.hosts.agent.agent import count_sectors_written
 from matrix_runner.hosts.disk_ledger import (
     POLLS_PER_SAVE,
     LeaseRecord,
@@ -350,3 +351,12 @@ def test_counters_are_those_of_the_kernel(tmp_path: Path) -> None:
         for name in ("sdx", "sdy")
     )
     assert read_write_counters([there, gone], tmp_path) == {"sdx": 160 * 512}
+
+
+def test_counters_of_a_disk_with_several_paths_are_on_these(tmp_path: Path) -> None:
+    for name, sectors in (("nvme0n1", 0), ("nvme0c0n1", 100), ("nvme0c3n1", 60), ("nvme0c0n11", 7), ("nvme1c0n1", 9)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "stat").write_text(f"10 0 80 3 20 0 {sectors} 9 0 0 0\n")
+    assert count_sectors_written("nvme0n1", str(tmp_path)) == 160
+    (tmp_path / "nvme0n1/stat").write_text("10 0 80 3 20 0 150 9 0 0 0\n")  # as newer kernels
+    assert count_sectors_written("nvme0n1", str(tmp_path)) == 150

@@ -38,11 +38,38 @@ def test_a_truncated_answer_is_rejected() -> None:
 
 
 def test_facts_of_the_kernel_precede_those_of_lsblk() -> None:
-    said = '{"blockdevices": [{"kname": "sda", "serial": "of udev", "wwn": "0x5000", "model": "M", "tran": "sas"}]}'
+    said = '{"blockdevices": [{"kname": "sda", "serial": "of udev", "wwn": "0x5000", "model": "M"}]}'
     told = ("node", "sda", "vpd_pg80", "  ZC11 ")
     node = parse_census(lines(*SDA, told, ("node", "sda", "stat", "1 0 8 0 2 0 16 0"), ("lsblk", said))).nodes["sda"]
-    assert (node.serial, node.wwn, node.model, node.transport) == ("ZC11", "0x5000", "M", "sas")
+    assert (node.serial, node.wwn, node.model) == ("ZC11", "0x5000", "M")
     assert (node.size, node.written) == (1 << 20, 16 * 512)
+
+
+TCP = {
+    "device/transport": "tcp",
+    "device/address": "traddr=192.0.2.7,trsvcid=4420",
+    "device/queue_count": "5",
+    "device/sqsize": "127",
+}
+OVER_TCP = "NVMe over tcp, traddr=192.0.2.7,trsvcid=4420, 4 queues, depth 128"
+
+
+def test_a_disk_behind_a_network_has_the_link_and_the_writes_of_its_paths() -> None:
+    head = ("node", "nvme0n1", "dev", "259:1"), ("node", "nvme0n1", "stat", "0 0 0 0 0 0 0 0")
+    other = ("node", "nvme0c0n11", "stat", "0 0 0 0 5 0 99 0")
+    ways = [("node", f"nvme0c{number}n1", "stat", f"0 0 0 0 2 0 {16 + number} 0") for number in (0, 1)]
+    links = [("node", "nvme0c1n1", key, value) for key, value in TCP.items()]
+    census = parse_census(lines(*head, other, *ways, *links))
+    assert [*census.nodes] == ["nvme0n1"]
+    assert (census.nodes["nvme0n1"].written, census.nodes["nvme0n1"].link) == (33 * 512, OVER_TCP)
+
+
+def test_only_a_disk_behind_a_network_has_a_link() -> None:
+    node = ("node", "nvme0n1", "dev", "259:1")
+    for transport, link in (("tcp", OVER_TCP), ("pcie", "")):
+        keys = {**TCP, "device/transport": transport}
+        found = parse_census(lines(node, *(("node", "nvme0n1", key, value) for key, value in keys.items())))
+        assert found.nodes["nvme0n1"].link == link
 
 
 @pytest.mark.parametrize(

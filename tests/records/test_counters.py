@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matrix_runner.records.counters import KINDS, CounterSnapshot, Memory, device_use, processor_use, split_counters
+from matrix_runner.records.record import Reading
 from tests.support.counters import AFTER, BEFORE, READINGS
 
 
@@ -52,6 +53,15 @@ def test_milliseconds_have_32_bits_and_may_wrap() -> None:
     wrapped = BEFORE.replace("vda 10 0 80 5 20 0 160 7 0 11 12", f"vda 10 0 80 {near} 20 0 160 {near} 0 {near} {near}")
     disk, _ = device_use(*counted(wrapped + AFTER), READINGS)
     assert (disk.reads, disk.waited, disk.busy, disk.queued) == (100, (110 + 14) / 1000, 1.016, 2.017)
+
+
+def test_the_counters_of_a_disk_with_several_paths_are_on_these() -> None:
+    zeros, readings = "259 1 nvme0n1 " + "0 " * 17 + "\n", [Reading("disk0.node", None, "nvme0n1")]
+    way = "259 0 nvme0c{}n1 {} 0 {} 5 20 0 160 7 0 11 12\n"
+    before = BEFORE.replace("cpu ", zeros + way.format(0, 10, 80) + way.format(1, 10, 80) + "cpu ", 1)
+    after = AFTER.replace("cpu ", zeros + way.format(0, 12, 96) + way.format(1, 13, 104) + "cpu ", 1)
+    (disk,) = device_use(*counted(before + after), readings)
+    assert (disk.node, disk.reads, disk.read_bytes, disk.writes) == ("nvme0n1", 5, 40 * 512, 0)
 
 
 def test_a_disk_whose_counters_began_again_has_no_figures() -> None:

@@ -9,6 +9,7 @@ own. Building the box takes minutes the first time, so such tests are `exhaustiv
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -27,7 +28,10 @@ import pytest
 
 from matrix_runner.base.files import cache_dir
 from matrix_runner.base.process import dies_with_parent
+from matrix_runner.machines.base import MachineOptions
+from matrix_runner.machines.qemu.appliance import provide
 from matrix_runner.machines.qemu.argv import EMULATED_CPU, QEMU, escape
+from matrix_runner.machines.qemu.recipe import Recipe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -160,7 +164,20 @@ def carried(target: Path, more: Mapping[str, Path]) -> None:
     shutil.rmtree(tree)
 
 
-def command(box: Path, folder: Path, bay: Bay, *, memory: int, cpus: int) -> list[str]:
+@dataclass(frozen=True)
+class Cable:
+    """One end of a network cable between two labs: its address, and the sockets of both ends."""
+
+    address: str
+    own: Path
+    other: Path
+
+    @property
+    def mac(self) -> str:
+        return f"52:54:00:00:00:{int(self.address.rpartition('.')[2]):02x}"
+
+
+def command(box: Path, folder: Path, bay: Bay, *, memory: int, cpus: int, cable: Cable | None = None) -> list[str]:
     """The command line of QEMU: booted without a loader, emulated where KVM cannot be had."""
     words = (box / "command-line").read_text().strip() + (IOMMU if bay.iommu else "")
     argv = [
@@ -178,6 +195,10 @@ def command(box: Path, folder: Path, bay: Bay, *, memory: int, cpus: int) -> lis
         *("-device", "virtio-blk-pci,drive=carried,serial=carried"),
         *("-device", "virtio-scsi-pci,id=scsi"),
     ]
+    if cable:
+        ends = f"local.path={escape(cable.own)},remote.type=unix,remote.path={escape(cable.other)}"
+        argv += ["-netdev", f"dgram,id=cable,local.type=unix,{ends}"]
+        argv += ["-device", f"virtio-net-pci,netdev=cable,mac={cable.mac}"]
     for number in range(bay.count):
         argv += ["-blockdev", _file("raw", f"lab{number}", folder / f"lab-{number}.img") + ",discard=unmap"]
         argv += ["-device", f"{_model(bay.bus, number)},drive=lab{number},serial=lab-{number}"]
@@ -212,6 +233,7 @@ def up(
     cpus: int = 2,
     packages: tuple[str, ...] = (),
     more: Mapping[str, Path] = MappingProxyType({}),
+    cable: Cable | None = None,
 ) -> Iterator[Lab]:
     """A lab, for as long as the block lasts; what was written in it is gone afterwards.
 
@@ -225,7 +247,7 @@ def up(
     for number in range(bay.count):
         with (folder / f"lab-{number}.img").open("wb") as file:
             file.truncate(bay.size)
-    argv = dies_with_parent(command(made, folder, bay, memory=memory, cpus=cpus))
+    argv = dies_with_parent(command(made, folder, bay, memory=memory, cpus=cpus, cable=cable))
     with ExitStack() as stack:
         child = stack.enter_context(subprocess.Popen(argv, stdin=subprocess.DEVNULL))
         stack.callback(child.kill)
@@ -237,7 +259,33 @@ def up(
             f"mkdir -p {INSIDE} && mount -r -t squashfs /dev/disk/by-id/virtio-carried {INSIDE} && "
             f"ln -s {INSIDE}/matrix-command /usr/local/bin/matrix && udevadm settle"
         )
+        if cable:
+            network = f"[Match]\nMACAddress={cable.mac}\n[Network]\nAddress={cable.address}/24\n"
+            lab.put("/etc/systemd/network/70-cable.network", network)
+            lab.run("networkctl reload")
         yield lab
+
+
+def install_zfs(lab: Lab, folder: Path) -> None:
+    """Give it ZFS: the modules and programs of the appliance, which has the same kernel of Debian."""
+    core = asyncio.run(provide(Recipe(suite(), zfs=True), MachineOptions().progress)).core
+    release, tree = lab.said("uname -r").strip(), folder / "zfs"
+    wanted = (f"{release}/updates", "programs")
+    subprocess.run(
+        ["unsquashfs", "-quiet", "-no-progress", "-d", str(tree), str(core / "modules.squashfs"), *wanted],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    if not (tree / release / "updates/zfs.ko").exists():
+        pytest.skip(f"the appliance with ZFS has another kernel than the lab, {release}")
+    packed = subprocess.run(["tar", "-C", str(tree), "-c", "."], check=True, stdout=subprocess.PIPE).stdout
+    # Libraries that sshd uses must not be overwritten in place.
+    line = (
+        f"cd $(mktemp -d) && tar -x && cp -a --remove-destination programs/. / && ldconfig && "
+        f"cp -a {release}/updates /lib/modules/{release} && depmod && modprobe zfs"
+    )
+    done = subprocess.run(lab.ssh(line), input=packed, capture_output=True, check=False, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr.decode(errors="replace")
 
 
 def _port(path: Path, child: subprocess.Popen[bytes]) -> int:

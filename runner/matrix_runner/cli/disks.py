@@ -61,7 +61,7 @@ def find_host(lab: Lab | None, name: str | None) -> LabHost | None:
 
 def _row(one: ListedDisk) -> tuple[str, ...]:
     labels = {"serial ": one.serial, "wwn ": one.wwn, "firmware ": one.firmware, "health: ": one.health}
-    what = (one.kind, one.model, *(f"{label}{text}" for label, text in labels.items() if text))
+    what = (one.kind, one.link, one.model, *(f"{label}{text}" for label, text in labels.items() if text))
     why = "\n".join(f"{refused.reason}: {refused.evidence}" for refused in one.refusals)
     names = [one.declared] if one.declared else list(one.names)
     usable = "yes" if one.usable else why

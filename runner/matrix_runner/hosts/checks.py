@@ -236,6 +236,7 @@ class ListedDisk:
     usable: bool
     refusals: tuple[Refusal, ...]
     firmware: str = ""
+    link: str = ""
     health: Smart | None = None
 
 
@@ -277,4 +278,5 @@ def _listed_disk(census: Census, node: Node, declared: str, refusals: tuple[Refu
         usable=bool(declared) and not refusals,
         refusals=refusals,
         firmware=node.firmware,
+        link=node.link,
     )

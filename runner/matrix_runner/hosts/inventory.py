@@ -16,6 +16,7 @@ import orjson
 
 from matrix_runner.base.errors import BadInput, HarnessBroken
 from matrix_runner.hosts import SECTOR
+from matrix_runner.hosts.agent.agent import find_paths
 
 SYSFS = "/sys/class/block"
 #: Starts no process, as it runs before every trial. $1: the disk's name in scripts; $2: its node; $3: its folder in
@@ -130,7 +131,7 @@ class Node:
     model: str = ""
     firmware: str = ""
     rotational: bool = False
-    transport: str = ""
+    link: str = ""  # how an NVMe disk behind a network is reached
     backing: str = ""
     mapping: str = ""
     mapping_uuid: str = ""
@@ -298,7 +299,7 @@ def _add_lsblk(facts: _Facts, output: str) -> None:
         while rows:
             row = rows.pop()
             rows += row.get("children", ())
-            for key in ("serial", "wwn", "model", "tran"):
+            for key in ("serial", "wwn", "model"):
                 if row.get(key):
                     name = row["kname"].replace("/", "!")
                     facts.keys[name].setdefault(f"lsblk {key}", str(row[key]).strip())
@@ -338,11 +339,11 @@ def _build_node(name: str, keys: Mapping[str, str], facts: _Facts) -> Node:
     def first(*wanted: str) -> str:
         return next((keys[key] for key in wanted if keys.get(key)), "")
 
-    stat = first("stat").split()
     # If the driver reports both, lsblk is not needed. Otherwise lsblk may be needed to detect a twin.
     serial, wwn = first("vpd_pg80", "serial", "device/serial"), first("wwid", "device/wwid")
     lsblk_error = "" if serial and wwn else facts.lsblk_error
     filled = first("filled")
+    paths = [facts.keys[path] for path in find_paths(name, facts.keys)]
     return Node(
         name=name,
         dev=keys["dev"],
@@ -359,19 +360,36 @@ def _build_node(name: str, keys: Mapping[str, str], facts: _Facts) -> Node:
         model=first("device/model", "lsblk model"),
         firmware=first("device/firmware_rev", "device/rev"),
         rotational=first("queue/rotational") == "1",
-        transport=first("lsblk tran"),
+        link="; ".join(filter(None, map(_describe_link, (keys, *paths)))),
         backing=first("loop/backing_file"),
         mapping=first("dm/name"),
         mapping_uuid=first("dm/uuid"),
         array_state=first("md/array_state"),
         bcache=first("bcache/state"),
         sequence=first("diskseq"),
-        written=int(stat[6]) * SECTOR if len(stat) > 6 else 0,
+        written=_written(keys) or sum(map(_written, paths)),
         signatures=tuple(dict.fromkeys(facts.signatures.get(name, ()))),
         filled=int(filled) if filled.isdecimal() else None,
         label=decode_label(first("label")),
         unreadable=first("unreadable") or lsblk_error,
     )
+
+
+def _written(keys: Mapping[str, str]) -> int:
+    stat = keys.get("stat", "").split()
+    return int(stat[6]) * SECTOR if len(stat) > 6 else 0
+
+
+def _describe_link(keys: Mapping[str, str]) -> str:
+    """Return the network to an NVMe disk, and what was chosen for it with `nvme connect`, as the kernel has it."""
+    transport, address, queues, depth = (keys.get(f"device/{key}", "") for key in _LINK)
+    if not depth or transport == "pcie":
+        return ""
+    # One queue is for commands to the controller. The depth is counted from 0.
+    return f"NVMe over {transport}, {address}, {int(queues) - 1} queues, depth {int(depth) + 1}"
+
+
+_LINK = ("transport", "address", "queue_count", "sqsize")
 
 
 def _udev_names(node: Node) -> Iterator[str]:

@@ -151,6 +151,8 @@ def _facts(recorded: RunData, manifest: Manifest) -> Iterator[tuple[str, str]]:
         yield "kernel under test", ", ".join(manifest.versions)
     if models := dict.fromkeys((one.name or one.model, one.fitted_to) for one in manifest.disks if one.digest):
         yield "simulated disks", "; ".join(f"{name}: {figures_from(fitted_to)}" for name, fitted_to in models)
+    if links := dict.fromkeys(one.link for one in manifest.disks if one.link):
+        yield "links of disks", "; ".join(links)
     if last := recorded.survey.last if recorded.survey else max((one.started for one in recorded.trials), default=""):
         yield "last trial started", last
     yield "part of the matrix", manifest.part or "all"

@@ -102,7 +102,20 @@ def _read(clock: str, lines: Sequence[str]) -> CounterSnapshot | None:
                 stat[words[0]] = _counts(words[1:], len(KINDS) if words[0] == "cpu" else 1)
     except (ValueError, IndexError):
         return None  # cut short, because the machine died, or not as a kernel writes it
-    return CounterSnapshot(when, disks, stat, meminfo) if "cpu" in stat else None
+    return CounterSnapshot(when, _with_paths(disks), stat, meminfo) if "cpu" in stat else None
+
+
+_PATH = re.compile(r"(nvme\d+)c\d+(n\d+)")
+
+
+def _with_paths(disks: Mapping[str, tuple[int, ...]]) -> Mapping[str, tuple[int, ...]]:
+    """Add the counters of NVMe disks that can have several paths: kernels such as 6.1 count only on these."""
+    paths = defaultdict[str, list[tuple[int, ...]]](list)
+    for name, counts in disks.items():
+        if found := _PATH.fullmatch(name):
+            paths["".join(found.groups())].append(counts)
+    silent = {name: counts for name, counts in paths.items() if name in disks and not any(disks[name])}
+    return {**disks, **{name: tuple(map(sum, zip(*counts, strict=False))) for name, counts in silent.items()}}
 
 
 _LEAST = 11  # counters of a disk, since Linux 2.6

@@ -263,6 +263,7 @@ def _describe_lease(leased: tuple[LeasedDisk, ...], host: HostConnection, lease:
                 size=node.size,
                 bus=passed_through if lease.inside else "its own",
                 model=model or node.model,
+                link="" if lease.inside else node.link,
                 serial=node.serial or node.wwn,
                 firmware=firmware or node.firmware,
             )

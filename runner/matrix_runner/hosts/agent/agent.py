@@ -29,7 +29,7 @@ from contextlib import suppress
 
 TYPE_CHECKING = False  # as in `typing`, which takes long to import
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
 BLKGETSIZE64, BLKGETDISKSEQ, BLKRRPART = 0x80081272, 0x80081280, 0x125F
 BLOCK_DEVICES = "/sys/class/block"
@@ -148,9 +148,17 @@ def reread_partitions(disk: int) -> None:
             raise
 
 
+def find_paths(name: str, names: Iterable[str]) -> list[str]:
+    """Return the hidden devices for the paths to an NVMe disk, if the kernel expects several: nvme0c1n2 of nvme0n2."""
+    disk, _, space = name.rpartition("n")
+    return [one for one in names if disk and one.startswith(f"{disk}c") and one.endswith(f"n{space}")]
+
+
 def count_sectors_written(name: str, devices: str = BLOCK_DEVICES) -> int:
+    """Return the kernel's counter, or -1 without one. Kernels such as 6.1 count only on the paths to a disk."""
     fields = read_bytes(f"{devices}/{name}/stat").split()
-    return int(fields[6]) if len(fields) > 6 else -1
+    own = int(fields[6]) if len(fields) > 6 else -1
+    return own or sum(count_sectors_written(path, devices) for path in find_paths(name, list_folder(devices)))
 
 
 def find_users(number: int, *, writing: bool = False) -> str:

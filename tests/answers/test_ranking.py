@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matrix_runner.answers.ranking import EQUAL, Ranking, Standing
+from matrix_runner.pages.answer import full_answer
 from tests.answers.rankings import recorded_runs, run
 
 if TYPE_CHECKING:
@@ -56,6 +57,14 @@ def test_mixed_work_is_ranked_by_its_total() -> None:
 
 def test_large_requests_are_ranked_by_bytes() -> None:
     assert only(run({"raid5": {"sequential": 100.0}, "stripe": {"sequential": 200.0}})).metric.name == "total.bw"
+
+
+def test_the_practical_difference_decides_what_is_equal() -> None:
+    recorded = run({"raid5": {"mixed": 100.0}, "raid6": {"mixed": 90.0}}, noise=0.001)
+    assert recorded.rankings[0].stacks[1].standing is Standing.SLOWER
+    found = replace(recorded, practical=0.15).rankings
+    assert found[0].stacks[1].standing is Standing.EQUAL
+    assert "equal within 15 %" in full_answer(found, synthetic=False, over=True)
 
 
 def test_a_certain_but_small_difference_is_no_win() -> None:

@@ -51,6 +51,19 @@ def test_without_repeat_a_race_begins_with_two_rounds(call: Call, tmp_path: Path
     assert json.loads(call("plan", "--on", "dry", "--race", "--format", "json", "small.yaml").out)["repeat"]["min"] == 2
 
 
+def test_the_matrix_says_which_differences_do_not_matter(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(FIVE + "practical: 30%\n")
+    planned = [json.loads(call("plan", "--race", "--format", "json", "small.yaml").out)["race"]["trials"]]
+    said = call("run", "--on", "dry", "--race", "small.yaml")
+    assert "or one that is equal within 30 %" in said.out
+    few = len(trials(tmp_path))
+    (tmp_path / "small.yaml").write_text(FIVE)
+    planned.append(json.loads(call("plan", "--race", "--format", "json", "small.yaml").out)["race"]["trials"])
+    call("run", "--on", "dry", "--race", "small.yaml")
+    assert few < len(trials(tmp_path))
+    assert planned[0] < planned[1]
+
+
 def test_only_chosen_workloads_race(call: Call, tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(FIVE)
     call("run", "--on", "dry", "--race", "--for", "rw=read", "small.yaml")

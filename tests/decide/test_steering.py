@@ -54,6 +54,20 @@ def test_a_race_among_equals_ends() -> None:
     assert 3 < max(counts.values()) < 50
 
 
+def test_a_larger_practical_difference_ends_a_race_earlier() -> None:
+    truth = {"a": 100.0, "b": 100.0, "c": 99.0, "d": 98.0}
+
+    def rounds(practical: float) -> int:
+        race, last = Race([cell(stack, READ) for stack in truth], 3, 0.95, practical=practical), 0
+        for one in measured(truth, noise=0.03):
+            if one.round <= 3 or one.cell in race.wanted(one.round):
+                race.add(one)
+                last = one.round
+        return last
+
+    assert rounds(0.3) < rounds(0.05) < rounds(0.02)
+
+
 def test_each_workload_has_its_own_race() -> None:
     stacks = {"a": 100.0, "b": 100.0}
     works = (READ, "sequential/rw=write")

@@ -77,11 +77,11 @@ def test_a_stack_with_parts_has_what_it_offers(tmp_path: Path) -> None:
 
 def test_the_manifest_has_what_a_stack_offers(tmp_path: Path) -> None:
     text = re.sub("disks: .*", "disks: {count: 3, size: 64MiB, model: nas-7200}", SMALL)
-    (tmp_path / "m.yaml").write_text(text + "for: {work: 2}\n")
+    (tmp_path / "m.yaml").write_text(text + "for: {work: 2}\npractical: 2%\n")
     request = RunRequest(tmp_path / "m.yaml", load_selected(tmp_path / "m.yaml"), "dry", None, None, cold=False)
     found = request.manifest()
-    assert found.weights == {"work": 2}
-    assert request.fingerprint() == fingerprint(tmp_path, text), "weights change no figure"
+    assert (found.weights, found.practical) == ({"work": 2}, 0.02)
+    assert request.fingerprint() == fingerprint(tmp_path, text), "weights and what counts as equal change no figure"
     assert set(found.stacks) == set(found.losses) == {"raid5/chunk=16KiB", "raid5/chunk=64KiB"}
     facts = found.stacks["raid5/chunk=64KiB"]
     assert facts.rebuild_bytes

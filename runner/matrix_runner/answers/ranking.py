@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum, StrEnum
 from math import inf, isfinite
 from statistics import fmean, geometric_mean
@@ -15,7 +15,7 @@ from matrix_runner.base.errors import BadInput
 from matrix_runner.base.quantities import parse_size
 from matrix_runner.records.record import CellRow
 from matrix_runner.statistics.race import find_extreme, stand
-from matrix_runner.statistics.ratios import Ratio, paired_ratio
+from matrix_runner.statistics.ratios import PRACTICAL, Ratio, paired_ratio
 from matrix_runner.work.fio.bounds import MIXED, parse_fio_size
 from matrix_runner.work.metrics import KNOWN, RATES, SIDES, Metric, is_large, is_paced
 
@@ -233,7 +233,7 @@ def _combined_figure(
     }
 
 
-EQUAL = 0.05  # differences up to this size count as equal
+EQUAL = PRACTICAL
 _FAR = 1.0  # bounds of larger differences (1: twice as fast) say nothing
 #: The figures that a ranking needs.
 COLUMNS = (*(f"{side}_{rate}" for rate in RATES for side in SIDES), "sync_bw")
@@ -329,16 +329,39 @@ class RankedStack:
 
 
 @dataclass(frozen=True, slots=True)
+class RankingRule:
+    """How stacks are compared."""
+
+    confidence: float = 0.95
+    share: float = 1.0  # the used part of the error rate, as for guidelines
+    practical: float = PRACTICAL  # differences up to this size count as equal
+    _: KW_ONLY
+    raced: bool = False
+
+    @property
+    def sure(self) -> float:
+        return self.confidence if self.raced else Level(self.confidence, share=self.share).yes
+
+
+@dataclass(frozen=True, slots=True)
 class Ranking:
     metric: Metric
     stacks: tuple[RankedStack, ...]
     missing: tuple[CellRow, ...]  # cells without figures
     degraded: tuple[CellRow, ...]  # cells whose arrays have lost a disk, while others have all of theirs
     trials: int  # rounds behind the comparison that has the most
-    confidence: float
+    rule: RankingRule
     measured: Mapping[Places, Measured]  # the figures of each setting, of workloads with a weight
-    raced: bool = False  # the fastest is the best one, or equal to it
     saved: int = 0  # trials that the race did without: as many rounds of all stacks have so many more
+
+    @property
+    def confidence(self) -> float:
+        return self.rule.confidence
+
+    @property
+    def raced(self) -> bool:
+        """Return whether the fastest is the best one, or equal to it."""
+        return self.rule.raced
 
     @property
     def workload(self) -> str:
@@ -393,14 +416,12 @@ def gap_of(several: Sequence[Ranking]) -> Gap:
 
 def rank_stacks(
     found: Iterable[Measured],
-    confidence: float = 0.95,
-    share: float = 1.0,
+    rule: RankingRule = RankingRule(),
     *,
     measure: Callable[[Measured], Measured] = lambda one: one,
     weighed: Collection[str] = (),
-    raced: bool = False,
 ) -> list[Ranking]:
-    """Rank the stacks of one run by workload. `share` is the used part of the error rate, as for guidelines.
+    """Rank the stacks of one run by workload.
 
     Rankings of `weighed` workloads keep the figures. `measure` adds the figures to a cell, for one workload at a time:
     those of 100,000 cells need much memory.
@@ -408,7 +429,7 @@ def rank_stacks(
     rankings = []
     for settings in _by_workload(found):
         places = {place: {work: measure(one) for work, one in of.items()} for place, of in settings.items()}
-        rankings.append(_ranking(places, confidence, share, weighed, raced=raced))
+        rankings.append(_ranking(places, rule, weighed))
     return [one for one in rankings if one and len(one.stacks) + len(one.missing) > 1]
 
 
@@ -431,14 +452,11 @@ def _without_degraded(declared: Settings) -> Settings:
     return {place: work for place, work in declared.items() if all(one.cell.id in kept for one in work.values())}
 
 
-def _ranking(
-    declared: Settings, confidence: float, share: float, weighed: Collection[str], *, raced: bool
-) -> Ranking | None:
+def _ranking(declared: Settings, rule: RankingRule, weighed: Collection[str]) -> Ranking | None:
     settings = _without_degraded(declared)
     cells = {one.cell.id: one for several in settings.values() for one in several.values()}
     metric = headline(cells.values())
-    sure = confidence if raced else Level(confidence, share=share).yes
-    ordered = sort_by_figure(settings, metric, sure, raced=raced)
+    ordered = sort_by_figure(settings, metric, rule.sure, raced=rule.raced)
     if not ordered:
         return None
     ranked = {cell for one in ordered for cell in one.cells}
@@ -448,16 +466,14 @@ def _ranking(
     return Ranking(
         metric,
         tuple(
-            _stack(one, ordered[0], cells, metric, fastest=rounds > 0 and one is ordered[0], raced=raced)
-            for one in ordered
+            _stack(one, ordered[0], cells, metric, rule, fastest=rounds > 0 and one is ordered[0]) for one in ordered
         ),
         tuple(one.cell for one in cells.values() if one.cell.id not in ranked),
         tuple(one.cell for place in declared if place not in settings for one in declared[place].values()),
         rounds,
-        confidence,
+        rule,
         {one.places: cells[one.cells[0]] for one in ordered} if keep else {},
-        raced,
-        max(counts) * len(counts) - sum(counts) if raced else 0,
+        max(counts) * len(counts) - sum(counts) if rule.raced else 0,
     )
 
 
@@ -483,11 +499,11 @@ def headline(cells: Iterable[Measured]) -> Metric:
 
 
 def _stack(
-    setting: Setting, best: Setting, cells: Mapping[str, Measured], metric: Metric, *, fastest: bool, raced: bool
+    setting: Setting, best: Setting, cells: Mapping[str, Measured], metric: Metric, rule: RankingRule, *, fastest: bool
 ) -> RankedStack:
     behind = setting.ratio.inverse if setting.ratio and metric.more_is_better else setting.ratio
     one, first = cells[setting.cells[0]], cells[best.cells[0]]
-    standing = Standing.FASTEST if fastest else _standing(setting, behind, one.lost_share, metric, raced=raced)
+    standing = Standing.FASTEST if fastest else _standing(setting, behind, one.lost_share, metric, rule)
     corrected = _corrected(behind, one.lost_share, first.lost_share) if behind else None
     level = fmean(one.rounds(metric).values())
     return RankedStack(one.cell, level, standing, behind, one.lost_share, corrected, _pace(one))
@@ -500,11 +516,12 @@ def _corrected(behind: Ratio, lost: float, lost_by_fastest: float) -> tuple[floa
     return behind.low * (1 - lost), behind.high / (1 - lost_by_fastest) if lost_by_fastest < 1 else inf
 
 
-def _standing(setting: Setting, behind: Ratio | None, lost_share: float, metric: Metric, *, raced: bool) -> Standing:
+def _standing(setting: Setting, behind: Ratio | None, lost_share: float, metric: Metric, rule: RankingRule) -> Standing:
     """Call a stack slower only if the test of all stacks and the interval of the pair agree."""
     if setting.ratio is None or behind is None:
         return Standing.NOT_COMPARED
-    equal = behind.low >= 1 / (1 + EQUAL) and behind.high <= 1 + EQUAL
+    least = 1 / (1 + rule.practical)
+    equal = behind.low >= least and behind.high <= 1 + rule.practical
     is_slower_here = behind.low > 1
     if lost_share and (
         equal or (is_slower_here and could_be_as_good(setting.ratio, lost_share, more_is_better=metric.more_is_better))
@@ -514,6 +531,6 @@ def _standing(setting: Setting, behind: Ratio | None, lost_share: float, metric:
         return Standing.EQUAL
     if is_slower_here and not setting.candidate:
         return Standing.SLOWER
-    if raced and not setting.candidate:
+    if rule.raced and not setting.candidate:
         return Standing.OUT
-    return Standing.NOT_BETTER if raced and behind.low >= 1 / (1 + EQUAL) else Standing.UNDECIDED
+    return Standing.NOT_BETTER if rule.raced and behind.low >= least else Standing.UNDECIDED

@@ -104,7 +104,7 @@ class RunPlan:
         race = race_of(selected, self.options.race, self.options.matrix)
         least, confidence = selected.plan.repeat.min, selected.plan.repeat.confidence
         others = self.estimate.trials_least - least * sum(race.sizes)
-        found = forecast(race.sizes, race.powers, least, self.scatter, confidence)
+        found = forecast(race.sizes, race.powers, least, self.scatter, confidence, race.practical)
         return RaceForecast(*(one + others for one in found))
 
     @property

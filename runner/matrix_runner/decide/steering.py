@@ -15,13 +15,14 @@ import numpy as np
 from matrix_runner.answers.axes import finite_number
 from matrix_runner.answers.cell_figures import Measured, match_along, measured_cell
 from matrix_runner.answers.decision import combine, powers_of
-from matrix_runner.answers.ranking import EQUAL, columns_of, headline, stack_name, stacks_by_workload
+from matrix_runner.answers.ranking import columns_of, headline, stack_name, stacks_by_workload
 from matrix_runner.answers.verdicts import MOST, UNWATCHED, Looking
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.findings import few
 from matrix_runner.decide.bisect import Ahead, Rule, Standing, State, expected_rounds
 from matrix_runner.records.record import CellRow, Trial
 from matrix_runner.statistics.race import simulate, stand
+from matrix_runner.statistics.ratios import PRACTICAL
 from matrix_runner.statistics.stopping import Rule as Repeats
 from matrix_runner.work.metrics import Metric
 
@@ -36,7 +37,12 @@ class RaceForecast(NamedTuple):
 
 
 def forecast(
-    sizes: Sequence[int], powers: Sequence[float], least: int, noise: float, confidence: float
+    sizes: Sequence[int],
+    powers: Sequence[float],
+    least: int,
+    noise: float,
+    confidence: float,
+    practical: float = PRACTICAL,
 ) -> RaceForecast:
     """Simulate races of so many stacks at each workload, whose rates are drawn at random and scatter by a share.
 
@@ -49,7 +55,7 @@ def forecast(
         for work, size in enumerate(sizes):
             truth = np.log(1 - chance.uniform(0, _MOST_BEHIND, size))
             logs[work, :size] = truth[:, None] + noise * chance.standard_normal((size, MOST))
-        ended, totals[time] = simulate(logs, least, confidence, EQUAL, powers)
+        ended, totals[time] = simulate(logs, least, confidence, practical, powers)
         alone = [one.rounds for one in ended[: len(sizes)]]
         rounds = [max(one, ended[-1].rounds) if power else one for one, power in zip_longest(alone, powers)]
         unraced[time] = np.dot(rounds, sizes)
@@ -75,8 +81,10 @@ class Race(Looking):
         least: int,
         confidence: float,
         weights: Mapping[str, float] = MappingProxyType({}),
+        practical: float = PRACTICAL,
     ) -> None:
         super().__init__(least)
+        self.practical = practical
         found = (Measured("", cell) for cell in cells)
         heats = ([one.cell for one in several.values()] for several in stacks_by_workload(found))
         self._heats = [_Heat(several[0].work, [several]) for several in heats if len(several) > 1]
@@ -159,7 +167,7 @@ class Race(Looking):
         there = (cells[0] for cells, sample in zip(stacks, samples, strict=True) if sample)
         gone = [cell for cell in there if cell.id not in running | heat.out]
         heat.out |= {cell.id for cell in gone}
-        heat.over = standings.is_decided(EQUAL) or standings.is_hopeless(EQUAL, MOST)
+        heat.over = standings.is_decided(self.practical) or standings.is_hopeless(self.practical, MOST)
         weights = {at: 1 / one.ratio if (one := standings.ahead(at)) else 1.0 for at in standings.candidates}
         ordered = sorted(weights, key=lambda at: (at != standings.at, -weights[at]))
         names = [f"{stack_name(stacks[at][0])}{f' {weights[at]:.3f}×' if weights[at] < 1 else ''}" for at in ordered]

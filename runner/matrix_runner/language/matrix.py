@@ -30,6 +30,7 @@ from matrix_runner.language.period import expanded, version_of
 from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.language.tune import Tune
 from matrix_runner.simdisks.disk import Disk, Fault, Link
+from matrix_runner.statistics.ratios import PRACTICAL
 from matrix_runner.work.fio.keys import WorkloadKeys
 from matrix_runner.work.kinds import KINDS
 from matrix_runner.work.profilers import PROFILERS, ProfilerName
@@ -275,6 +276,9 @@ class Matrix(Model):
         alias="for",
         description="the weights of workloads by name, such as `{photos: 2, vms: 1}`: the answer then names the stack "
         "that is best for all of them together",
+    )
+    practical: Annotated[Percent, Field(ge=0.001, le=1)] = Field(
+        PRACTICAL, description="differences of stacks up to this size count as equal, in the answer and for `--race`"
     )
     repeat: Repeat = Repeat()
     monitor: Monitor = AUTO

@@ -11,7 +11,6 @@ from matrix_runner.answers.ranking import Gap, GapKind, RankedStack, Ranking, St
 from matrix_runner.base.findings import join
 from matrix_runner.pages.ranking import (
     FIRM,
-    WITHIN,
     decision_text,
     figure_of,
     join_few,
@@ -23,6 +22,7 @@ from matrix_runner.pages.ranking import (
     percent_at_most,
     ratio_of,
     standing_of,
+    within,
     workload_name,
 )
 from matrix_runner.pages.table import escape_markdown
@@ -34,7 +34,6 @@ _GROUPS, _NAMED = 4, 2  # groups of the short answer; slower stacks that a line 
 _ENOUGH = 2  # trials that make an interval
 _CUT = "…"
 _GAPS = {
-    GapKind.WITHIN: WITHIN,
     GapKind.HOST: "this host is too slow to tell",
     GapKind.TRIALS: "more trials needed",
 }
@@ -97,7 +96,7 @@ def summarize_rankings(
         return None
     groups = tuple(_shorten(list(_groups(rankings)), most))
     confidence = f" ({rankings[0].confidence * 100:g} % confidence)" if _has_intervals(rankings) else ""
-    raced = ", or one that is " + WITHIN if rankings[0].raced else ""
+    raced = ", or one that is " + within(rankings[0]) if rankings[0].raced else ""
     title = f"Fastest stack by workload{raced}{'' if over else ', so far'}{confidence}:"
     notes = list(_notes(rankings, synthetic=synthetic, over=over))
     if over and any(line.needs_trials for group in groups for line in (group.heading, *group.lines)):
@@ -122,7 +121,7 @@ def _groups(rankings: Sequence[Ranking]) -> Iterator[Group]:
         else:
             gap = gap_of(alike)
             if gap.kind is GapKind.WITHIN:
-                yield Group(Line(f"The stacks are {WITHIN} for {_name_workloads(alike, len(rankings))}."))
+                yield Group(Line(f"The stacks are {within(alike[0])} for {_name_workloads(alike, len(rankings))}."))
             else:
                 text = f"The stacks {_TIED} for {_name_any(alike, len(rankings))} ({_describe_gap(gap)})."
                 yield Group(Line(text, needs_trials=gap.kind is GapKind.TRIALS))
@@ -305,9 +304,9 @@ def _describe_tie(one: Ranking, where: str = "") -> str:
     gap = gap_of([one])
     is_within = gap.kind is GapKind.WITHIN
     if where:
-        text += f" are {WITHIN}{where}" if is_within else f" {_TIED}{where}"
+        text += f" are {within(one)}{where}" if is_within else f" {_TIED}{where}"
     if gap.kind is not GapKind.HOST and not (where and is_within):
-        text += f"; {_describe_gap(gap)}"
+        text += f"; {within(one) if is_within else _describe_gap(gap)}"
     text += f"; {stack_name(one.fastest.cell)} is {_describe_rivals(one, lambda stack: stack_name(stack.cell))}"
     slowed = [stack for stack in (*one.leaders, *_rivals(one)[:_NAMED]) if stack.lost_share]
     lost = join_few([f"{stack_name(stack.cell)} {percent(stack.lost_share)}" for stack in slowed]) if slowed else ""

@@ -9,7 +9,7 @@ from statistics import geometric_mean
 from matrix_runner.answers.comparison import Comparison, Line, Speed
 from matrix_runner.answers.history import Alarm, find_alarms
 from matrix_runner.answers.pairs import differences
-from matrix_runner.answers.ranking import Ranking, rank_stacks, stack_name
+from matrix_runner.answers.ranking import Ranking, RankingRule, rank_stacks, stack_name
 from matrix_runner.answers.stored_samples import USUAL_RATES, Samples
 from matrix_runner.answers.verdicts import Judgement
 from matrix_runner.base.errors import Exit
@@ -202,7 +202,8 @@ def _answers(night: Night, rows: int) -> Iterator[str]:
     """Return the fastest stacks of each run, and a heat map. Skip parts of a matrix, because they lack stacks."""
     for run in night.runs:
         found = [one for one in night.found if one.run.id == run.id]
-        rankings = rank_stacks(map(as_measured, found), run.confidence, share_of(found)) if not run.part else []
+        rule = RankingRule(run.confidence, share_of(found))
+        rankings = rank_stacks(map(as_measured, found), rule) if not run.part else []
         if words := summarize_rankings(rankings, synthetic=run.synthetic, over=run.finished, most=min(12, rows)):
             yield (f"{escape_markdown(run.name)}:\n\n" if len(night.runs) > 1 else "") + answer_as_markdown(words)
         if heat_map := heat_map_of_squares(rankings, min(_STACKS, rows)):

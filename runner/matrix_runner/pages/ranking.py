@@ -6,7 +6,6 @@ from math import ceil, isfinite
 
 from matrix_runner.answers.decision import Decision
 from matrix_runner.answers.ranking import (
-    EQUAL,
     Pace,
     RankedStack,
     Ranking,
@@ -24,7 +23,10 @@ from matrix_runner.records.record import CellRow
 _NAMES = 4  # the longest list of stacks or workloads
 _FINE = 0.02  # narrower intervals have one digit more
 FIRM = "\u00a0"  # a space without a line break
-WITHIN = f"equal within {EQUAL * 100:g}{FIRM}%"
+
+
+def within(one: Ranking) -> str:
+    return f"equal within {one.rule.practical * 100:g}{FIRM}%"
 
 
 def join_few(names: Sequence[str]) -> str:
@@ -44,7 +46,7 @@ def standing_of(stack: RankedStack, one: Ranking) -> str:
         return f"{top}, in one round"
     if stack.standing is Standing.FASTEST and len(one.leaders) > 1:
         return top  # another one may be as fast
-    text = WITHIN if stack.standing is Standing.EQUAL else stack.standing.value
+    text = within(one) if stack.standing is Standing.EQUAL else stack.standing.value
     return f"{text}, out after {stack.behind.n_a} rounds" if one.raced and stack.is_out and stack.behind else text
 
 

@@ -14,7 +14,7 @@ from matrix_runner.answers.axes import in_order, is_numeric, names_of
 from matrix_runner.answers.cell_figures import NO_FIGURES, CellFigures, Measured, measured_cell, summarize_cell
 from matrix_runner.answers.decision import Decision, decide
 from matrix_runner.answers.knee import Knee, find_knee, searches_of
-from matrix_runner.answers.ranking import Ranking, columns_of, rank_stacks
+from matrix_runner.answers.ranking import Ranking, RankingRule, columns_of, rank_stacks
 from matrix_runner.answers.verdicts import SHARE, Judgement
 from matrix_runner.language.find import Find
 from matrix_runner.pages.charts import Chart
@@ -24,6 +24,7 @@ from matrix_runner.records.record import Attempt, CellRow, Outcome, Trial, outco
 from matrix_runner.records.run_folder import StackFacts
 from matrix_runner.records.usage import Usage
 from matrix_runner.statistics.changes import Drift, drift
+from matrix_runner.statistics.ratios import PRACTICAL
 from matrix_runner.statistics.stopping import Rule
 
 
@@ -151,6 +152,7 @@ class RunData:
     losses: Mapping[str, int] = field(default_factory=dict)
     stacks: Mapping[str, StackFacts] = field(default_factory=dict)
     weights: Mapping[str, float] = field(default_factory=dict)  # of workloads
+    practical: float = PRACTICAL  # differences of stacks up to this size count as equal
     over: bool = False  # the run is finished
     archived: bool = False  # there are no folders of cells
     steered: bool = False  # open guidelines or a race chose the cells of later trials
@@ -257,7 +259,8 @@ class RunData:
             return measured_cell("", one.cell, self.by_cell[one.cell.id], self.rule, columns_of(one.cell))
 
         found = (Measured("", cell, NO_FIGURES) for cell in cells)
-        return rank_stacks(found, self.confidence, self._share, measure=measure, weighed=self.weights, raced=self.raced)
+        rule = RankingRule(self.confidence, self._share, self.practical, raced=self.raced)
+        return rank_stacks(found, rule, measure=measure, weighed=self.weights)
 
     @property
     def _share(self) -> float:

@@ -51,7 +51,7 @@ from matrix_runner.work.pts.output import ROUNDS, TESTS
 _OPTIONAL = ("jobs.csv", "found.csv", "verdicts.csv", "answer.txt", "next.yaml")
 _OF_MANIFEST = (
     *("matrix", "machine", "synthetic", "confidence", "until", "least", "most", "steered", "losses", "stacks"),
-    *("weights", "archived"),
+    *("weights", "practical", "archived"),
 )
 _OLDER_ROUNDS = f"{ROUNDS} is of an earlier report"
 #: A run of more cells is large: its pages show a part of them.

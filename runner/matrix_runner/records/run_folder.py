@@ -42,6 +42,7 @@ from matrix_runner.records.environment import (
 )
 from matrix_runner.records.files import LAST_COMMIT, STANDING, InUse, locked, recorded_file_errors
 from matrix_runner.records.record import STEERED, check_rule
+from matrix_runner.statistics.ratios import PRACTICAL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -172,6 +173,7 @@ class Manifest(BaseModel, frozen=True, extra="forbid"):
         default_factory=dict, description="by stack, how many disks may fail before data is lost, if known"
     )
     stacks: dict[str, StackFacts] = Field(default_factory=dict, description="facts of each stack")
+    practical: float = Field(default=PRACTICAL, description="differences of stacks up to this size count as equal")
     weights: dict[str, float] = Field(default_factory=dict, description="`for:`, the weights of workloads")
     finds: Annotated[dict[str, dict[str, str]], AfterValidator(lambda found: found and _finds(found))] = Field(
         default_factory=dict, description="`find` of the workloads that are searched, with the axis"

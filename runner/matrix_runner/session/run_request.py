@@ -194,6 +194,7 @@ class RunRequest:
             losses={one.label: one.losses for one in self.selected.stacks() if one.losses is not None},
             stacks={one.label: self._facts_of(one) for one in self.selected.stacks()},
             weights=matrix.for_,
+            practical=matrix.practical,
         )
 
     @cached_property
@@ -256,7 +257,7 @@ class RunRequest:
             for group in selection.only
         ]
         # These do not change figures.
-        apart: Any = dict.fromkeys(("description", "guidelines", "repeat", "for_"), True)
+        apart: Any = dict.fromkeys(("description", "guidelines", "repeat", "for_", "practical"), True)
         matrix = self.selected.space.matrix.model_dump(mode="json", exclude=apart)
         kernels = [name and self.images.get(name, name) for name in self._kernels]
         work: list[Any] = [matrix, self.machine, kernels, rules, effective_templates(self.templates)]
@@ -292,8 +293,8 @@ def race_of(selected: SelectedMatrix, wanted: tuple[str, ...], path: Path) -> Ra
     cells = [CellRow(cell.id, cell.name, cell.axes) for cell in selected.selection.cells()]
     cells = [cell for cell in cells if cell.axes["workload"] not in finds]
     chosen = select_cells(None, wanted, cells, option="--for")
-    weights = selected.space.matrix.for_
-    race = Race((cell for cell in cells if not chosen or chosen.takes(cell)), repeat.min, repeat.confidence, weights)
+    matrix, raced = selected.space.matrix, (cell for cell in cells if not chosen or chosen.takes(cell))
+    race = Race(raced, repeat.min, repeat.confidence, matrix.for_, matrix.practical)
     if race.is_empty:
         raise BadInput(
             f"--race: {path} has no workload with several stacks to choose from",

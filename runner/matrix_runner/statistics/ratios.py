@@ -9,6 +9,7 @@ from operator import mul
 from statistics import NormalDist, fmean
 from typing import NamedTuple
 
+PRACTICAL = 0.05  # differences up to this size count as equal, if nothing else is declared
 _EXACT = 1e-15
 #: More steps than any realistic number of degrees of freedom needs.
 _MOST = 10_000

@@ -41,6 +41,17 @@ def test_a_race_ends_when_the_best_is_decided_and_marks_the_run(call: Call, tmp_
     assert run.manifest.excluded == "a search, a race or a design chose its cells"
 
 
+def test_other_commands_know_a_race(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(FIVE)
+    call("run", "--on", "dry", "--race", "small.yaml")
+    run = latest(runs(tmp_path / "results"))
+    assert run
+    call("run", "--on", "dry", "small.yaml")
+    assert "until-decided: by a race" in call("compare", run.path.name, "latest").out
+    assert "1 excluded run left out; name them with --runs" in call("history").out
+    assert "| race for each workload |" in call("summary", run.path.name).out
+
+
 def test_without_repeat_a_race_begins_with_two_rounds(call: Call, tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(FIVE.replace("repeat: 2\n", ""))
     said = call("run", "--on", "dry", "--race", "small.yaml")

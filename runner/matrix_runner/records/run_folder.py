@@ -206,7 +206,8 @@ class Manifest(BaseModel, frozen=True, extra="forbid"):
 
     @property
     def environment(self) -> dict[str, str]:
-        found = {"seed": str(self.seed)} | ({STEERED: "yes"} if self.steered else {})
+        how = "yes" if self.requested.race is None else "by a race"
+        found = {"seed": str(self.seed)} | ({STEERED: how} if self.steered else {})
         found |= {"slow": str(self.slow)} if self.slow > 1 else {}
         return found | flatten_environment(self.host, self.disks, self.digests, self.versions, self.pools)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from matrix_runner.pages.html import page
@@ -33,10 +34,13 @@ def test_unknown_facts_have_no_column() -> None:
     assert decision_grid(found).columns == ("stack", "sequential/rw=read", "random/rw=randwrite")
 
 
-def test_beaten_stacks_are_marked_in_text_and_grey_on_the_terminal() -> None:
+def test_beaten_stacks_are_marked_in_text_and_grey_on_terminal_and_page() -> None:
     assert RUN.decision
     assert beaten_rows(RUN.decision) == [2]
     assert decision_grid(RUN.decision).rows[2][0] == "raid6 (beaten)"
+    assert re.findall(r'<tr class="faint">\s*<th scope="row">(\S+)', page(RUN, past.manifest(), "run").decode()) == [
+        "raid6"
+    ]
 
 
 def test_a_long_table_counts_the_stacks_left_out() -> None:

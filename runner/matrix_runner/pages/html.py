@@ -17,7 +17,7 @@ from matrix_runner.pages import verdicts
 from matrix_runner.pages.answer import summarize_rankings
 from matrix_runner.pages.explore import script_hash
 from matrix_runner.pages.pts import pts_reports
-from matrix_runner.pages.ranking import MOST_STACKS, decision_grid
+from matrix_runner.pages.ranking import MOST_STACKS, beaten_rows, decision_grid
 from matrix_runner.pages.run_data import RunData
 from matrix_runner.pages.sections import BEFORE_FOLD, MOST_CHARTS, MOST_ROWS, sections
 from matrix_runner.pages.stack_pictures import stack_pictures
@@ -66,6 +66,7 @@ def page(
         standing=list(_standing(recorded, manifest)),
         environment=dict(_environment_of(manifest)),
         decision=decision_grid(recorded.decision, MOST_STACKS) if recorded.decision else None,
+        beaten=beaten_rows(recorded.decision) if recorded.decision else (),
         answer=answer,
         doubts=[*filter(None, (one.doubt for one in found)), *(_sentence(one) for one in notes if one)],
         concerns=found,

@@ -70,9 +70,11 @@ def test_equal_settings_keep_the_default_or_the_smallest(values: list[str], leve
     assert dict(found.chosen.places)["md.chunk"] == chosen
 
 
-def test_a_name_is_never_exchanged_for_another() -> None:
-    """Which of two layouts is simpler is unknown: the one with the highest figure stays."""
-    found = recommend_settings(list(run(cells(layout=["a", "b"]), lambda axes: 100.0 + (axes["layout"] == "b"))), READ)
+@pytest.mark.parametrize(("axis", "names"), [("layout", ["a", "b"]), ("md_level", ["0", "10"])])
+def test_a_name_is_never_exchanged_for_another(axis: str, names: list[str]) -> None:
+    """Which of two layouts is simpler is unknown: the one with the highest figure stays. A RAID level is a name."""
+    several = cells(**{axis: names})
+    found = recommend_settings(list(run(several, lambda axes: 100.0 + (names[1] in axes.values()))), READ)
     assert found.level
     assert found.chosen is found.best
 

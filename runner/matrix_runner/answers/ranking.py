@@ -9,6 +9,7 @@ from math import inf, isfinite
 from statistics import fmean, geometric_mean
 from typing import NamedTuple
 
+from matrix_runner.answers.axes import NUMBERED
 from matrix_runner.answers.cell_figures import Measured, kind_of
 from matrix_runner.answers.evaluate import Level
 from matrix_runner.base.errors import BadInput
@@ -73,7 +74,7 @@ def _plainness(setting: Setting, won: Mapping[str, str]) -> tuple[tuple[bool, fl
     """Return the order of a setting: defaults, then small numbers; None if it differs from the best in a name."""
     found = []
     for axis, value in setting.places:
-        size = _size(value)
+        size = None if axis in NUMBERED else _size(value)
         if value != won[axis] and (size is None or _size(won[axis]) is None):
             return None
         found.append((size != -inf, size or 0.0))

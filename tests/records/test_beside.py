@@ -1,7 +1,10 @@
 """What was seen beside a trial, as its files and notes."""
 
+from __future__ import annotations
+
 import csv
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -27,6 +30,12 @@ from matrix_runner.work.fio.output import Figures
 from matrix_runner.work.fio.workload import FioWorkload
 from tests.records import past
 from tests.support.counters import AFTER, BEFORE, READINGS
+from tests.support.matrices import SMALL
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.command import Call
 
 WORK = FioWorkload.model_validate({"rw": "read", "bs": "4KiB", "iodepth": 8, "numjobs": 2, "ramp": "1s"})
 FIGURES = Figures(None, None, runtime=1.0, cpu_usr=10.0, cpu_sys=20.0, errors=0)
@@ -164,6 +173,17 @@ def test_a_host_that_is_busy_with_other_programs_marks_work_on_disks_without_a_m
     }
     stolen = used(user=0.1, system=0.6, steal=0.3, idle=0.0)
     assert busy_host(FIGURES, WORK, 0.05, stolen)["lost_machines"] == 0.3
+
+
+def test_a_run_beside_other_programs_shows_their_mark(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "small.yaml").write_text(SMALL)
+    busy = used(user=0.4, nice=0.1, system=0.47, idle=0.02, iowait=0.01)
+    monkeypatch.setattr("matrix_runner.carry.trial.counters.observe_use", lambda *_: busy)
+    said = call("run", "--on", "dry", "small.yaml")
+    assert ", host-limited: " in said.out
+    assert "measured (!) 2 host-limited" in said.out
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,7 @@ def test_boundary_values_end_without_a_traceback(name: str) -> None:
 
 
 @pytest.mark.exhaustive
+@pytest.mark.timeout(3600)  # the largest kinds have more than 100,000 pairs
 @pytest.mark.parametrize("name", ALL)
 def test_no_pair_of_odd_values_ends_in_a_traceback(name: str) -> None:
     assert crashes(name, pairs(name)) == {}

@@ -16,9 +16,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from matrix_runner.carry.executor import rig_spec
 from matrix_runner.carry.trial import StackOnRig
 from matrix_runner.machines.qemu import Qemu
+from matrix_runner.machines.rig_specs import rig_spec
 from matrix_runner.simdisks.check import DEPTHS, Probe
 from matrix_runner.simdisks.clib import build_library, load_library
 from matrix_runner.simdisks.disk import Disk

@@ -16,10 +16,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from matrix_runner.carry.executor import rig_spec
 from matrix_runner.carry.trial import StackOnRig
 from matrix_runner.machines.base import Step
 from matrix_runner.machines.qemu import Qemu
+from matrix_runner.machines.rig_specs import rig_spec
 from matrix_runner.scripts.cell import cell_scripts, job, trial_seed
 from matrix_runner.space.load import parse
 

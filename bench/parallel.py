@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING
 
 from bench.sides import require_difference
 from matrix_runner.carry.events import Event, TrialHostLimited
-from matrix_runner.carry.executor import rig_spec
 from matrix_runner.decide.concurrency import Level
 from matrix_runner.decide.plan import Plan
 from matrix_runner.machines.qemu import Qemu
+from matrix_runner.machines.rig_specs import rig_spec
 from matrix_runner.records.cell_files import CellFolders
 from matrix_runner.records.environment import Host
 from matrix_runner.records.journal import Journal

@@ -16,9 +16,9 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from bench.sides import require_difference
-from matrix_runner.carry.executor import rig_spec
 from matrix_runner.carry.trial import StackOnRig
 from matrix_runner.machines.qemu import Qemu
+from matrix_runner.machines.rig_specs import rig_spec
 from matrix_runner.space.includes import models
 from matrix_runner.space.load import parse
 from matrix_runner.space.select import select

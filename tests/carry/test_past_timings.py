@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.carry.executor import simulated_disk_facts
 from matrix_runner.carry.past_timings import pace_of, refine_pace
 from matrix_runner.decide.estimate import Pace
 from matrix_runner.machines import machine
 from matrix_runner.machines.base import MachineOptions
+from matrix_runner.machines.rig_specs import simulated_disk_facts
 from matrix_runner.records.environment import DiskFacts
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import CellRow

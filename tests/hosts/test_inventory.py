@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from matrix_runner import hosts
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.hosts import inventory
 from matrix_runner.hosts.inventory import Label, Signature, StableName, parse_census
@@ -132,7 +133,7 @@ def test_members_of_arrays_are_also_taken_from_mdstat() -> None:
 def test_a_label_is_read_as_it_was_written_and_only_whole() -> None:
     mine = Label("20260101-1", "wwn-1", "ZC11", "held")
     block = inventory.encode_label(mine)
-    assert len(block) == inventory.LABEL_BYTES
+    assert len(block) == hosts.LABEL_BYTES
     text = block.decode()
     assert inventory.decode_label(text) == mine
     assert inventory.decode_label(text.replace("ZC11", "ZC12")) is None
@@ -166,5 +167,5 @@ def test_labels_of_earlier_versions_are_read_and_written_as_they_were() -> None:
 )
 def test_a_label_that_someone_else_wrote_is_none(content: str) -> None:
     """Its checksum has no secret: whoever hands out a disk can write one, and `matrix clean` reads it."""
-    text = f"{inventory.LABEL_MAGIC} 1 {inventory._digest(content)} {content}"
+    text = f"{hosts.LABEL_MAGIC} 1 {inventory._digest(content)} {content}"
     assert inventory.decode_label(text) is None

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from matrix_runner import hosts
 from matrix_runner.hosts import inventory
 from matrix_runner.hosts.inventory import Label
 from matrix_runner.hosts.reasons import Reason
@@ -93,7 +94,7 @@ def _label(state: str, serial: str) -> str:
     block = inventory.encode_label(Label("20260101-1", "a-disk", serial, "held" if state == "held" else "free")).rstrip(
         b"\0"
     )
-    return f"printf '%s' '{block.decode()}' | dd of=\"$DISK\" bs={inventory.LABEL_BYTES} seek={inventory.LABEL_BLOCK} conv=notrunc status=none\n"
+    return f"printf '%s' '{block.decode()}' | dd of=\"$DISK\" bs={hosts.LABEL_BYTES} seek={hosts.LABEL_BLOCK} conv=notrunc status=none\n"
 
 
 def table(kind: str) -> str:
@@ -467,7 +468,7 @@ LABELS = [
     written(
         "a label that is not whole",
         "no matrix label",
-        labelled("free") + at(inventory.LABEL_BLOCK * inventory.LABEL_BYTES + 20, "X"),
+        labelled("free") + at(hosts.LABEL_BLOCK * hosts.LABEL_BYTES + 20, "X"),
         reason=Reason.UNKNOWN_DATA,
     ),
     Trap("left over from a run that was killed", Reason.LEFT_OVER, "leased to the run 20260101-1", labelled("held")),

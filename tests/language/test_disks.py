@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from matrix_runner.carry.executor import simulated_disk_facts
+from matrix_runner.machines.rig_specs import simulated_disk_facts
 from matrix_runner.simdisks.disk import Link, links_of
 from matrix_runner.space.load import BadMatrix, disk_model, load
 from tests.support.matrices import SMALL, space

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
+from matrix_runner.base.text import wrap
 from matrix_runner.pages.table import Sheet, boxed_width, divide_width, fit, fold
-from matrix_runner.pages.terminal_text import wrap
 
 NAMES = ("raid5/chunk=64KiB/random/rw=randread", "raid5/chunk=64KiB/random/rw=randwrite", "raid6/chunk=64KiB/oltp")
 CELLS = Sheet(

@@ -24,8 +24,9 @@ from matrix_runner.records.record import CellRow, Outcome, Trial
 from matrix_runner.records.run_folder import load
 from matrix_runner.records.store import SharedStore
 from matrix_runner.records.store_sync import bring_up_to_date
-from matrix_runner.records.tables import IN_STORE, WORK, work_bit
+from matrix_runner.records.tables import IN_STORE
 from matrix_runner.work.fio.output import Figures, Sync
+from matrix_runner.work.metrics import WORK, work_bit
 from tests.records import past, strategies
 from tests.support.facts import noted
 

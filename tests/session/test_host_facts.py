@@ -10,7 +10,7 @@ import pytest
 
 from matrix_runner.base import process
 from matrix_runner.base.errors import HarnessBroken
-from matrix_runner.carry.executor import simulated_disk_facts
+from matrix_runner.machines.rig_specs import simulated_disk_facts
 from matrix_runner.records.environment import Digests, Host, flatten_environment
 from matrix_runner.session import host_facts as host
 from matrix_runner.simdisks.disk import Disk, Link

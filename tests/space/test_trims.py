@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from matrix_runner.base.errors import BadInput
-from matrix_runner.carry.executor import rig_spec
 from matrix_runner.carry.trial import StackOnRig
 from matrix_runner.carry.trial_result import finding
 from matrix_runner.machines.base import Step
 from matrix_runner.machines.dry import plausible
+from matrix_runner.machines.rig_specs import rig_spec
 from matrix_runner.pages.csv_files import trials_csv
 from matrix_runner.pages.junit import junit
 from matrix_runner.pages.run_data import RunData

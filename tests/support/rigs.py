@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
-from matrix_runner.carry.executor import rig_spec
 from matrix_runner.machines.base import Step
 from matrix_runner.machines.qemu import Qemu
+from matrix_runner.machines.rig_specs import rig_spec
 from tests.support.shared_rig import SharedRig
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from matrix_runner.carry.executor import rig_spec
 from matrix_runner.layers.lvm import config_seeing
 from matrix_runner.machines.base import MachineOptions, Rig, Step
 from matrix_runner.machines.qemu import Qemu
+from matrix_runner.machines.rig_specs import rig_spec
 from matrix_runner.scripts.cell import stack_scripts
 from tests.support.matrices import space
 from tests.support.reboot import reboot

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from matrix_runner.base.errors import BadInput, HarnessBroken
-from matrix_runner.carry.executor import rig_spec
 from matrix_runner.carry.trial import StackOnRig
 from matrix_runner.machines.base import Rig, RigSpec, Step
 from matrix_runner.machines.qemu import Qemu
+from matrix_runner.machines.rig_specs import rig_spec
 from matrix_runner.space.load import parse
 from matrix_runner.space.space import Space, Stack
 from matrix_runner.space.variants import top_of

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from matrix_runner.carry.executor import rig_spec
 from matrix_runner.carry.trial import Measured, StackOnRig
 from matrix_runner.machines.base import Rig
 from matrix_runner.machines.qemu import Qemu
+from matrix_runner.machines.rig_specs import rig_spec
 from matrix_runner.records.record import Outcome
 from matrix_runner.simdisks.disk import Fault
 from tests.support.matrices import space

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from matrix_runner.carry.disk_samples import sample_disks
-from matrix_runner.carry.executor import rig_spec
 from matrix_runner.machines.base import MachineOptions, Rig
 from matrix_runner.machines.qemu import Qemu
+from matrix_runner.machines.rig_specs import rig_spec
 from matrix_runner.scripts.cell import job
 from matrix_runner.scripts.stack import view_stack
 from matrix_runner.simdisks.server import overload_of

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from matrix_runner.carry.executor import rig_spec
 from matrix_runner.carry.trial import StackOnRig
 from matrix_runner.machines.base import RigSpec, Step
 from matrix_runner.machines.qemu import Qemu
+from matrix_runner.machines.rig_specs import rig_spec
 from tests.support.matrices import space
 
 #: A minute and more of set-ups.

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.carry.executor import rig_spec
 from matrix_runner.carry.trial import Measured, StackOnRig
 from matrix_runner.machines.qemu import Qemu
+from matrix_runner.machines.rig_specs import rig_spec
 from matrix_runner.records.record import Outcome
 from tests.support.matrices import space
 from tests.support.rigs import rig_of

@@ -10,12 +10,12 @@ from typing import get_args
 import pytest
 
 from matrix_runner.base.errors import BadInput
-from matrix_runner.carry.executor import rig_spec
 from matrix_runner.carry.trial import why_skipped
 from matrix_runner.carry.trial_result import split_outputs
 from matrix_runner.machines.base import StepResult
 from matrix_runner.machines.dry import Dry
 from matrix_runner.machines.requirements import OPTIONAL
+from matrix_runner.machines.rig_specs import rig_spec
 from matrix_runner.pages.html import page
 from matrix_runner.scripts.cell import cell_scripts, files_of, stack_scripts
 from matrix_runner.work.profilers import PROFILERS, ProfilerName

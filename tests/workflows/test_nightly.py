@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from matrix_runner.carry.executor import specs_of
 from matrix_runner.machines import Where, machine
 from matrix_runner.machines.base import MachineOptions, RigSpec
 from matrix_runner.machines.local import model_refusals
+from matrix_runner.machines.rig_specs import specs_of
 from matrix_runner.records.run_folder import runs
 from matrix_runner.session.disk_lease import match_disks
 from matrix_runner.session.selected_matrix import Checks, SelectedMatrix, load_selected

@@ -1,11 +1,13 @@
 """The sides of a comparison, and pairs of their cells that differ only in the compared axis."""
 
+from __future__ import annotations
+
 import shlex
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from matrix_runner.answers.axes import (
     MOST,
@@ -38,8 +40,10 @@ from matrix_runner.base.errors import BadInput
 from matrix_runner.base.findings import few
 from matrix_runner.language.suggestions import few_names
 from matrix_runner.records.files import split_owner
-from matrix_runner.records.record import CellRow
-from matrix_runner.records.store import RunRow
+
+if TYPE_CHECKING:
+    from matrix_runner.records.record import CellRow
+    from matrix_runner.records.store import RunRow
 
 Several: TypeAlias = Sequence[Samples]
 

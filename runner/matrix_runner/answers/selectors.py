@@ -1,5 +1,7 @@
 """Selection of runs by the names that users type and by the accepted level, and of cells by rules on axes."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -8,17 +10,20 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from math import prod
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from matrix_runner.answers.axes import Axes, names_of, values_by_axis, with_aliases
 from matrix_runner.answers.stored_samples import CellSelection, Samples, figure_name
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.findings import few
-from matrix_runner.base.model import Condition
-from matrix_runner.language.references import Baseline, KnownChange
 from matrix_runner.language.suggestions import hint
-from matrix_runner.records.record import CellRow
-from matrix_runner.records.store import RunRow
 from matrix_runner.space.rules import BadRule, axis_named, each, parse_only, rule_of, spellings
+
+if TYPE_CHECKING:
+    from matrix_runner.base.model import Condition
+    from matrix_runner.language.references import Baseline, KnownChange
+    from matrix_runner.records.record import CellRow
+    from matrix_runner.records.store import RunRow
 
 LATEST = "latest"
 _BACK = re.compile(r"(?P<name>.+?)~(?P<back>\d+)")

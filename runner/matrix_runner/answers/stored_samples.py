@@ -3,6 +3,8 @@
 Over 400 lines: one class has all figures of a cell, on rows whose positions only this module knows.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +13,7 @@ from itertools import groupby
 from math import inf
 from operator import itemgetter
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from matrix_runner.answers.axes import grouped, name_key, with_aliases
 from matrix_runner.records.record import (
@@ -24,8 +26,6 @@ from matrix_runner.records.record import (
     outcome_of_cell,
     without_stalled,
 )
-from matrix_runner.records.store import RunRow, SharedStore
-from matrix_runner.records.tables import STALLED, WORK, work_bit
 from matrix_runner.statistics.percentile import Histogram, estimated_percentiles, merge, percentiles
 from matrix_runner.statistics.stopping import Estimate, Rule, StopReason, estimate_mean, stop_reason
 from matrix_runner.work.metrics import (
@@ -37,11 +37,17 @@ from matrix_runner.work.metrics import (
     PERCENTILES,
     RATES,
     SIDES,
+    STALLED,
     SYNC,
     TOTAL,
+    WORK,
     is_large,
     split_column,
+    work_bit,
 )
+
+if TYPE_CHECKING:
+    from matrix_runner.records.store import RunRow, SharedStore
 
 #: Units by column. The count of errors is no metric.
 METRICS: dict[str, str] = {column: one.unit for column, one in COLUMNS.items() if one.unit or column != one.name}
@@ -115,7 +121,7 @@ class Work(NamedTuple):
     is_rebuild: bool
 
 
-def rates_of(cells: "Iterable[Samples]") -> list[str]:
+def rates_of(cells: Iterable[Samples]) -> list[str]:
     return _rates_of(frozenset([one.work for one in cells]))
 
 
@@ -174,7 +180,7 @@ class Samples:
     rows: Sequence[Row]
     #: Histograms by direction and round; only read for percentiles.
     latencies: Mapping[tuple[str, int], bytes] | None = None
-    among: "Samples | None" = None  # all trials, if these are a selection by outcome. The stopping rule counts all.
+    among: Samples | None = None  # all trials, if these are a selection by outcome. The stopping rule counts all.
     #: The trials whose figures count. They are chosen at once, while the processor still has the rows in its cache.
     _settled: Sequence[Row] = field(init=False, repr=False, compare=False)
     #: Cache of figures by metric, because some are used often.
@@ -201,24 +207,24 @@ class Samples:
             for row in self.rows
         ]
 
-    def of_outcome(self, outcome: str) -> "Samples":
+    def of_outcome(self, outcome: str) -> Samples:
         return self._some([row for row in self.rows if row[_OUTCOME] == outcome], self.among or self)
 
-    def in_rounds(self, meant: Callable[[int], bool]) -> "Samples":
+    def in_rounds(self, meant: Callable[[int], bool]) -> Samples:
         return self._some([row for row in self.rows if meant(row[_ROUND])], self.among or self)
 
     @property
-    def again(self) -> "Samples | None":
+    def again(self) -> Samples | None:
         """Return the trials of rounds after the planned ones, which measured a slower cell again, if there are any."""
         most = None if self.run.steered else self.run.most
         if most is None or self.rows[-1][_ROUND] <= most:
             return None
         return self.in_rounds(lambda round_number: round_number > most)
 
-    def under(self, meant: Callable[[str], bool]) -> "Samples":
+    def under(self, meant: Callable[[str], bool]) -> Samples:
         return self._some([row for row in self.rows if meant(row[_KERNEL])], self.among)
 
-    def _some(self, rows: Sequence[Row], among: "Samples | None") -> "Samples":
+    def _some(self, rows: Sequence[Row], among: Samples | None) -> Samples:
         # `dataclasses.replace` takes four times as long.
         return Samples(self.run, self.cell, self.metrics, rows, self.latencies, among)
 
@@ -368,7 +374,7 @@ def samples_of(
     values: Mapping[int, float | None],
     *,
     host_limited: bool,
-) -> "Samples":
+) -> Samples:
     """Return samples of a figure that is computed from several trials. It also decides when to stop."""
     fixed = {"run": run.id, "cell": cell.id, "outcome": COUNTED[0], "lost": 0.0 if host_limited else None, WORK: 0}
     known = {"settled": 1, "spread": 0, "lost_processor": None}

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from io import StringIO
 from typing import Any
 
@@ -65,6 +65,18 @@ _PASSWORDS = (
     re.compile(r"(://[^:/\s]*:)\S*(?=@)"),
     re.compile(r"(://[^:/@\s]*:)(?!\d*(?:[/?,]|$))[^/?@\s]+(?=[/?]|$)"),
 )
+
+
+def wrap(text: str, width: int, measure: Callable[[str], int] = len) -> list[str]:
+    """Break a line between words. A word that is longer than the line stays whole: it may be a path to copy."""
+    first, *words = text.split(" ")
+    lines = [first]
+    for word in words:
+        if lines[-1].strip() and measure(f"{lines[-1]} {word}") > width:
+            lines.append(word)
+        else:
+            lines[-1] += f" {word}"
+    return lines
 
 
 def without_passwords(text: str) -> str:

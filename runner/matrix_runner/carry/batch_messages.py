@@ -40,10 +40,6 @@ class SchedulerLost(WorkerLost):
     """The connection to all workers ended at once."""
 
 
-class ClusterLost(HarnessBroken):
-    pass
-
-
 class PlainData(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 

@@ -7,14 +7,13 @@ rig scheduler.py.
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 
 from matrix_runner.base.errors import HarnessBroken, MatrixError
 from matrix_runner.base.log import LOG
-from matrix_runner.base.model import digest, written
 from matrix_runner.base.process import run_to_end
 from matrix_runner.carry.events import BatchDone, BatchStarted, RigUp, RigWasLost, TrialStarted
 from matrix_runner.carry.recorder import BatchContext, Recorder, RunContext, RunRecorder, Shelf, now
@@ -32,14 +31,11 @@ from matrix_runner.decide.scheduler import TRIES, Scheduler
 from matrix_runner.hosts.agent.client import AgentLost
 from matrix_runner.hosts.exclusive import DisksRefused, LeasedDisk
 from matrix_runner.language.matrix import Matrix
-from matrix_runner.language.tune import target_kind
 from matrix_runner.machines.base import KeepsRig, NoRig, Rig, RigLost, RigSpec
-from matrix_runner.machines.needs import needs_of
-from matrix_runner.records.environment import DiskFacts
+from matrix_runner.machines.rig_specs import rig_spec
 from matrix_runner.records.record import HOST_LIMITED, Trial
 from matrix_runner.scripts.cell import StackScripts
 from matrix_runner.scripts.stack import StackView
-from matrix_runner.simdisks.disk import Disk
 from matrix_runner.space.space import Cell, Stack
 
 ONE = Level.of(1)
@@ -278,49 +274,6 @@ def _after_loss(*, left: bool, brings_disks: bool) -> str:
         return "trying again on a fresh one"
     consequence = "its disks are gone too" if brings_disks else "the next rig takes the stack apart"
     return f"its cells are measured; {consequence}"
-
-
-def rig_spec(matrix: Matrix, stack: Stack, kernel: str | None) -> RigSpec:
-    wish = matrix.machine
-    needs = [need for need, _ in needs_of(stack.layers.value, matrix.profile)]
-    modules = tuple(sorted({name for need in needs for name in need.modules}))
-    programs = tuple(sorted({name for need in needs for name in need.program_names}))
-    options = tuple(sorted({name for need in needs for name in need.options}))
-    powers = powers_of(stack)
-    return RigSpec(
-        *(matrix.every_disk(), kernel or stack.kernel, wish.cpus, wish.memory, modules, programs, powers),
-        cmdline=stack.cmdline,
-        options=options,
-    )
-
-
-def specs_of(matrix: Matrix, stacks: Iterable[Stack], kernel: str | None) -> Iterator[RigSpec]:
-    return (rig_spec(matrix, stack, kernel) for stack in stacks)
-
-
-def simulated_disk_facts(disk: Disk) -> DiskFacts:
-    link = f"{disk.link.name}, {disk.link.rate / 1e6:g} MB/s" if disk.link else ""
-    if disk.physics is None:
-        return DiskFacts(size=disk.size, bus=disk.bus, link=link)
-    kind, numbers = disk.physics.kind, digest(disk.physics.characteristics).hex()
-    return DiskFacts(
-        size=disk.size,
-        bus=disk.bus,
-        model=kind,
-        name=disk.model,
-        fitted_to=disk.fitted_to,
-        digest=numbers,
-        link=link,
-    )
-
-
-def powers_of(stack: Stack) -> tuple[str, ...]:
-    settings = [name for tune in stack.tunes for name in written(tune.value)]
-    needed = {
-        "faults": bool(stack.faults),
-        "host": not all(target_kind(name, top="disk") for name in settings),
-    }
-    return tuple(name for name, is_needed in needed.items() if is_needed)
 
 
 @asynccontextmanager

@@ -1,23 +1,28 @@
 """What past runs teach: the pace of trials and set-ups, the rate of writes, the factors of slow motion of this host."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, median
+from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 
 from matrix_runner.base.errors import MatrixError
 from matrix_runner.base.files import read_input, write_atomically
-from matrix_runner.carry.executor import simulated_disk_facts
 from matrix_runner.decide.costs import Factors
 from matrix_runner.decide.estimate import QUIET, Load, Pace, costs_of, machine_pace
 from matrix_runner.hosts.disk_ledger import state_dir
-from matrix_runner.language.matrix import Matrix
-from matrix_runner.machines.base import Machine, RigSpec
-from matrix_runner.records.journal_reader import MeanTimes
+from matrix_runner.machines.rig_specs import simulated_disk_facts
 from matrix_runner.records.run_folder import Manifest, RunFolder, runs
+
+if TYPE_CHECKING:
+    from matrix_runner.language.matrix import Matrix
+    from matrix_runner.machines.base import Machine, RigSpec
+    from matrix_runner.records.journal_reader import MeanTimes
 
 _MOST = 10_000  # kinds of cells
 _KNOWN = TypeAdapter(dict[str, int])

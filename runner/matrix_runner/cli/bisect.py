@@ -1,4 +1,4 @@
-"""`matrix bisect`: the odds are in decide/bisect.py, the run in session/versions.py, the answer in pages/bisect.py."""
+"""`matrix bisect`: for the odds see decide/bisect.py, for the run session/version_search.py."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -131,7 +131,7 @@ def _between(runs: tuple[str, str], values: Mapping[str, Any]) -> dict[str, Any]
     from matrix_runner.answers.pairs import differences
     from matrix_runner.cli.compare import ComparisonRequest, compare_runs
     from matrix_runner.cli.store_options import Source
-    from matrix_runner.session.versions import begin_between
+    from matrix_runner.session.version_search import begin_between
     from matrix_runner.space.declared_files import AcceptedFiles
 
     wanted, source = values["bisect"], Source(values["results"], values["store"])

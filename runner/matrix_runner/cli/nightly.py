@@ -14,12 +14,12 @@ from matrix_runner.base.errors import BadInput, HarnessBroken
 from matrix_runner.base.files import write_whole
 from matrix_runner.base.process import run
 from matrix_runner.base.quantities import parse_time
-from matrix_runner.carry.executor import specs_of
 from matrix_runner.cli.disks import list_host_disks, load_lab_file
 from matrix_runner.cli.options import PLACE, STUDY, MatrixPath, Parsed, hosts, positive, results
 from matrix_runner.cli.screen import echo, echo_whole
 from matrix_runner.machines import WITH_HOSTS, Where, machine
 from matrix_runner.machines.base import MachineOptions
+from matrix_runner.machines.rig_specs import specs_of
 from matrix_runner.session.selected_matrix import Checks, check_machine, load_selected
 
 _EPILOG = """\b

@@ -1,15 +1,16 @@
 """`matrix plan`: the estimate is in decide/estimate.py, the budget in decide/budget.py."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cache, cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from matrix_runner.base.quantities import format_size, parse_percent
-from matrix_runner.carry.executor import rig_spec, specs_of
 from matrix_runner.carry.past_timings import pace_of
 from matrix_runner.carry.trial import why_skipped
 from matrix_runner.cli.options import (
@@ -30,14 +31,17 @@ from matrix_runner.cli.screen import echo, echo_whole, first_notes, json_text
 from matrix_runner.decide.budget import ENDLESS, Cost, repeats
 from matrix_runner.decide.concurrency import Level, choose_level
 from matrix_runner.decide.estimate import QUIET, Estimate, Load, Pace, Slots, estimate
-from matrix_runner.decide.steering import RaceForecast, forecast
 from matrix_runner.machines import Where, machine
 from matrix_runner.machines.base import Machine, MachineOptions
+from matrix_runner.machines.rig_specs import rig_spec, specs_of
 from matrix_runner.pages.terminal_text import duration, percent, slow_motion, volume
 from matrix_runner.session.run_request import RunOptions, check_kernel, race_of
 from matrix_runner.session.selected_matrix import Checks, SelectedMatrix, load_selected, refusals_of
 from matrix_runner.space.select import refuse_many
 from matrix_runner.statistics.ratios import MOST_ROUNDS, rounds_to_detect, t_factor
+
+if TYPE_CHECKING:
+    from matrix_runner.decide.steering import RaceForecast
 
 _EPILOG = """\b
 Examples:
@@ -100,6 +104,8 @@ class RunPlan:
         """Return the trials of the run as a race, with those of workloads that do not race."""
         if self.options.race is None:
             return None
+        from matrix_runner.decide.steering import RaceForecast, forecast
+
         selected = self.selected
         race = race_of(selected, self.options.race, self.options.matrix)
         least, confidence = selected.plan.repeat.min, selected.plan.repeat.confidence

@@ -99,7 +99,7 @@ def write_report(run: Path, to: Path | None = None) -> Ending:
     from matrix_runner.records.journal import Journal
     from matrix_runner.records.run_folder import load
     from matrix_runner.session.finish import report
-    from matrix_runner.session.versions import recorded_search
+    from matrix_runner.session.version_search import recorded_search
     from matrix_runner.space.declared_files import MATRIX, PUBLISHED, study_beside
 
     folder = replace(load(run), elsewhere=to)

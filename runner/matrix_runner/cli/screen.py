@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from matrix_runner.base.errors import BadInput
-from matrix_runner.base.text import printable, printable_json
-from matrix_runner.pages.terminal_text import wrap
+from matrix_runner.base.text import printable, printable_json, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -9,7 +9,7 @@ also after few trials. No-change has a test that may be looked at after every ro
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import exp, inf, log, log1p, sqrt
 
 from matrix_runner.statistics.arrays import Floats, Levels, np
@@ -327,14 +327,17 @@ def _evidence(pairs: Floats, times: float) -> float:
     return 0.5 * n * (log1p(ratio) - log1p(ratio / wider)) - 0.5 * log(wider)
 
 
+@lru_cache
 def _draws(size: int) -> Floats:
     half = np.random.default_rng(1).standard_normal((24, size))
     return np.concatenate([half, -half])
 
 
-_DRAWS = {size: _draws(size) for size in range(1, MOST_CANDIDATES + 1)}
-#: For each number of candidates: takes the noise that they share with the anchors of their round out of their figures.
-_WHITEN = {size: np.linalg.inv(np.linalg.cholesky(np.eye(size) + 0.5)).T for size in range(1, MOST_CANDIDATES + 1)}
+@lru_cache
+def _whiten(size: int) -> Floats:
+    """Return what takes the noise that candidates share with the anchors of their round out of their figures."""
+    found: Floats = np.linalg.inv(np.linalg.cholesky(np.eye(size) + 0.5)).T
+    return found
 
 
 def _information(below: Floats, chosen: Sequence[int], pool: Sequence[int], signal: float) -> Floats:
@@ -343,9 +346,9 @@ def _information(below: Floats, chosen: Sequence[int], pool: Sequence[int], sign
     sets = np.sort(np.array([[*chosen, one] for one in pool]), axis=1)
     edges = np.concatenate([np.zeros((len(pool), 1)), below[sets], np.ones((len(pool), 1))], axis=1)
     prior = np.diff(edges, axis=1)  # of the size + 1 gaps that the change may be in
-    means = signal * np.triu(np.ones((size + 1, size))) @ _WHITEN[size]  # in gap g, versions from g on are bad
+    means = signal * np.triu(np.ones((size + 1, size))) @ _whiten(size)  # in gap g, versions from g on are bad
     apart = means[:, None] - means[None]  # true gap, other gap, candidate
-    draws = _DRAWS[size]
+    draws = _draws(size)
     exponents = -0.5 * (apart**2).sum(axis=2)[..., None] - apart @ draws.T
     mixed = np.log(np.maximum(np.einsum("pj,ijd->pid", prior, np.exp(exponents)), 1e-300))
     return -np.asarray((prior * mixed.mean(axis=2)).sum(axis=1))

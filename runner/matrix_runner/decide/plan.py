@@ -7,7 +7,6 @@ from functools import cached_property
 from math import fsum
 from typing import TypeVar
 
-from matrix_runner.answers import best, knee
 from matrix_runner.base.model import Coords
 from matrix_runner.language.find import Find
 from matrix_runner.language.matrix import Repeat
@@ -33,7 +32,11 @@ class Plan:
 
     @property
     def rounds(self) -> range:
-        return range(1, (max(self.repeat.max, best.LAST) if self.searches_best else self.repeat.max) + 1)
+        if not self.searches_best:
+            return range(1, self.repeat.max + 1)
+        from matrix_runner.answers.best import LAST  # searches take a tenth of a second to import
+
+        return range(1, max(self.repeat.max, LAST) + 1)
 
     @property
     def searches_best(self) -> bool:
@@ -68,6 +71,8 @@ class Plan:
 
     def _usual(self, of: Coords, values: int, rounds: int) -> float:
         """Return the usual number of trials of each value of a search."""
+        from matrix_runner.answers import best, knee
+
         find = self.finds.get(name := dict(of).get("workload", ""))
         if find is None or not find.is_for_best:
             return knee.usual_trials(values, rounds) / values

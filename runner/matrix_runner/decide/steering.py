@@ -10,8 +10,6 @@ from statistics import fmean
 from types import MappingProxyType
 from typing import NamedTuple
 
-import numpy as np
-
 from matrix_runner.answers.axes import finite_number
 from matrix_runner.answers.cell_figures import Measured, match_along, measured_cell
 from matrix_runner.answers.decision import combine, powers_of
@@ -21,6 +19,7 @@ from matrix_runner.base.errors import BadInput
 from matrix_runner.base.findings import few
 from matrix_runner.decide.bisect import Ahead, Rule, Standing, State, expected_rounds
 from matrix_runner.records.record import CellRow, Trial
+from matrix_runner.statistics.arrays import np
 from matrix_runner.statistics.race import simulate, stand
 from matrix_runner.statistics.ratios import PRACTICAL
 from matrix_runner.statistics.stopping import Rule as Repeats

@@ -10,7 +10,7 @@ from shlex import join, quote
 from typing import TypeVar
 
 from matrix_runner.base.errors import BadInput, HarnessBroken
-from matrix_runner.hosts import SECTOR, inventory
+from matrix_runner.hosts import LABEL_BLOCK, LABEL_BYTES, SECTOR, inventory
 from matrix_runner.hosts.checks import DiskCheck, check_disks
 from matrix_runner.hosts.inventory import Census, Label, Node, Signature, State
 from matrix_runner.hosts.operations import LOCAL, OPEN_PAUSE, OPEN_TRIES, DiskOperations, Lock, OpenDisk
@@ -261,7 +261,7 @@ def _label_block(disk: LeasedDisk, run: str, state: State) -> bytes:
 
 def _write_label(disk: LeasedDisk, block: bytes) -> None:
     with _name_disk_on_error(disk):
-        disk.opened.write(block, inventory.LABEL_BLOCK * inventory.LABEL_BYTES)
+        disk.opened.write(block, LABEL_BLOCK * LABEL_BYTES)
 
 
 @contextmanager

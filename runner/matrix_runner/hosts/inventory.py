@@ -15,7 +15,7 @@ from typing import Literal
 import orjson
 
 from matrix_runner.base.errors import BadInput, HarnessBroken
-from matrix_runner.hosts import SECTOR
+from matrix_runner.hosts import LABEL_BYTES, LABEL_MAGIC, SECTOR
 from matrix_runner.hosts.agent.agent import find_paths
 
 SYSFS = "/sys/class/block"
@@ -58,10 +58,6 @@ def require_lasting_identity(name: str, path: str, node: "Node") -> None:
         )
 
 
-LABEL_MAGIC = "matrix-disk"
-LABEL_BYTES = 4096
-#: In blocks of LABEL_BYTES, from the start: 768 KiB.
-LABEL_BLOCK = 192
 State = Literal["held", "free"]
 
 

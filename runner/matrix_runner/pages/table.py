@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from matrix_runner.base.errors import BadInput
-from matrix_runner.base.text import printable, printable_json, without_formula
-from matrix_runner.pages.terminal_text import FAINT, wrap
+from matrix_runner.base.text import printable, printable_json, without_formula, wrap
+from matrix_runner.pages.terminal_text import FAINT
 from matrix_runner.statistics.ratios import Ratio
 from matrix_runner.statistics.stopping import Estimate
 

@@ -1,4 +1,4 @@
-"""Numbers for people, styles and line breaks of terminal text, and the marks of doubtful figures with their legend."""
+"""Numbers for people, styles of terminal text, and the marks of doubtful figures with their legend."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from matrix_runner.work.metrics import is_large
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from matrix_runner.statistics.ratios import Ratio
     from matrix_runner.statistics.stopping import Estimate
@@ -134,18 +134,6 @@ def volume(count: int) -> str:
 #: Styles repeat what words state. Dim, yellow, white and bright colours are hard to read on some backgrounds.
 GOOD, BAD, DOUBT = "green", "bold red", "magenta"
 FAINT = "bright_black"  # of rows that need no reading
-
-
-def wrap(text: str, width: int, measure: Callable[[str], int] = len) -> list[str]:
-    """Break a line between words. A word that is longer than the line stays whole: it may be a path to copy."""
-    first, *words = text.split(" ")
-    lines = [first]
-    for word in words:
-        if lines[-1].strip() and measure(f"{lines[-1]} {word}") > width:
-            lines.append(word)
-        else:
-            lines[-1] += f" {word}"
-    return lines
 
 
 MARK = "(!)"

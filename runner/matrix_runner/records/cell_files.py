@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
     from matrix_runner.records.run_folder import RunFolder
 
-#: A run of more planned trials has an archive: a trial in folders is a dozen files.
-MOST_IN_FOLDERS = 1_000
 CellFiles: TypeAlias = "CellFolders | Archive"
 
 

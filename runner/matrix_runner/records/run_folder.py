@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from matrix_runner.records.store import RunRow, SharedStore
 
 MANIFEST = "manifest.json"
+#: A run of more planned trials has an archive: a trial in folders is a dozen files.
+MOST_IN_FOLDERS = 1_000
 OLD_KERNEL = "old-kernel"  # the folder of the second run of `--confirm`, in that of the first
 HALF = ".half"  # suffix of a run folder under construction; its name begins with a dot
 

@@ -197,29 +197,18 @@ def sum_of(table: sa.Table) -> sa.ColumnElement[int]:
     return sa.cast(sa.func.coalesce(sa.func.sum(table.c[CRC] + 1), 0), sa.BigInteger)
 
 
-#: A column that is computed: the directions in which a trial has figures, and those with large requests, as bits.
-WORK = "work"
-
-
-#: A bit of it: the trial is stalled, as `Figures.is_stalled` says.
-STALLED = 1 << 8
-
-
-def work_bit(side: str, *, large: bool = False) -> int:
-    return 1 << (*metrics.SIDES, metrics.SYNC).index(side) << 4 * large
-
-
 def _work() -> sa.ColumnElement[int]:
     table = IN_STORE.trials.c
-    bits: sa.ColumnElement[int] = sa.case((table[f"{metrics.SYNC}_bw"].is_(None), 0), else_=work_bit(metrics.SYNC))
+    sync = metrics.work_bit(metrics.SYNC)
+    bits: sa.ColumnElement[int] = sa.case((table[f"{metrics.SYNC}_bw"].is_(None), 0), else_=sync)
     for side in metrics.SIDES:
         bw, iops = table[f"{side}_bw"], table[f"{side}_iops"]
-        small, large = work_bit(side), work_bit(side) | work_bit(side, large=True)
+        small, large = metrics.work_bit(side), metrics.work_bit(side) | metrics.work_bit(side, large=True)
         bits += sa.case((bw.is_(None), 0), (bw >= metrics.LEAST_LARGE * iops, large), else_=small)
     share, times = metrics.STALL
     longest = [(table[f"{side}_lat_max"], table[f"{side}_lat_mean"]) for side in metrics.ALL_SIDES]
     stalls = [(most > share * 1e9 * table["runtime"]) & (most > times * mean) for most, mean in longest]
-    return bits + sa.case((sa.or_(*stalls), STALLED), else_=0)
+    return bits + sa.case((sa.or_(*stalls), metrics.STALLED), else_=0)
 
 
 def _sum(columns: Iterable[sa.ColumnElement[Any]]) -> sa.ColumnElement[Any]:
@@ -231,7 +220,7 @@ def _sum(columns: Iterable[sa.ColumnElement[Any]]) -> sa.ColumnElement[Any]:
 
 def column_of(name: str) -> sa.ColumnElement[Any]:
     job, own = metrics.split_column(name)
-    if name == WORK:
+    if name == metrics.WORK:
         return _work()
     if not job:
         return _figure(IN_STORE.trials, own)

@@ -20,7 +20,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.files import read_input, shipped
 from matrix_runner.base.text import shorten
-from matrix_runner.hosts import inventory
+from matrix_runner.hosts import LABEL_BLOCK, LABEL_BYTES, LABEL_MAGIC
 
 SHIPPED = shipped("templates")
 MOST_FILES, MOST_BYTES = 1_000, 16 << 20
@@ -217,9 +217,5 @@ def smart_script(disks: Sequence[str]) -> str:
 
 def census_script(*, by_id: str = BY_ID) -> str:
     """Return the script that lists all facts to check before a disk is used. `by_id`: the folder of stable names."""
-    marks = {
-        "label_bytes": inventory.LABEL_BYTES,
-        "label_block": inventory.LABEL_BLOCK,
-        "label_magic": inventory.LABEL_MAGIC,
-    }
+    marks = {"label_bytes": LABEL_BYTES, "label_block": LABEL_BLOCK, "label_magic": LABEL_MAGIC}
     return render("disks/census.sh", None, title="The disks of a machine", by_id=by_id, **marks)

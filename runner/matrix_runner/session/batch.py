@@ -23,7 +23,7 @@ from matrix_runner.base.files import read_input, scratch_folder, write_atomicall
 from matrix_runner.base.version import matrix_version
 from matrix_runner.carry import batch_messages as messages
 from matrix_runner.carry.cluster.seats import SCRATCH
-from matrix_runner.carry.executor import Executor, rig_spec
+from matrix_runner.carry.executor import Executor
 from matrix_runner.carry.past_timings import factors_of
 from matrix_runner.carry.recorder import BatchContext, Recorder
 from matrix_runner.decide.budget import Cost, Spending
@@ -34,6 +34,7 @@ from matrix_runner.hosts.disk_ledger import lease_records, run_within_budget, st
 from matrix_runner.language.matrix import Matrix
 from matrix_runner.machines import Where, machine
 from matrix_runner.machines.base import APPLIANCE, Machine, MachineOptions, RigSpec
+from matrix_runner.machines.rig_specs import rig_spec
 from matrix_runner.records.databases import translate_errors
 from matrix_runner.records.environment import Health, describe_missing_health
 from matrix_runner.records.files import InUse, Standing, locked

@@ -17,12 +17,12 @@ from matrix_runner.base.errors import BadInput
 from matrix_runner.base.model import digest
 from matrix_runner.decide.plan import Plan
 from matrix_runner.pages.stored import declared_by
-from matrix_runner.records.cell_files import MOST_IN_FOLDERS, open_files
+from matrix_runner.records.cell_files import open_files
 from matrix_runner.records.environment import Requested
 from matrix_runner.records.files import check_file_name
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import HOST, CellRow, Trial
-from matrix_runner.records.run_folder import OLD_KERNEL, Manifest, RunFolder, create, load_old_kernel
+from matrix_runner.records.run_folder import MOST_IN_FOLDERS, OLD_KERNEL, Manifest, RunFolder, create, load_old_kernel
 from matrix_runner.records.tables import PLAIN
 from matrix_runner.session.run_request import RunRequest, command_line
 from matrix_runner.session.selected_matrix import SelectedMatrix

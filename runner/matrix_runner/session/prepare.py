@@ -21,6 +21,7 @@ from matrix_runner.session.host_facts import kernel_release, query_kernels
 from matrix_runner.session.phases import check_first_phase, second_phase
 from matrix_runner.session.run_request import RunOptions, RunRequest, check_kernel
 from matrix_runner.session.selected_matrix import Checks, check_machine, check_names, check_templates, load_selected
+from matrix_runner.session.version_search import narrowed, recorded_search
 from matrix_runner.session.versions import (
     NO_VERSIONS,
     NOT_WANTED,
@@ -28,8 +29,6 @@ from matrix_runner.session.versions import (
     Versions,
     find_versions,
     kernels_of_host,
-    narrowed,
-    recorded_search,
 )
 from matrix_runner.space.declared_files import load_accepted, study_beside
 from matrix_runner.space.load import load

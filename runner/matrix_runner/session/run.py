@@ -48,7 +48,7 @@ from matrix_runner.session.finish import Ending, report
 from matrix_runner.session.host_facts import boot_id
 from matrix_runner.session.prepare import PreparedRun, choose_run
 from matrix_runner.session.run_request import RunOptions, RunRequest
-from matrix_runner.session.versions import exit_of, read_search, record_skipped
+from matrix_runner.session.version_search import exit_of, read_search, record_skipped
 from matrix_runner.space.declared_files import Match, keep_accepted
 
 #: Facts of one start of a rig, not versions.

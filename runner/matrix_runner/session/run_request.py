@@ -1,5 +1,7 @@
 """The options and the request of a run: its selected matrix and machine; its manifest. To continue one: prepare.py."""
 
+from __future__ import annotations
+
 import os
 import shlex
 import sys
@@ -10,42 +12,42 @@ from functools import cached_property
 from math import inf, isfinite
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from matrix_runner.answers.selectors import select_cells
-from matrix_runner.answers.verdicts import Steering
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.model import digest
 from matrix_runner.base.text import without_passwords
-from matrix_runner.carry.cluster.connection import Address, Certificates
-from matrix_runner.carry.executor import simulated_disk_facts, specs_of
 from matrix_runner.decide.budget import ENDLESS, Cost
-from matrix_runner.decide.concurrency import Jobs
-from matrix_runner.decide.steering import Bisection, BisectSteering, Race
 from matrix_runner.hosts.disk_ledger import state_dir
-from matrix_runner.language.hosts import LabDisk
 from matrix_runner.language.matrix import is_path
 from matrix_runner.layers.base import sync_target
-from matrix_runner.layers.geometry import Below
 from matrix_runner.machines import PASSTHROUGH, Where, machine
 from matrix_runner.machines.base import MachineOptions, RigSpec
 from matrix_runner.machines.qemu.recipe import kernel_key, recipe_for
-from matrix_runner.records.cell_files import MOST_IN_FOLDERS
+from matrix_runner.machines.rig_specs import simulated_disk_facts, specs_of
 from matrix_runner.records.environment import Digests, DiskFacts
 from matrix_runner.records.record import CellRow
-from matrix_runner.records.run_folder import Manifest, StackFacts
+from matrix_runner.records.run_folder import MOST_IN_FOLDERS, Manifest, StackFacts
 from matrix_runner.scripts.jinja import effective_templates
 from matrix_runner.session.host_facts import query_facts, revision
-from matrix_runner.session.selected_matrix import SelectedMatrix
 from matrix_runner.session.stack_boxes import boxes_of
 from matrix_runner.session.versions import NO_VERSIONS, BisectOptions, Versions
 from matrix_runner.simdisks.disk import slow_of
 from matrix_runner.space.basis import basis_of
 from matrix_runner.space.ceiling import stack_memory
-from matrix_runner.space.declared_files import Match, Study
 from matrix_runner.space.select import Design, Shard, design_refusal
-from matrix_runner.space.space import Stack
 from matrix_runner.space.variants import disks_of, levels
+
+if TYPE_CHECKING:
+    from matrix_runner.answers.verdicts import Steering
+    from matrix_runner.carry.cluster.connection import Address, Certificates
+    from matrix_runner.decide.concurrency import Jobs
+    from matrix_runner.decide.steering import Bisection, BisectSteering, Race
+    from matrix_runner.language.hosts import LabDisk
+    from matrix_runner.layers.geometry import Below
+    from matrix_runner.session.selected_matrix import SelectedMatrix
+    from matrix_runner.space.declared_files import Match, Study
+    from matrix_runner.space.space import Stack
 
 #: Why history and baselines leave such a run out.
 _CHOSEN = "a search, a race or a design chose its cells"
@@ -138,6 +140,9 @@ class RunRequest:
         race_of(self.selected, self.race or (), self.path)
 
     def steering(self) -> Steering | BisectSteering | Race | None:
+        from matrix_runner.answers.verdicts import Steering
+        from matrix_runner.decide.steering import BisectSteering
+
         if self.bisection:
             return BisectSteering(self.bisection)
         if self.race is not None:
@@ -287,6 +292,9 @@ class RunRequest:
 
 def race_of(selected: SelectedMatrix, wanted: tuple[str, ...], path: Path) -> Race:
     """Return the race of the workloads that match the conditions of `--for`; refuse one without a choice."""
+    from matrix_runner.answers.selectors import select_cells
+    from matrix_runner.decide.steering import Race  # `plan` does without it
+
     if selected.requested.design:
         raise design_refusal("--race")
     repeat, finds = selected.plan.repeat, selected.space.matrix.finds

@@ -6,9 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from matrix_runner.answers.axes import DEFAULT, grouped, is_numeric
-from matrix_runner.answers.cell_figures import Measured
-from matrix_runner.answers.knee import searches_of
-from matrix_runner.answers.verdicts import undecidable_guidelines
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.findings import Flaw
 from matrix_runner.base.model import Variant
@@ -146,13 +143,19 @@ def _search_flaws(space: Space) -> Iterator[Flaw]:
 def _guideline_flaws(space: Space) -> Iterator[Flaw]:
     guidelines = space.matrix.guidelines
     count = space.count()
-    if count > MAX_CHECKED_CELLS or count * len(guidelines) > MAX_CHECKED_PAIRS:
+    if not guidelines or count > MAX_CHECKED_CELLS or count * len(guidelines) > MAX_CHECKED_PAIRS:
         return
+    from matrix_runner.answers.cell_figures import Measured
+    from matrix_runner.answers.verdicts import undecidable_guidelines
+
     found = [
         Measured("", CellRow(cell.id, cell.name, cell.axes), jobs=cell.workload.value.directions)
-        for cell in (space.cells() if guidelines else ())
+        for cell in space.cells()
     ]
-    found += [Measured("", one.row) for one in searches_of([each.cell for each in found], space.matrix.finds)]
+    if space.matrix.finds:
+        from matrix_runner.answers.knee import searches_of
+
+        found += [Measured("", one.row) for one in searches_of([each.cell for each in found], space.matrix.finds)]
     for at, why in undecidable_guidelines(guidelines, found):
         yield Flaw(("guidelines", at, guidelines[at].shape), f"no cells of this matrix can decide it: {why}")
 

@@ -18,7 +18,6 @@ from matrix_runner.language.matrix import Matrix
 from matrix_runner.language.suggestions import few_names
 from matrix_runner.space.rules import BadRule, Rule, amiss, format_condition, parse_only, rule_of
 from matrix_runner.space.space import Cell, Space, Stack
-from matrix_runner.statistics.screening import Factors, choose, cover_pairs
 
 #: Commands that write a line or more for each cell need at most 10 s for this number.
 MOST_LISTED = 200_000
@@ -312,6 +311,8 @@ def designed(selection: Selection, design: Design, seed: int) -> Selection:
             f"--design {design}: this matrix has {len(cells)} cells, so all of them are about as cheap, and show more",
             resolution="leave --design out",
         )
+    from matrix_runner.statistics.screening import Factors, choose, cover_pairs
+
     factors = Factors.of([cell.axes for cell in cells])
     if design.cells:
         plots: dict[str, int] = {}

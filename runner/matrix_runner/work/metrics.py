@@ -110,6 +110,15 @@ LOST = ("cpu.iowait", "disks.strain")  # less is better for these
 REBUILD = "rebuild"  # a rebuild, resync, check or repair of an array
 SYNC = "sync"  # the same in names of columns
 OF_SYNC: dict[str, str] = {one.name: one.unit for one in OF_A_REBUILD}
+#: A computed column of the store: the directions in which a trial has figures, and those with large requests, as bits.
+WORK = "work"
+STALLED = 1 << 8  # a bit of it, as `Figures.is_stalled` says
+
+
+def work_bit(side: str, *, large: bool = False) -> int:
+    return 1 << (*SIDES, SYNC).index(side) << 4 * large
+
+
 #: Decimals of these, as recorded.
 DECIMALS: dict[str, int] = {"iowait": 4, "evenness": 3, "host_limited_share": 4, "switches_per_io": 4, "ipis_per_io": 4}
 #: All figures by column.

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.carry.batch_messages import ClusterLost
-
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
 from matrix_runner.base.errors import BadInput
 from matrix_runner.carry.cluster import connection
 from matrix_runner.carry.cluster.connection import (
+    ClusterLost,
     Misdirected,
     connect,
     connect_soon,

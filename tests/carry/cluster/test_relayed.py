@@ -41,10 +41,11 @@ if TYPE_CHECKING:
     from tests.support.command import Call, Said
 
 from matrix_runner.base.version import matrix_version
-from matrix_runner.carry.batch_messages import BatchLost, ClusterLost, SchedulerLost, Worker, WorkerLost
+from matrix_runner.carry.batch_messages import BatchLost, SchedulerLost, Worker, WorkerLost
 from matrix_runner.carry.cluster import relayed, seats
 from matrix_runner.carry.cluster.connection import (
     Address,
+    ClusterLost,
     Ended,
     check_listening,
     connect,

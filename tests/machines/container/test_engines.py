@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from matrix_runner.base.errors import HarnessBroken
-from matrix_runner.carry.executor import powers_of
 from matrix_runner.machines import MACHINES
 from matrix_runner.machines.base import NO_OPTIONS, RigSpec
 from matrix_runner.machines.container import (
@@ -45,6 +44,7 @@ from matrix_runner.machines.container.engines import (
     start_command,
     workarounds,
 )
+from matrix_runner.machines.rig_specs import powers_of
 from matrix_runner.simdisks.disk import Disk, Physics
 from tests.support.matrices import space
 

@@ -20,7 +20,6 @@ import pytest
 import matrix_runner.machines.vagrant as package
 from matrix_runner.base.errors import BadInput, HarnessBroken
 from matrix_runner.base.process import run_to_end
-from matrix_runner.carry.executor import rig_spec
 from matrix_runner.cli import cli
 from matrix_runner.decide.concurrency import Level
 from matrix_runner.hosts.exclusive import LeasedDisk
@@ -31,6 +30,7 @@ from matrix_runner.machines.base import Refusal, RigLost, RigSpec
 from matrix_runner.machines.dry import plausible
 from matrix_runner.machines.qemu.argv import DiskProperties
 from matrix_runner.machines.qemu.host import Host, max_machines
+from matrix_runner.machines.rig_specs import rig_spec
 from matrix_runner.machines.vagrant import Passthrough, Vagrant, box, refuse_large_sectors, spec_refusals
 from matrix_runner.machines.vagrant.box import (
     Box,

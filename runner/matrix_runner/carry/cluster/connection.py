@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 from matrix_runner.base.errors import BadInput, HarnessBroken
 from matrix_runner.base.process import run
 from matrix_runner.base.time_limit import time_limit
-from matrix_runner.carry.batch_messages import ClusterLost
 from matrix_runner.carry.cluster.frames import LENGTHS, PULSE, BadFrame, Head, Hello, frame, lengths_of, parsed_head
 from matrix_runner.space.declared_files import load_lab
 
@@ -238,6 +237,10 @@ _UNFIT = {
     ),
     errno.EACCES: ("only root may use this port", "name a port above 1023"),
 }
+
+
+class ClusterLost(HarnessBroken):
+    pass
 
 
 class Misdirected(ClusterLost):

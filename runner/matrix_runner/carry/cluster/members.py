@@ -18,9 +18,15 @@ from matrix_runner.base.errors import BadInput
 from matrix_runner.base.files import remove_abandoned
 from matrix_runner.base.process import run_to_end
 from matrix_runner.base.version import matrix_version
-from matrix_runner.carry.batch_messages import ClusterLost
 from matrix_runner.carry.cluster import frames
-from matrix_runner.carry.cluster.connection import Certificates, Connection, Ended, check_listening, connect
+from matrix_runner.carry.cluster.connection import (
+    Certificates,
+    ClusterLost,
+    Connection,
+    Ended,
+    check_listening,
+    connect,
+)
 from matrix_runner.carry.cluster.seats import SCRATCH, Seats
 
 SILENCE = 60.0  # seconds without a byte of a worker, or of a stranger, after which it counts as gone

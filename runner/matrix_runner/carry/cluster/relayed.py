@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from matrix_runner.base.errors import BadInput, MatrixError
 from matrix_runner.carry import batch_messages as messages
 from matrix_runner.carry.cluster import frames
-from matrix_runner.carry.cluster.connection import Certificates, Connection, Ended, connect_soon, unanswered
+from matrix_runner.carry.cluster.connection import (
+    Certificates,
+    ClusterLost,
+    Connection,
+    Ended,
+    connect_soon,
+    unanswered,
+)
 from matrix_runner.carry.cluster.seats import INTERVAL as SEND_INTERVAL
 from matrix_runner.carry.cluster.seats import QUIET
 
@@ -43,7 +50,7 @@ class RelayedCluster:
     @property
     def workers(self) -> Collection[messages.Worker]:
         if self._lost:
-            raise messages.ClusterLost(_GONE, resolution="start it again; the same command continues")
+            raise ClusterLost(_GONE, resolution="start it again; the same command continues")
         return self._workers.values()
 
     @asynccontextmanager

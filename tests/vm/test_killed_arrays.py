@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import join, quote
@@ -19,12 +20,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.images import IMAGE, ROOT
-from tests.support.lab import Bay, Lab, up
+from tests.support.lab import Bay, Lab, install_zfs, up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [pytest.mark.vm, pytest.mark.exhaustive, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.vm, pytest.mark.exhaustive, pytest.mark.timeout(3000)]
 
 MATRIX = """\
 name: killed
@@ -51,6 +52,22 @@ workloads:
   work: {rw: randwrite, bs: 4KiB, iodepth: 4, runtime: 100ms, size: 8MiB}
 repeat: 1
 """
+POOLS = """\
+name: pools
+disks: {count: 2, size: 128MiB, bus: scsi}
+layouts:
+  mirror: [zfs: {vdev: mirror, recordsize: [16KiB, 128KiB]}]
+  volume: [zfs: {vdev: stripe, type: zvol}, fs: {type: ext4}]
+workloads:
+  work: {rw: randwrite, bs: 4KiB, iodepth: 4, runtime: 100ms, size: 8MiB}
+repeat: 1
+"""
+#: Changes a pool behind the back of the program.
+MEDDLE = """
+for pool in $(zpool list -Ho name); do
+  case $pool in matrix-*) zfs set recordsize=64K "$pool" ;; esac
+done
+"""
 HOME = "/root/work"
 #: What scripts share with their host wherever they run.
 SHARED = "/run/matrix"
@@ -58,17 +75,18 @@ SHARED = "/run/matrix"
 GATE = """
 if [ -e {shared}/wait-in-{step} ]; then
   mv {shared}/wait-in-{step} {shared}/waits
-  sleep 1000
+  sleep 1000 || true
 fi
 """
-PATIENCE = 180.0
+PATIENCE = 900.0
 
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """A host with two disks for us, and a third with volumes of somebody else."""
     with up(tmp_path_factory.mktemp("bench"), Bay(3, 128 * 2**20)) as lab:
-        lab.put(f"{HOME}/m.yaml", MATRIX)
+        lab.put(f"{HOME}/killed.yaml", MATRIX)
+        lab.put(f"{HOME}/pools.yaml", POOLS)
         lab.put(f"{HOME}/hosts.yaml", lab.hosts_yaml())
         for step in ("set-up", "measure", "tear-down"):
             lab.put(f"{HOME}/templates/{step}.sh", gated(step))
@@ -88,6 +106,7 @@ class Inside:
     lab: Lab
     folder: Path
     place: str
+    matrix: str = "killed"
     settings: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
@@ -106,7 +125,7 @@ class Inside:
         return self.command("clean")
 
     def table(self) -> str:
-        return self.lab.said(f"cat {HOME}/{self.place}/killed-*/trials.csv")
+        return self.lab.said(f"cat {HOME}/{self.place}/{self.matrix}-*/trials.csv")
 
     @property
     def environment(self) -> dict[str, str]:
@@ -119,8 +138,9 @@ class BySudo(Inside):
 
     def __post_init__(self) -> None:
         self.place = "local"
-        mine = f"{HOME}/m.yaml {HOME}/hosts.yaml {HOME}/templates"
-        self.lab.run(f"useradd --create-home jo && cp -r {mine} ~jo && chown -R jo: ~jo")
+        mine = f"{HOME}/*.yaml {HOME}/templates"
+        self.lab.run("id jo || useradd --create-home jo")
+        self.lab.run(f"cp -r {mine} ~jo && chown -R jo: ~jo")
         said = subprocess.run(self.command("doctor", "--on", "local"), capture_output=True, text=True).stdout
         self.lab.run(re.findall(r": (sudo install .*)", said)[0])
 
@@ -129,7 +149,7 @@ class BySudo(Inside):
 
     def table(self) -> str:
         assert self.lab.said("find ~jo ! -user jo") == ""
-        return self.lab.said(f"cat ~jo/{self.place}/killed-*/trials.csv")
+        return self.lab.said(f"cat ~jo/{self.place}/{self.matrix}-*/trials.csv")
 
 
 @dataclass
@@ -139,6 +159,7 @@ class Into:
     lab: Lab
     folder: Path
     place: str
+    matrix: str = "killed"
 
     def __post_init__(self) -> None:
         tools = self.folder / "tools"
@@ -146,7 +167,8 @@ class Into:
         (tools / "ssh").write_text(f'#!/bin/sh\nexec /usr/bin/ssh -F "{self.lab.ssh_config}" "$@"\n')
         (tools / "ssh").chmod(0o755)
         (self.folder / "hosts.yaml").write_text(self.lab.hosts_yaml("ssh:lab"))
-        (self.folder / "m.yaml").write_text(MATRIX)
+        (self.folder / "killed.yaml").write_text(MATRIX)
+        (self.folder / "pools.yaml").write_text(POOLS)
         (self.folder / "templates").mkdir()
         for step in ("set-up", "measure", "tear-down"):
             (self.folder / f"templates/{step}.sh").write_text(gated(step))
@@ -162,7 +184,7 @@ class Into:
         return self.command("clean", "--host", "lab")
 
     def table(self) -> str:
-        (table,) = self.folder.glob(f"{self.place}/killed-*/trials.csv")
+        (table,) = self.folder.glob(f"{self.place}/{self.matrix}-*/trials.csv")
         return table.read_text()
 
     @property
@@ -183,10 +205,11 @@ PLACES: dict[str, type[Place]] = {"local": Inside, "sudo": BySudo, "container": 
 def run(place: Place, *more: str) -> list[str]:
     lent = [word for name in place.lab.bay.names()[:2] for word in ("--destroy", name)]
     words = ("--on", place.place, *lent, "--results", place.place, "--templates", "templates", *more)
-    return place.command("run", "--json", *words, "m.yaml")
+    return place.command("run", "--json", *words, f"{place.matrix}.yaml")
 
 
-def killed(place: Place, step: str, *more: str) -> None:
+@contextmanager
+def waiting(place: Place, step: str, *more: str) -> Iterator[subprocess.Popen[str]]:
     """Run it until it is in a step, and not a line further."""
     lab = place.lab
     lab.run(f"mkdir -p {SHARED} && rm -f {SHARED}/waits && touch {SHARED}/wait-in-{step}")
@@ -200,6 +223,11 @@ def killed(place: Place, step: str, *more: str) -> None:
             assert runner.poll() is None, Path(told.name).read_text()
             assert time.monotonic() < deadline, Path(told.name).read_text()
             time.sleep(0.3)
+        yield runner
+
+
+def killed(place: Place, step: str, *more: str) -> None:
+    with waiting(place, step, *more) as runner:
         place.kill(runner)
 
 
@@ -216,7 +244,8 @@ def left(lab: Lab) -> str:
         f"lsblk -nro NAME,TYPE {ours} | grep -v ' disk$' || :; grep ^md /proc/mdstat || :; pgrep -ax 'fio|sleep' || :; "
         "vgs --noheadings -o vg_name | grep -v theirs || :; grep matrix /proc/self/mounts | grep -v /opt/ || :; "
         "podman ps -aq; ls -d /dev/matrix-* /sys/kernel/config/nullb/matrix-* /sys/block/ram* /sys/block/nvme* 2>/dev/null || :; "
-        "dmsetup ls --target writecache | grep -v '^No devices' || :"
+        "dmsetup ls --target writecache | grep -v '^No devices' || :; "
+        "! command -v zpool >/dev/null || zpool list -Ho name | grep -v theirs || :; ls -d /run/matrix/zfs* 2>/dev/null || :"
     )
 
 
@@ -241,7 +270,7 @@ def test_a_run_killed_in_each_step_resumes_and_leaves_foreign_data(name: str, be
 @pytest.mark.parametrize("layout", ["cached", "memory", "ram", "remote", "written"])
 def test_newer_layers_of_a_killed_run_go_and_the_run_resumes(layout: str, bench: Lab, tmp_path: Path) -> None:
     place = Into(bench, tmp_path, "ssh")
-    (tmp_path / "m.yaml").write_text(NEWER)
+    (tmp_path / "killed.yaml").write_text(NEWER)
     only = ("--only", f"layout={layout}")
     for step in ("set-up", "measure", "tear-down"):
         killed(place, step, *only)
@@ -253,3 +282,45 @@ def test_newer_layers_of_a_killed_run_go_and_the_run_resumes(layout: str, bench:
     killed(place, "measure", *only, "--fresh")
     whole(place, place.clean())
     assert left(bench) == ""
+
+
+@pytest.fixture(scope="module")
+def pools(bench: Lab, tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    """The same host with ZFS, and a pool of somebody else."""
+    install_zfs(bench, tmp_path_factory.mktemp("zfs"))
+    bench.run("truncate -s 128M /root/theirs && zpool create theirs /root/theirs && echo kept >/theirs/file")
+    return bench
+
+
+@pytest.fixture
+def place(request: pytest.FixtureRequest, pools: Lab, tmp_path: Path) -> Place:
+    return PLACES[request.param](pools, tmp_path, request.param, "pools")
+
+
+@pytest.mark.parametrize("place", ["local", "sudo", "ssh"], indirect=True)
+def test_pools_of_a_killed_run_go_and_the_run_resumes(place: Place) -> None:
+    lab, limits = place.lab, "awk '/^c_m/ { print $1, $3 }' /proc/spl/kstat/zfs/arcstats"
+    before = lab.said(limits)
+    for step in ("set-up", "measure", "tear-down"):
+        killed(place, step)
+    whole(place, run(place))
+    trials = [(trial["name"], trial["outcome"]) for trial in csv.DictReader(place.table().splitlines())]
+    names = ("mirror/recordsize=128KiB/work", "mirror/recordsize=16KiB/work", "volume/work")
+    assert sorted(trials) == [(name, "measured") for name in names]
+    assert left(lab) == ""
+    killed(place, "measure", "--fresh")
+    whole(place, place.clean())
+    assert left(lab) == ""
+    assert lab.said(f"{limits}; cat /theirs/file") == f"{before}kept\n"
+
+
+@pytest.mark.parametrize("place", ["local", "ssh"], indirect=True)
+def test_a_pool_that_was_changed_is_no_result(place: Place) -> None:
+    with waiting(place, "set-up", "--fresh", "--only", "layout=mirror", "--results", "changed") as runner:
+        place.lab.run(f"{MEDDLE}\npkill -x sleep")
+        assert runner.wait(PATIENCE) == 3
+    place.place = "changed"
+    trials = {trial["outcome"]: trial["reason"] for trial in csv.DictReader(place.table().splitlines())}
+    assert sorted(trials) == ["broken", "measured"]
+    assert re.search(r"zfs\.recordsize wanted (16384|131072), kernel says 65536", trials["broken"])
+    assert left(place.lab) == ""

@@ -195,6 +195,7 @@ class Measured:
     lost_share: float = 0.0
     #: The directions that each job may have, and at "" those of all jobs; None: unknown
     jobs: Mapping[str, Collection[str]] | None = None
+    sync_p99: float | None = None  # ns, of fsync and fdatasync
 
     def has(self, metric: Metric) -> bool:
         """Return whether it has such a figure, or may have it after a measurement."""

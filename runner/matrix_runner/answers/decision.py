@@ -140,7 +140,13 @@ def _beats(one: StackChoice, other: StackChoice) -> bool:
     if not offers or one_seconds > other_seconds:
         return False
     pairs = zip(one.figures, other.figures, strict=True)
-    return all(a and b and b.standing is Standing.SLOWER and a.most_behind < b.least_behind for a, b in pairs)
+    return all(a and b and _is_slower(b, a) for a, b in pairs)
+
+
+def _is_slower(one: RankedStack, other: RankedStack) -> bool:
+    """Return whether it is, and its slowest syncs take no less time: those decide for work such as etcd's."""
+    in_rate = one.standing is Standing.SLOWER and other.most_behind < one.least_behind
+    return in_rate and (one.sync_p99 or inf) >= (other.sync_p99 or 0.0)
 
 
 def _is_as_safe(one: StackChoice, other: StackChoice) -> bool:

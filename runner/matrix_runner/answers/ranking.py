@@ -298,6 +298,7 @@ class RankedStack:
     #: How many times as fast the fastest one would be on a host that slows down neither; None if none is slowed down.
     corrected: tuple[float, float] | None = None
     pace: Pace | None = None  # of work with a limit
+    sync_p99: float | None = None  # ns, of fsync and fdatasync
 
     @property
     def has_interval(self) -> bool:
@@ -507,7 +508,7 @@ def _stack(
     standing = Standing.FASTEST if fastest else _standing(setting, behind, one.lost_share, metric, rule)
     corrected = _corrected(behind, one.lost_share, first.lost_share) if behind else None
     level = fmean(one.rounds(metric).values())
-    return RankedStack(one.cell, level, standing, behind, one.lost_share, corrected, _pace(one))
+    return RankedStack(one.cell, level, standing, behind, one.lost_share, corrected, _pace(one), one.sync_p99)
 
 
 def _corrected(behind: Ratio, lost: float, lost_by_fastest: float) -> tuple[float, float] | None:

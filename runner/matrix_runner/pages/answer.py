@@ -226,6 +226,7 @@ def _object(stack: RankedStack) -> dict[str, object]:
         "low": low,
         "high": high,
         "host_limited_share": stack.lost_share,
+        "sync_lat_p99": stack.sync_p99,
     }
 
 
@@ -365,6 +366,8 @@ def _notes(rankings: Sequence[Ranking], *, synthetic: bool, over: bool) -> Itera
         yield f"The race saved {trials}: as many rounds of all stacks take so many more."
     if any(stack.lost_share for one in rankings for stack in one.stacks):
         yield HOST_LIMITED
+    if any(stack.sync_p99 for one in rankings for stack in one.stacks):
+        yield "sync p99: 99 % of the fsyncs and fdatasyncs took at most this long."
     uncompared = [stack.cell for one in rankings for stack in one.stacks[1:] if stack.standing is Standing.NOT_COMPARED]
     # Stacks with too few rounds for an interval while other stacks have enough.
     compared = [stack for one in rankings if one.trials >= _ENOUGH for stack in one.stacks]

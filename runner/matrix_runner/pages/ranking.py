@@ -65,8 +65,19 @@ def ratio_of(stack: RankedStack) -> str:
 
 
 def figure_of(one: Ranking, stack: RankedStack) -> str:
-    level = figure(stack.level, one.metric.unit).replace(" ", FIRM)
-    return f"{level}, {_pace_of(stack.pace)}" if stack.pace else level
+    return f"{_level_of(one, stack)}{_beside(stack)}"
+
+
+def _level_of(one: Ranking, stack: RankedStack) -> str:
+    return figure(stack.level, one.metric.unit).replace(" ", FIRM)
+
+
+def _beside(stack: RankedStack) -> str:
+    """Return what else a reader needs to judge the figure."""
+    known = [_pace_of(stack.pace)] if stack.pace else []
+    if stack.sync_p99:
+        known.append(f"sync p99 {figure(stack.sync_p99, 'ns')}".replace(" ", FIRM))
+    return "".join(f", {one}" for one in known)
 
 
 def _pace_of(pace: Pace) -> str:
@@ -263,4 +274,4 @@ def _overall(found: Decision) -> str:
 
 def _figure(of: Ranking, stack: RankedStack) -> str:
     ratio = f" {times(1 / stack.behind.ratio if stack.behind else 1.0)}" if stack.is_compared else ""
-    return f"{figure_of(of, stack)}{ratio}{mark(stack)}".replace(FIRM, " ")
+    return f"{_level_of(of, stack)}{ratio}{mark(stack)}{_beside(stack)}".replace(FIRM, " ")

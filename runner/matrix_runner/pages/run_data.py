@@ -4,7 +4,7 @@ import gc
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -20,12 +20,13 @@ from matrix_runner.language.find import Find
 from matrix_runner.pages.charts import Chart
 from matrix_runner.pages.concerns import ConcernCounter, Concerns
 from matrix_runner.pages.table import Grid
-from matrix_runner.records.record import Attempt, CellRow, Outcome, Trial, outcome_of_cell
+from matrix_runner.records.record import Attempt, CellRow, Outcome, Trial, counted_trials, outcome_of_cell
 from matrix_runner.records.run_folder import StackFacts
 from matrix_runner.records.usage import Usage
 from matrix_runner.statistics.changes import Drift, drift
 from matrix_runner.statistics.ratios import PRACTICAL
 from matrix_runner.statistics.stopping import Rule
+from matrix_runner.work.metrics import FLUSH
 
 
 @contextmanager
@@ -45,6 +46,7 @@ class Past(NamedTuple):
     mean: float
 
 
+_LEAST_SYNCS = 100  # a 99th percentile of fewer is their longest
 MOST_REASONS = 20  # reasons that a tally keeps
 
 
@@ -256,11 +258,20 @@ class RunData:
         cells = [cell for cell in self.cells if cell.id not in self._searched]
 
         def measure(one: Measured) -> Measured:
-            return measured_cell("", one.cell, self.by_cell[one.cell.id], self.rule, columns_of(one.cell))
+            found = measured_cell("", one.cell, self.by_cell[one.cell.id], self.rule, columns_of(one.cell))
+            return replace(found, sync_p99=self._sync_p99(one.cell))
 
         found = (Measured("", cell, NO_FIGURES) for cell in cells)
         rule = RankingRule(self.confidence, self._share, self.practical, raced=self.raced)
         return rank_stacks(found, rule, measure=measure, weighed=self.weights)
+
+    def _sync_p99(self, cell: CellRow) -> float | None:
+        """Return the 99th percentile of fsync and fdatasync, if there are enough for one."""
+        syncs = [figures.sync for _, figures in counted_trials(self.by_cell[cell.id]) if figures.sync]
+        if sum(one.ios for one in syncs) < _LEAST_SYNCS:
+            return None
+        known = self.summary_of(cell).figures.get(f"{FLUSH}_lat_p99")
+        return known.mean if known else None
 
     @property
     def _share(self) -> float:

@@ -20,7 +20,10 @@ AT_NIGHT = loaded(TOP / ".github/workflows/exhaustive.yml")["jobs"]
 EXHAUSTIVE = AT_NIGHT["every-layer"]
 CASES: list[tuple[dict[str, Any], dict[str, str], list[str]]] = [
     (PUSH, {}, ["test"]),
-    (EXHAUSTIVE, {"tests": "-m exhaustive"}, ["test", "-m", "exhaustive"]),
+    *(
+        (EXHAUSTIVE, {"tests": text}, ["test", *text.split()])
+        for text in ("-m exhaustive --ignore tests/fuzz", "-m exhaustive -n 4 --dist worksteal tests/fuzz")
+    ),
     (EXHAUSTIVE, {"tests": "-n 4 --dist worksteal"}, ["test", "-n", "4", "--dist", "worksteal"]),
     (
         ON_PUSH["python"],
@@ -42,7 +45,7 @@ def test_the_tests_run_and_a_failed_test_fails_the_job(recorder: Recorder) -> No
             )
             done.run(scripts)
             assert (done.status, recorder.calls()) == (state, [words])
-    assert EXHAUSTIVE["strategy"]["matrix"]["tests"] == [given["tests"] for _, given, _ in CASES[1:3]]
+    assert EXHAUSTIVE["strategy"]["matrix"]["tests"] == [given["tests"] for _, given, _ in CASES[1:4]]
 
 
 def test_the_oldest_and_the_newest_python_of_the_package_run_the_tests() -> None:

@@ -43,7 +43,7 @@ def test_set_values_are_axes() -> None:
     assert cells[0].axes["workload.set.reader.iodepth"] == "1"
     assert declared.space.notes == (
         "workload db: the top of the layout replaces filename=/dev/sdz of dir/jobs/db.fio",
-        "workload db: write_bw_log of dir/jobs/db.fio has no effect: matrix sets it itself, or leaves it out",
+        "workload db: matrix replaces or leaves out write_bw_log of dir/jobs/db.fio",
     )
     assert declared.source.used == {"dir/jobs/db.fio": JOB}
 

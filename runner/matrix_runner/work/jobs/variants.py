@@ -183,7 +183,7 @@ class _JobVariants:
             named = [one for one in named if not one.startswith("filename")]
         self._note(named, "the top of the layout replaces {options} of " + file)
         ours = [one.key for one in options if is_ours(one.name) and one.name != "directory"]
-        self._note(ours, "{options} of " + f"{file} has no effect: matrix sets it itself, or leaves it out")
+        self._note(ours, "matrix replaces or leaves out {options} of " + file)
 
     def _note(self, options: list[str], text: str) -> None:
         if options:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.scripts.cell import cell_scripts, stack_scripts
+from matrix_runner.scripts.cell import BEGINS, cell_scripts, stack_scripts
 from tests.support.matrices import space
 
 if TYPE_CHECKING:
@@ -93,6 +93,21 @@ def test_a_confined_fio_does_not_write_foreign_files(devices: tuple[str, str], t
         assert [(mount / "file").read_text(), sentinel.read_text()] == [TEXT, TEXT]
     finally:
         subprocess.run(["umount", mount], check=True)
+
+
+def test_no_variable_of_the_environment_ends_the_confinement(devices: tuple[str, str], tmp_path: Path) -> None:
+    sentinel = tmp_path / "sentinel"
+    sentinel.write_text(TEXT)
+    done = measured(tmp_path, devices[0], f"{JOB}{sentinel}", MATRIX_BELL="/dev/null")
+    assert done.returncode != 0
+    assert sentinel.read_text() == TEXT
+
+
+def test_a_bell_of_the_environment_is_not_rung(devices: tuple[str, str], tmp_path: Path) -> None:
+    bell = BEGINS["exec_prerun"]
+    done = measured(tmp_path, devices[0], f"{JOB}{devices[0]}\nexec_prerun={bell}", MATRIX_BELL="bell")
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "a trial/bell").exists()
 
 
 def test_a_confined_fio_does_not_write_foreign_devices(devices: tuple[str, str], tmp_path: Path) -> None:

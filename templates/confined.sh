@@ -3,13 +3,16 @@
 # Runs a command that can write only in this folder and on what is under test. The rest of the host is read-only below
 # /host, or not there: other devices, processes and mounts. Call it in a subshell, which becomes the command.
 under_test=({{ under_test }})
+# Bit 21 is CAP_SYS_ADMIN. Root lacks it only in a container of the user, which is then the limit.
+may_mount() {
+  local key=none value=0
+  while [[ $key != CapEff: ]]; do read -r key value; done </proc/self/status
+  ((16#$value >> 21 & 1))
+}
 confined() {
   if [[ -c /dev/matrix-bell ]]; then exec "$@"; fi
   unset MATRIX_BELL
-  local key=none value=0
-  while [[ $key != CapEff: ]]; do read -r key value; done </proc/self/status
-  # Bit 21 is CAP_SYS_ADMIN. Root lacks it only in a container of the user, which is then the limit.
-  if ((!(16#$value >> 21 & 1))); then exec "$@"; fi
+  if ! may_mount; then exec "$@"; fi
 {% raw %}
   exec unshare --mount -- bash -c "$(declare -f enclose); enclose \"\$@\"" confined "${#under_test[@]}" "${under_test[@]}" "$@"
 }

@@ -14,6 +14,7 @@ exec </dev/null
 
 {% set under_test = (stack.directory,) if files else stack.tops %}
 {% include 'confined.sh' %}
+[[ -c /dev/matrix-bell ]] || may_mount || printf 'note\tunconfined\troot may not mount here: it lacks CAP_SYS_ADMIN\n'
 {% endif %}
 
 {% if work.nvme_key == 'ioengine' %}

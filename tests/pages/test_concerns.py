@@ -11,7 +11,7 @@ from matrix_runner.base.files import shipped
 from matrix_runner.pages.concerns import held_back_by
 from matrix_runner.pages.ranking import FIRM
 from matrix_runner.pages.run_data import RunData
-from matrix_runner.records.record import HOST_LIMITED, UNSETTLED, Trial, TrialFacts, losses_of
+from matrix_runner.records.record import HOST_LIMITED, UNCONFINED, UNSETTLED, Trial, TrialFacts, losses_of
 from matrix_runner.simdisks.server import Overload
 from tests.pages.samples import SEQ, direction, measured
 from tests.support.facts import noted
@@ -87,3 +87,16 @@ def test_percentages_for_people_have_a_space() -> None:
         replace(one, **noted({"bottleneck": "disks: each busy for at least 97% of the time"})) for one in trials("")
     ]
     assert held_back_by(busy) == "disks: each busy for at least 97 % of the time"
+
+
+def test_a_trial_with_an_unconfined_fio_is_named_and_doubted() -> None:
+    plain, other = trials("", "")
+    content = RunData(
+        "m", "local", False, [SEQ], [plain, replace(other, notes={UNCONFINED: "root may not mount here"})]
+    )
+    (concern,) = content.concerns
+    assert (concern.title, concern.found[0].trials, concern.found[0].why) == (
+        *("Unconfined", "1 of 2"),
+        "root may not mount here",
+    )
+    assert "other files and devices" in concern.doubt

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from matrix_runner.records.record import UNCONFINED
 from matrix_runner.scripts.cell import BEGINS, cell_scripts, stack_scripts
+from matrix_runner.work.fio.output import find_json
+from matrix_runner.work.workload import notes_of
 from tests.support.matrices import space
 
 if TYPE_CHECKING:
@@ -63,6 +66,7 @@ def test_the_device_under_test_is_written(devices: tuple[str, str], tmp_path: Pa
     done = measured(tmp_path, devices[0], JOB + devices[0])
     assert done.returncode == 0, done.stderr
     assert '"disk_util"' in done.stdout
+    assert not notes_of(done.stdout)
     assert not (tmp_path / "mine").read_bytes().startswith(TEXT[:100].encode())
     assert {one.name for one in (tmp_path / "a trial").iterdir()} == {"job.fio", "fio.json"}
 
@@ -148,10 +152,12 @@ def test_no_option_of_fio_writes_elsewhere(devices: tuple[str, str], tmp_path: P
     assert (tmp_path / "other").read_bytes().startswith(TEXT.encode())
 
 
-def test_without_mount_rights_fio_runs_unconfined(devices: tuple[str, str], tmp_path: Path) -> None:
+def test_without_mount_rights_fio_runs_unconfined_with_a_note(devices: tuple[str, str], tmp_path: Path) -> None:
     dropped = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
     cell = next(iter(space(MATRIX).cells()))
     measure = cell_scripts(cell, stack_scripts(cell.stack, [devices[0]], zeroed=False).stack).measure
     (tmp_path / "job.fio").write_text(JOB + devices[0])
     done = subprocess.run([*dropped, "bash", "-c", measure], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    assert notes_of(done.stdout) == {UNCONFINED: "root may not mount here: it lacks CAP_SYS_ADMIN"}
+    assert find_json(done.stdout)["jobs"]

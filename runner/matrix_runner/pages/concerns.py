@@ -12,6 +12,7 @@ from matrix_runner.records.record import (
     HOST_LIMITED,
     LOSSES,
     SATURATED,
+    UNCONFINED,
     UNMEASURED,
     UNSETTLED,
     Outcome,
@@ -177,5 +178,12 @@ _KINDS = (
         lambda trial: trial.outcome.counts and not trial.facts.settled,
         _notes(UNSETTLED),
         "The figures leave out the trials that did not become steady.",
+    ),
+    _Kind(
+        "Unconfined",
+        "fio could write outside of its trial and what is under test. The confinement needs the right to mount.",
+        lambda trial: bool(trial.notes.get(UNCONFINED)),
+        _notes(UNCONFINED),
+        "fio could write to other files and devices of the machine.",
     ),
 )

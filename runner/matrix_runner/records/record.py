@@ -20,6 +20,7 @@ UNSETTLED = "unsettled"  # the steady state that a trial did not reach
 HOST_LIMITED = "host_limited"  # by how much, and why, a host could not keep up with its simulated disks
 REPLAY = "replay"  # how late the requests of a replay began
 SATURATED = "saturated"  # how much a replay fell behind its trace, not because of the host
+UNCONFINED = "unconfined"  # why fio could write outside of its trial and what is under test
 SLOW = "slow"
 HOST = "host"
 SPREAD = "spread"

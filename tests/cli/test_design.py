@@ -82,6 +82,23 @@ def test_a_pairwise_design_is_small_and_says_that_it_estimates_nothing(call: Cal
     assert not (run.path / "next.yaml").exists()
 
 
+@pytest.mark.parametrize(("design", "planned"), [("pairwise", 12), ("screen:50", 50)])
+def test_a_design_has_no_cells_that_the_matrix_leaves_out(
+    design: str, planned: int, call: Call, tunables: Path
+) -> None:
+    without = (
+        SCREEN.replace("16]", "16, 32, 64]")
+        + "exclude: [{rw: randwrite, scheduler: bfq}, {layout: raid0, iodepth: 16}]\n"
+    )
+    (tunables / "t.yaml").write_text(without)
+    said = call("plan", "--on", "dry", "--design", design, "--cells", "t.yaml")
+    assert said.status == 0
+    cells = [line for line in said.out.splitlines() if "/work" in line]
+    assert len(cells) >= planned
+    assert not [one for one in cells if "rw=randwrite" in one and "scheduler=bfq" in one]
+    assert not [one for one in cells if "raid0" in one and "iodepth=16" in one]
+
+
 def test_plan_shows_the_cells_and_the_stacks(call: Call, tunables: Path) -> None:
     said = call("plan", "--on", "dry", "--design", "screen:100", "t.yaml")
     assert "cells  100 (188 left out)" in said.out

@@ -158,7 +158,10 @@ def count_sectors_written(name: str, devices: str = BLOCK_DEVICES) -> int:
     """Return the kernel's counter, or -1 without one. Kernels such as 6.1 count only on the paths to a disk."""
     fields = read_bytes(f"{devices}/{name}/stat").split()
     own = int(fields[6]) if len(fields) > 6 else -1
-    return own or sum(count_sectors_written(path, devices) for path in find_paths(name, list_folder(devices)))
+    if own:
+        return own
+    paths = find_paths(name, list_folder(devices))
+    return sum(max(0, count_sectors_written(path, devices)) for path in paths)
 
 
 def find_users(number: int, *, writing: bool = False) -> str:

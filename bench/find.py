@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from matrix_runner.answers.best import LAST, answer, next_values
-from matrix_runner.answers.ranking import EQUAL
-from matrix_runner.statistics.ratios import student_interval, t_factor
+from matrix_runner.statistics.ratios import PRACTICAL, student_interval, t_factor
 from matrix_runner.statistics.stopping import Rule
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ def search(truth: Table, noise: float, default: int, chance: Generator, *, drift
     return Ended(
         bool(truth[found.best] >= top + NEAR),
         bool(truth[found.chosen] >= top + NEAR),
-        bool(truth[found.chosen] >= top - log1p(EQUAL)),
+        bool(truth[found.chosen] >= top - log1p(PRACTICAL)),
         sum(map(len, figures)),
         found.is_decided,
         covered,
@@ -86,7 +85,7 @@ def search(truth: Table, noise: float, default: int, chance: Generator, *, drift
 
 def full(values: int, noise: float) -> int:
     """Return the trials of the full axis: with the default, and fixed repeats."""
-    half = log1p(EQUAL) / 2
+    half = log1p(PRACTICAL) / 2
     rounds = next(n for n in range(2, 1000) if t_factor(n - 1, 0.95) * noise * sqrt(2 / n) <= half)
     return rounds * (values + 1)
 

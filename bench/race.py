@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from matrix_runner.answers.ranking import EQUAL
 from matrix_runner.language.matrix import Repeat
 from matrix_runner.statistics.race import SHARED, error_of_pair, simulate
-from matrix_runner.statistics.ratios import t_factor
+from matrix_runner.statistics.ratios import PRACTICAL, t_factor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     Table = NDArray[np.float64]
 
 LEAST, MOST, CONFIDENCE = Repeat().of_race.min, 200, 0.95
-WITHIN = log(1 + EQUAL)
+WITHIN = log(1 + PRACTICAL)
 
 
 class Ended(NamedTuple):
@@ -60,7 +59,7 @@ def drawn(effects: str, stacks: int, noise: float, kind: int, chance: Generator)
 
 
 def race(truth: Table, logs: Table, together: tuple[float, ...] = ()) -> Ended:
-    (*_, ended), trials = simulate(logs, LEAST, CONFIDENCE, EQUAL, together)
+    (*_, ended), trials = simulate(logs, LEAST, CONFIDENCE, PRACTICAL, together)
     wrong = ended.decided and bool(truth[ended.at] < truth.max() - WITHIN)
     return Ended(ended.rounds, trials, ended.decided, wrong)
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matrix_runner.answers.ranking import EQUAL, Ranking, Standing
+from matrix_runner.answers.ranking import Ranking, Standing
 from matrix_runner.pages.answer import full_answer
+from matrix_runner.statistics.ratios import PRACTICAL
 from tests.answers.rankings import recorded_runs, run
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ def test_the_standing_of_each_stack_follows_from_its_interval(recorded: RunData)
                 assert stack.behind is not None
                 assert stack.behind.low > 1
             if stack.standing is Standing.EQUAL:
-                assert stack.apart <= EQUAL + 1e-9
+                assert stack.apart <= PRACTICAL + 1e-9
 
 
 @given(recorded_runs(), st.randoms())

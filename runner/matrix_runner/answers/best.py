@@ -6,18 +6,17 @@ trials scatter little, these rounds end as soon as no value is left to try.
 
 Later rounds measure only the values that the answer names: the smallest that is about as good as the best, the best (or
 the second best), and the default. Only these rounds are reported: a value that was chosen for a high figure is lower
-when measured again. They end when each of these is decided: within EQUAL of the best, or not. See `bench.find`.
+when measured again. They end when each of these is decided: within PRACTICAL of the best, or not. See `bench.find`.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, inf, log1p, sqrt
 
-from matrix_runner.answers.ranking import EQUAL
 from matrix_runner.statistics.arrays import np
 from matrix_runner.statistics.changes import cell_levels, log_table, round_effects
 from matrix_runner.statistics.race import stand
-from matrix_runner.statistics.ratios import Ratio
+from matrix_runner.statistics.ratios import PRACTICAL, Ratio
 from matrix_runner.statistics.stopping import Rule, is_precise
 
 EXPLORING = 5  # rounds that look for the best value, at most
@@ -25,8 +24,8 @@ _LEAST_EXPLORING = 3
 LAST = EXPLORING + 40  # no more rounds decide
 _LEAST_TRIED = 5  # values in the first round
 _AGAIN = 2  # of the best values so far, in each later round that looks; three times as many if trials scatter more
-_ALIKE = 0.3 * log1p(EQUAL)  # so near, a few rounds show that a value is within EQUAL of the best
-_LITTLE = 0.4 * log1p(EQUAL)  # of scatter: by simulation (`bench.find`)
+_ALIKE = 0.3 * log1p(PRACTICAL)  # so near, a few rounds show that a value is within PRACTICAL of the best
+_LITTLE = 0.4 * log1p(PRACTICAL)  # of scatter: by simulation (`bench.find`)
 
 
 def next_values(figures: Sequence[Mapping[int, float]], default: int | None, rule: Rule, number: int) -> set[int]:
@@ -69,7 +68,9 @@ def _explore(figures: Sequence[Mapping[int, float]], places: Sequence[int]) -> s
     at, smallest = tried.index(best), min(one for one, level in found.items() if level >= found[best] - _ALIKE)
     beside = [*tried[max(0, at - 1) : at], *tried[at + 1 : at + 2]]
     wanted = {tried[tried.index(smallest) - 1] + smallest >> 1} if smallest != tried[0] else set()
-    if any(found[best] - found[one] > log1p(EQUAL) for one in beside):  # else the best between them is hardly better
+    if any(
+        found[best] - found[one] > log1p(PRACTICAL) for one in beside
+    ):  # else the best between them is hardly better
         wanted |= {(one + best) // 2 for one in beside}
     again = _AGAIN if not _LITTLE < scatter([figures[places[at]] for at in tried]) < inf else 3 * _AGAIN
     wanted |= {*sorted(tried, key=found.__getitem__)[-again:]}
@@ -107,9 +108,9 @@ class Answer:
     def is_within(self, at: int) -> bool:
         """Return whether a value is known to be as good as the best, up to differences that count as equal."""
         if at == self.leader:
-            return all(one is None or one.low >= 1 / (1 + EQUAL) for one in self.behind.values())
+            return all(one is None or one.low >= 1 / (1 + PRACTICAL) for one in self.behind.values())
         ratio = self.behind.get(at)
-        return ratio is not None and ratio.high <= 1 + EQUAL
+        return ratio is not None and ratio.high <= 1 + PRACTICAL
 
     @property
     def _default_is_decided(self) -> bool:
@@ -147,7 +148,7 @@ def answer(figures: Sequence[Mapping[int, float]], default: int | None, rule: Ru
     places = [at for at in every if again[at]]  # others are not compared
     standings = stand([again[at] for at in places], rule.confidence)
     behind = {place: standings.ahead(at) for at, place in enumerate(places)} if standings else {}
-    chosen = next((at for at in candidates if not (ratio := behind.get(at)) or ratio.low <= 1 + EQUAL), best)
+    chosen = next((at for at in candidates if not (ratio := behind.get(at)) or ratio.low <= 1 + PRACTICAL), best)
     rival = best if chosen != best else candidates[-1]
     named = tuple(dict.fromkeys((chosen, rival, *(() if default is None else (default,)))))
     leader = places[standings.at] if standings else None

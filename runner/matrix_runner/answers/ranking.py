@@ -37,7 +37,7 @@ class Setting:
     @property
     def is_near(self) -> bool:
         """Return whether its figure itself, not only its interval, is about that of the best."""
-        return self.ratio is not None and abs(self.ratio.ratio - 1) <= EQUAL
+        return self.ratio is not None and abs(self.ratio.ratio - 1) <= PRACTICAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +234,6 @@ def _combined_figure(
     }
 
 
-EQUAL = PRACTICAL
 _FAR = 1.0  # bounds of larger differences (1: twice as fast) say nothing
 #: The figures that a ranking needs.
 COLUMNS = (*(f"{side}_{rate}" for rate in RATES for side in SIDES), "sync_bw")
@@ -413,7 +412,7 @@ def gap_of(several: Sequence[Ranking]) -> Gap:
     most = max(stack.apart for one in several for stack in one.leaders[1:])
     if most < _FAR:
         return Gap(GapKind.BOUND, most)
-    return Gap(GapKind.HOST if any(stack.lost_share > EQUAL for stack in leaders) else GapKind.TRIALS)
+    return Gap(GapKind.HOST if any(stack.lost_share > PRACTICAL for stack in leaders) else GapKind.TRIALS)
 
 
 def rank_stacks(

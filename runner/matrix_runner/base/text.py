@@ -1,4 +1,4 @@
-"""Text made safe for a terminal, a table or other people: escapes, and pseudonyms of names."""
+"""Text made safe for a terminal, a table or other people: escapes, line breaks, and pseudonyms of names."""
 
 import re
 from collections import Counter

@@ -170,10 +170,8 @@ class Race(Looking):
         weights = {at: 1 / one.ratio if (one := standings.ahead(at)) else 1.0 for at in standings.candidates}
         ordered = sorted(weights, key=lambda at: (at != standings.at, -weights[at]))
         names = [f"{stack_name(stacks[at][0])}{f' {weights[at]:.3f}×' if weights[at] < 1 else ''}" for at in ordered]
-        out = (
-            f"; out: {few(map(stack_name, (one[0] for one in stacks if one[0].id in heat.out)), 1)}" if heat.out else ""
-        )
-        heat.order = f"{'over, ' * heat.over}{few(names, 3)}{out}"
+        out = [stack_name(one[0]) for one in stacks if one[0].id in heat.out]
+        heat.order = f"{'over, ' * heat.over}{few(names, 3)}{f'; out: {few(out, 1)}' if out else ''}"
         heat.running = {} if heat.over else {cell.id: one for at, one in weights.items() for cell in stacks[at]}
         return [stack_name(cell) for cell in gone]
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from bench.sides import require_difference
 from matrix_runner.decide.bisect import Rule, Standing, State
 
 if TYPE_CHECKING:
@@ -145,8 +146,16 @@ class Row:
     right: float
     wrong: float
     none: float
-    trials: float
-    most: float  # in nine of ten searches at most so many
+    counts: tuple[int, ...]  # of trials, by search
+
+    @property
+    def trials(self) -> float:
+        return median(self.counts)
+
+    @property
+    def most(self) -> float:
+        """Nine of ten searches take at most so many trials."""
+        return float(np.quantile(self.counts, 0.9))
 
 
 def searched(case: Case, search: Search, times: int, seed: int = 1) -> Row:
@@ -161,7 +170,7 @@ def searched(case: Case, search: Search, times: int, seed: int = 1) -> Row:
         trials.append(host.trials)
     share = 1 / times
     none = 1 - (right + wrong) * share
-    return Row(right * share, wrong * share, none, median(trials), float(np.quantile(trials, 0.9)))
+    return Row(right * share, wrong * share, none, tuple(trials))
 
 
 def main() -> None:
@@ -173,8 +182,9 @@ def main() -> None:
     print(f"{VERSIONS} versions, {NOISE:.0%} noise, {times} searches of each case")
     print(f"{'':<32}{'':<10}{'right':>7}{'wrong':>7}{'none':>7}{'trials':>8}{'9 of 10':>8}")
     for case in CASES:
-        for name, search in SEARCHES.items():
-            row = searched(case, search, times)
+        rows = {name: searched(case, search, times) for name, search in SEARCHES.items()}
+        require_difference("numbers of trials", *(row.counts for row in rows.values()))
+        for name, row in rows.items():
             shares = "".join(f"{share:>7.1%}" for share in (row.right, row.wrong, row.none))
             print(f"{case.name:<32}{name:<10}{shares}{row.trials:>8.0f}{row.most:>8.0f}", flush=True)
 

@@ -5,6 +5,7 @@ Kinds with very many pairs of a stack and a workload may take longer (`LONGER`).
     python -m bench.bounds [--only KIND] [--command plan]
 
 The time is that of the processors: another program on this host does not change it.
+One side: each command against stated limits.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ Histories of simulated nights with 2 % noise. `certain` and `perhaps`: histories
 has no certain one; `drift`: those that are called a drift. `wanted` is about certain ones where there is no change,
 and about both where there is one.
 With `--critical`, it prints the table of `statistics/correlated_changes.py` (an hour).
+One side: simulations against stated error rates.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@
 It starts a scheduler and three workers (one behind a link that breaks), starts each again when it dies, and repeats
 `matrix run` until it succeeds. At the end no trial may be lost, doubled or broken, and no process or folder left; and
 no process may have ended otherwise than by these kills. The program ends with 1 if one of these does not hold.
+One side: counts of trials against the plan.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
     python -m bench.cluster_link --delay 25 --loss 1 --cut 20
 
 The scheduler and the run are on one side, two workers on the other. Each trial has to be recorded once.
+One side: counts of trials against the plan.
 """
 
 from __future__ import annotations

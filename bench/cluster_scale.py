@@ -3,6 +3,7 @@
     python -m bench.cluster_scale --workers 1000 --batches 100000
 
 Real schedulers, connections and journal; the workers share a few processes, and no batch process is started.
+One side: rates against stated limits.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@
 Simulated nights on another kernel than the accepted level of eight runs: one cell, five planned rounds, and five more
 on both kernels. Nights differ by 1 %, which both kernels of a night share. The shares are of the confirmed alarms.
 `part`: both changed, and one of them is named. `wrong`: a reason is named that is none.
+One side: simulations against the stated 5 %.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import stdtrit
 
+from bench.sides import require_difference
 from matrix_runner.statistics.changes import correlation_of_rounds, drift, read_history
 from matrix_runner.statistics.race import find_extreme
 from matrix_runner.statistics.ratios import (
@@ -221,6 +222,7 @@ def show_coverage(scenarios: Sequence[Scenario], rule: Rule, cells: int, seed: i
     print(f"{'noise of one trial':38}{header}")
     for scenario in scenarios:
         rows = [coverage(scenario, noise, rule, cells, seed) for noise in NOISE]
+        require_difference("trials", *(tuple(one.trials for one in side) for side in zip(*rows, strict=True)))
         print(f"{scenario.name:32}{'ours':6}" + "".join(_marked(ours.all) for ours, _ in rows))
         print(f"{'':32}{'naive':6}" + "".join(_marked(plain.all) for _, plain in rows))
         if scenario is scenarios[0]:

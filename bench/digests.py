@@ -3,6 +3,7 @@
     python -m bench.digests
 
 It reads the newest folders of the cache twice, so the second time they are in the memory of the host.
+One side: the same reads twice against a stated time.
 """
 
 from __future__ import annotations

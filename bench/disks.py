@@ -16,6 +16,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from bench.sides import require_difference
 from matrix_runner.carry.trial import StackOnRig
 from matrix_runner.machines.qemu import Qemu
 from matrix_runner.machines.rig_specs import rig_spec
@@ -108,6 +109,7 @@ async def tell(models: tuple[str, ...], scratch: Path) -> bool:
         physics = disk_model(model).physics(1)
         async for probe, iops, host_limited in measured(model, scratch):
             wanted = expected(code, physics, probe)
+            require_difference("rate to the last digit", wanted, iops)  # one is computed, the other one is of fio
             off = iops / wanted - 1
             good = good and (abs(off) <= CLOSE or bool(host_limited))
             told = (

@@ -4,6 +4,7 @@
 
 A selection is timed from the end of a drag to the frame in which all views show it. On a busy host, the fastest one and
 the processor time of the page's main thread tell more than the median.
+One side: times against stated limits.
 """
 
 from __future__ import annotations

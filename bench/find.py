@@ -5,6 +5,7 @@ smallest value that is about as good, is within 3 % of the true best. *Within*: 
 answer states. *Covered*: the interval of its figure has the true value. *Full*: all values, as often as an interval of
 95 % needs to tell that one is within half of 5 %. Every second search has a drift of 30 %, and rounds that differ by
 5 %, as in `bench.race`. Then a figure has no fixed true value, so it does not count as covered or not.
+One side: simulated searches; the trials of the full axis come from a formula.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@
 Each parser gets the same time. It prints the counts of inputs, refusals and tracebacks, the slowest input and the
 longest message, by parser. Inputs that end in a traceback, or take too much time or memory, are kept in
 `tests/data/crashers/`, where the tests parse them again.
+One side: counts of tracebacks against 0.
 """
 
 from __future__ import annotations

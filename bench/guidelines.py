@@ -7,6 +7,7 @@
 * false: the claim is wrong by a good deal; so many runs say that it fails.
 * true: it is right by a good deal; so many say that it holds.
 * steered: the edge once more, where trials go on until there is a verdict (`--until-decided`).
+One side: simulations against stated error rates.
 """
 
 from __future__ import annotations

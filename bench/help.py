@@ -11,11 +11,14 @@ import subprocess
 import sys
 import time
 
+from bench.sides import require_difference
 
-def seconds(*command: str) -> float:
+
+def seconds(*command: str) -> tuple[float, bytes]:
+    """Return the time, and the output."""
     began = time.perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return time.perf_counter() - began
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
+    return time.perf_counter() - began, output
 
 
 def main() -> None:
@@ -26,7 +29,9 @@ def main() -> None:
         (seconds(sys.executable, "-m", "matrix_runner.cli", "--help"), seconds(sys.executable, "-c", "pass"))
         for _ in range(asked.rounds)
     ]
-    ours, bare = (statistics.median(side) for side in zip(*pairs, strict=True))
+    for pair in pairs:
+        require_difference("output", *(output for _, output in pair))
+    ours, bare = (statistics.median(took for took, _ in side) for side in zip(*pairs, strict=True))
     print(f"matrix --help                                 {ours * 1000:.0f} ms")
     print(f"python -c pass                                {bare * 1000:.0f} ms  ratio {ours / bare:.1f}")
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+from bench.sides import require_difference
 from matrix_runner.records.address import address_of
 from matrix_runner.records.environment import Host
 from matrix_runner.records.record import CellRow, Outcome, Reading, Trial
@@ -122,11 +123,12 @@ def manifest(night: int) -> Manifest:
     )
 
 
-def seconds(argv: list[str], place: Path, environment: dict[str, str]) -> float:
+def seconds(argv: list[str], place: Path, environment: dict[str, str]) -> tuple[float, str]:
+    """Return the time, and the output."""
     began = time.perf_counter()
     done = subprocess.run(argv, cwd=place, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode in {0, 1}, done.stderr
-    return time.perf_counter() - began
+    return time.perf_counter() - began, done.stdout
 
 
 def main() -> None:
@@ -148,12 +150,13 @@ def main() -> None:
         if address.file:
             print(f"{asked.runs * CELLS * ROUNDS:,} trials, {address.file.stat().st_size / 1e6:,.0f} MB")
         bare = [sys.executable, "-c", "import sqlalchemy, click"]
-        least = [seconds(bare, place, environment) for _ in range(REPEATS)]
-        print(f"{'importing two libraries':<40} {median(least):5.2f} s")
-        for label, arguments in COMMANDS:
-            argv = [sys.executable, "-m", "matrix_runner.cli", *arguments]
-            took = [seconds(argv, place, environment) for _ in range(REPEATS)]
+        outputs = []
+        for label, arguments in (("importing two libraries", None), *COMMANDS):
+            argv = bare if arguments is None else [sys.executable, "-m", "matrix_runner.cli", *arguments]
+            took, (*_, output) = zip(*(seconds(argv, place, environment) for _ in range(REPEATS)), strict=True)
             print(f"{label:<40} {median(took):5.2f} s  (median of {REPEATS}; slowest {max(took):.2f} s)", flush=True)
+            outputs.append(output)
+            require_difference("output", *outputs)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ The matrix has 20 stacks. By default, each cell has one trial, which is the wors
 (the default of a matrix) are the worst case for reports. Trials a second include the start of the program and all
 reports. Processor time is printed too: on a busy host it changes less than the time. `loop` is the processor time of a
 fixed loop, to compare hosts.
+One side: rates and sizes against stated limits.
 """
 
 from __future__ import annotations

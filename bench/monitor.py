@@ -4,6 +4,7 @@
 
 The very script of a trial, asked for what the kernel counts of its sampler while that still runs. What fio makes of the
 same disks twice in a row differs by some per cent; the sampler's own time is known to the nanosecond.
+One side: the kernel's counter of one process against a stated limit.
 """
 
 from __future__ import annotations

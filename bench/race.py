@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from bench.sides import require_difference
 from matrix_runner.language.matrix import Repeat
 from matrix_runner.statistics.race import SHARED, error_of_pair, simulate
 from matrix_runner.statistics.ratios import PRACTICAL, t_factor
@@ -94,6 +95,8 @@ def measure(effects: str, stacks: int, noise: float, times: int) -> tuple[list[E
         ended.append(race(truth, logs[None]))
         if time % FIXED == 0:
             shares += np.array(list(decides_after(logs)))
+    if effects == "0..50 %" and stacks > 2:  # of two, both are measured to the end
+        require_difference("trials", sum(one.trials for one in ended), sum(one.rounds * stacks for one in ended))
     enough = shares / len(range(0, times, FIXED)) >= CONFIDENCE
     return ended, [float(np.argmax(one) + 2) if one.any() else np.inf for one in enough.T]
 

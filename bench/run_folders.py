@@ -6,6 +6,7 @@ There are about 4,200 changes, of which the reader takes 1,000: one command has 
 `--values 2`, of each field two changes that the reader takes and two that it refuses: 500 calls of one command.
 A command answers, or refuses the run by a named error, and writes nothing outside of the run and its own output. What
 the reader of manifests refuses itself goes through one command only. The program ends with 1 if one does otherwise.
+One side: counts of errors against 0.
 """
 
 from __future__ import annotations

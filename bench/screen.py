@@ -2,6 +2,7 @@
 
 Four of twelve axes change the rate by 10 to 40 %, and two pairs of them interact by 10 to 30 %. A screen measures 100
 cells once, of at most 25 stacks. *Found*: the share of the six effects; *false*: the share of screens that name more.
+One side: simulations against what was planted.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 Each row draws histories or runs in which the right conclusion is known, and counts the wrong ones (or those that find
 what is there). `before`: the same row with the code of version 0.1.
+One side: simulations against stated error rates; those of `before` are constants.
 """
 
 from __future__ import annotations

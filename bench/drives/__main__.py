@@ -4,6 +4,7 @@ python -m bench.drives extract MIRRORS   # figures.csv, from bare clones of the 
 python -m bench.drives fit [NAME ...]    # matrix/models/NAME.yaml
 python -m bench.drives page              # docs/explanation/models-against-real-drives.md and its charts
 python -m bench.drives hidden [SEED]     # calibrate 60 random models, and predict jobs that the fit did not see
+One side: predictions of models; the figures of the drives were published by others.
 """
 
 from __future__ import annotations

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
+import sys
 from pathlib import Path
 
 import pytest
 
-from bench import boot, parallel, slow
+from bench import bisect, boot, coverage, history, parallel, race, sides, slow
+from bench import help as bench_help
 from bench.sides import require_difference
 from matrix_runner.machines.dry import Dry
 from matrix_runner.machines.qemu import argv
@@ -49,3 +52,46 @@ def test_slow_motion_without_an_effect_is_refused(monkeypatch: pytest.MonkeyPatc
     space = parse("bench", slow.MATRIX.format(model="nas-7200")).space
     with pytest.raises(SystemExit, match="sides have the same pace: 1, 1"):
         asyncio.run(slow.measure_all(space, ["workload=read"], (1, 2), 1, tmp_path))
+
+
+def test_each_benchmark_proves_that_its_sides_differ_or_has_one_side() -> None:
+    folder = Path(sides.__file__).parent
+    programs = {path: path.read_text() for path in folder.rglob("*.py") if '__name__ == "__main__"' in path.read_text()}
+    del programs[folder / "__main__.py"], programs[folder / "waiting.py"]  # these start others
+    groups = {
+        path.name: {"require_difference(" in text, "\nOne side: " in (ast.get_docstring(ast.parse(text)) or "")}
+        for path, text in programs.items()
+    }
+    assert [name for name, group in groups.items() if len(group) != 2] == []
+    assert len(programs) > 30
+
+
+def test_a_help_that_prints_as_much_as_no_program_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["help", "--rounds", "1"])
+    monkeypatch.setattr(bench_help, "seconds", lambda *_: (1.0, b""))
+    with pytest.raises(SystemExit, match="sides have the same output"):
+        bench_help.main()
+
+
+def test_a_race_that_drops_no_stack_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    race.measure("0..50 %", 5, 0.02, 4)
+    monkeypatch.setattr(race, "race", lambda *_: race.Ended(3, 15, decided=True, wrong=False))
+    with pytest.raises(SystemExit, match="sides have the same trials: 60, 60"):
+        race.measure("0..50 %", 5, 0.02, 4)
+
+
+def test_searches_and_rules_that_are_the_same_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["bisect", "--quick"])
+    monkeypatch.setattr(bisect, "SEARCHES", {"matrix": bisect.by_plain_bisect, "plain": bisect.by_plain_bisect})
+    with pytest.raises(SystemExit, match="sides have the same numbers of trials"):
+        bisect.main()
+    monkeypatch.setattr(coverage, "naive", coverage.measured)
+    with pytest.raises(SystemExit, match="sides have the same trials"):
+        coverage.show_coverage(coverage.SCENARIOS[:1], coverage.RULE, 50, 1)
+
+
+def test_a_history_of_commands_with_the_same_output_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["history", "--runs", "1"])
+    monkeypatch.setattr(history, "seconds", lambda *_: (1.0, "no trials"))
+    with pytest.raises(SystemExit, match="sides have the same output"):
+        history.main()

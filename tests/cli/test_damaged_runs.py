@@ -165,6 +165,26 @@ def test_a_run_that_lost_all_its_trials_in_the_store_is_named(results: Path, cal
         assert (said.status, "run-2 is left out: the store results/store.db is damaged" in said.err) == (3, True)
 
 
+@pytest.mark.parametrize("has_folder", [True, False])
+def test_a_run_that_lost_all_its_rows_in_the_store_is_named(results: Path, call: Call, has_folder: bool) -> None:
+    whole = call("results")
+    for table in ("cells", "trials", "jobs", "latencies"):
+        change(results / "store.db", f"DELETE FROM {table} WHERE run = 'run2'")  # noqa: S608
+    change(results / "store.db", "DELETE FROM runs WHERE id = 'run2'")
+    if has_folder:
+        assert call("results") == whole, "its journal has them"
+        return
+    rmtree(results / "run-2")
+    for command in (("runs",), *COMMANDS):
+        said = call(*command)
+        assert (said.status, "run-2 is left out: the store results/store.db is damaged" in said.err) == (3, True)
+    assert call("runs", "rm", "--yes", "run-3").status == 0
+    past.recorded(results, past.TRIALS, 2)
+    rmtree(results / "run-1")
+    said = call("results")
+    assert (said.status, said.err) == (0, ""), "neither a removed run nor one without a folder is damage"
+
+
 @pytest.mark.parametrize(
     "statement", ["DELETE FROM trials", "DELETE FROM trials WHERE round = 2", "DELETE FROM latencies"]
 )

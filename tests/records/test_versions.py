@@ -53,6 +53,7 @@ def oldest(path: Path, versioned: Versioned) -> None:
             connection.execute(sa.text(f"ALTER TABLE trials DROP COLUMN {name}"))
         connection.execute(sa.text(f"DELETE FROM meta WHERE key = '{SUM}'"))  # noqa: S608
         if versioned is versions.STORE:
+            connection.execute(sa.text("DELETE FROM meta WHERE key LIKE 'run %'"))
             for name in OF_RUNS:
                 connection.execute(sa.text(f"ALTER TABLE runs DROP COLUMN {name}_{SUM}"))
         versioned._make_views(connection)
@@ -171,9 +172,12 @@ def test_an_older_version_is_converted(tmp_path: Path, monkeypatch: pytest.Monke
         with SharedStore.existing(address) as store:
             (run,) = store.runs()
             assert len(list(store.trials(("cell", "read_bw"), [run.id]))) == len(past.TRIALS)
-    for file, content in zip(files, before, strict=True):
+    for file, content, version in zip(files, before, "78", strict=True):
         with closing(sqlite3.connect(file)) as connection:
-            assert connection.execute("SELECT value FROM meta WHERE key = 'version'").fetchone() == ("47"[writable],)
+            found = connection.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()
+            assert found == (version if writable else "4",)
+            named = connection.execute("SELECT count(*) FROM meta WHERE key = 'run run1'").fetchone()
+            assert named == (int(version == "8" and writable),)
             assert _ADDED[-1] in str(connection.execute("SELECT sql FROM sqlite_master").fetchall()) or not writable
         assert writable or file.read_bytes() == content
 

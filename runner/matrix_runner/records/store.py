@@ -22,7 +22,7 @@ from matrix_runner.records.record import COUNTED, STEERED, CellRow, Trial, check
 from matrix_runner.records.rows import cell_of, checker, content_of, digest_of, job_rows_of, latencies, row_of
 from matrix_runner.records.run_folder import MANIFEST, RunFolder, UnusableManifest, moment, state_of
 from matrix_runner.records.tables import IN_STORE, check_rows, column_of, data_columns, is_sound, raw_columns, sealed
-from matrix_runner.records.versions import STORE, TooOld, put_aside
+from matrix_runner.records.versions import RUN_KEY, STORE, TooOld, name_runs, put_aside
 from matrix_runner.work.metrics import split_column
 
 _BATCH = 500
@@ -86,6 +86,10 @@ class CellOfRun(NamedTuple):
 
 
 T = TypeVar("T")
+#: Ids and names of runs that were stored, were not removed, and have no row any more.
+_LOST_RUNS = sa.select(sa.func.substr(IN_STORE.meta.c.key, len(RUN_KEY) + 1), IN_STORE.meta.c.value).where(
+    IN_STORE.meta.c.key.startswith(RUN_KEY), IN_STORE.meta.c.key.not_in(sa.select(RUN_KEY + tables.runs.c.id))
+)
 _check_kinds = checker(tables.runs, data_columns(tables.runs))
 _MEASURED = sa.exists().where(IN_STORE.trials.c.run == tables.runs.c.id, IN_STORE.trials.c.outcome.in_(COUNTED))
 
@@ -204,6 +208,7 @@ class SharedStore(databases.Database):
                 sums = (sa.select(tables.sum_of(table)).where(table.c.run == row["id"]) for table in _OF_RUNS)
                 row |= zip(_SUMS.values(), (connection.scalar(one) for one in sums), strict=True)
             connection.execute(self._upserts[tables.runs], sealed(tables.runs, row))
+            name_runs(connection)
 
     def _put(self, connection: sa.Connection, run: str, cells: Sequence[CellRow], trials: Sequence[Trial]) -> None:
         rows: dict[sa.Table, list[dict[str, Any]]] = {table: [] for table in _OF_RUNS}
@@ -244,6 +249,7 @@ class SharedStore(databases.Database):
             for table in _OF_RUNS:
                 connection.execute(sa.delete(table).filter_by(run=run))
             connection.execute(sa.delete(tables.runs).filter_by(id=run))
+            connection.execute(sa.delete(IN_STORE.meta).filter_by(key=RUN_KEY + run))
             connection.execute(sa.delete(IN_STORE.readings).where(IN_STORE.readings.c.digest.not_in(used)))
 
     def complete_states(self) -> set[str]:
@@ -263,8 +269,11 @@ class SharedStore(databases.Database):
         with self._transaction() as connection, _any_text(connection):
             rows = connection.execute(sa.select(*raw_columns(tables.runs), _MEASURED)).cursor.fetchall()
             found = sorted((self._run(row) for row in rows), key=lambda run: run.id)
+            lost = dict[str, str](connection.execute(_LOST_RUNS).all())
+            for name in lost.values():
+                self.damage.setdefault(name, self._damage("its row in `runs` is missing"))
             if connection.dialect.name == "sqlite":
-                self._find_orphans(connection, found)
+                self._find_orphans(connection, found, lost)
             for name in _incomplete(connection, IN_STORE.trials, ~_MEASURED):  # nobody reads trials of such a run
                 self.damage.setdefault(name, self._damage("rows of its trials are missing"))
         found.sort(key=lambda run: (run.started, run.name), reverse=True)
@@ -281,11 +290,11 @@ class SharedStore(databases.Database):
         known |= {name: bool(known[name]) for name in ("synthetic", "finished")}
         return _row(known | {"measured": bool(measured)})
 
-    def _find_orphans(self, connection: sa.Connection, runs: Sequence[RunRow]) -> None:
-        """Find rows whose run does not exist, and name the run with the most similar id."""
+    def _find_orphans(self, connection: sa.Connection, runs: Sequence[RunRow], lost: Collection[str]) -> None:
+        """Find rows whose run does not exist and is not known as lost, and name the run with the most similar id."""
         for table in _OF_RUNS:
             of_none = table.c.run.not_in(sa.select(tables.runs.c.id))
-            for (orphan,) in connection.execute(sa.select(table.c.run).where(of_none).distinct()).all():
+            for orphan in set(connection.scalars(sa.select(table.c.run).where(of_none).distinct())).difference(lost):
                 alike = max(runs, key=lambda run: sum(map(eq, run.id, str(orphan))), default=None)
                 name = alike.name if alike else str(orphan)
                 self.damage.setdefault(name, self._damage(f"{table.name} has rows of an unknown run {orphan!r:.60}"))

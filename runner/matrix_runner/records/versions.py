@@ -16,7 +16,7 @@ from matrix_runner.base.errors import BadInput, Cause
 from matrix_runner.records.databases import OF_STORE, upsert
 from matrix_runner.records.files import DAMAGED
 from matrix_runner.records.record import COUNTED, HOST_LIMITED, UNSETTLED, Outcome
-from matrix_runner.records.tables import IN_JOURNAL, IN_STORE, OF_RUNS, SUM, sum_of
+from matrix_runner.records.tables import IN_JOURNAL, IN_STORE, OF_RUNS, SUM, runs, sum_of
 from matrix_runner.work.metrics import FLUSH, OF_A_SIDE, OF_SIDE, OF_TRIAL, RATES, SIDES, TOTAL
 
 _SYNTHETIC = "((SELECT value FROM meta WHERE meta.\"key\" = 'synthetic') = 'true') AS synthetic"
@@ -239,6 +239,17 @@ def seal_journal(connection: sa.Connection) -> None:
     connection.execute(upsert("sqlite", IN_JOURNAL.meta, "value"), [{"key": SUM, "value": str(total)}])
 
 
+#: Before the id of a run, as a key in `meta` of a store with the name of the run: a deleted row of `runs` is noticed.
+RUN_KEY = "run "
+
+
+def name_runs(connection: sa.Connection) -> None:
+    meta, of_run = IN_STORE.meta.c, runs.c
+    key = RUN_KEY + of_run.id
+    unnamed = sa.select(key, of_run.name).where(key.not_in(sa.select(meta.key)))
+    connection.execute(sa.insert(IN_STORE.meta).from_select(["key", "value"], unnamed))
+
+
 _COSTS = execute(*(f"ALTER TABLE trials ADD COLUMN {name} FLOAT" for name in ("switches_per_io", "ipis_per_io")))
 _HOST = execute("ALTER TABLE trials ADD COLUMN host_cpu_per_io FLOAT")
 _SUMS = execute(*(f"ALTER TABLE runs ADD COLUMN {name}_{SUM} BIGINT" for name in OF_RUNS))
@@ -256,7 +267,7 @@ STORE = Versioned(
     "shared store",
     IN_STORE.metadata,
     IN_STORE.meta,
-    steps=(_COSTS, _SUMS, _HOST),
+    steps=(_COSTS, _SUMS, _HOST, name_runs),
     views=views_of(runs=True),
     stranger="name another file or database with `--store`; an empty one becomes a store",
     before="move it away, or name another with `--store`; the next command fills a new store from the journals of the "

@@ -23,7 +23,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from bench.sides import require_difference
-from matrix_runner.base.files import cache_dir, make_once
+from matrix_runner.base.cache import cache_dir, make_once
 from matrix_runner.language.matrix import SUITES
 from matrix_runner.machines.qemu import argv, build, host, recipe, rig, template
 from matrix_runner.machines.qemu.appliance import provide

@@ -12,8 +12,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from matrix_runner.base.cache import cache_dir
 from matrix_runner.base.digests import find_damage, forget_checks, is_complete
-from matrix_runner.base.files import cache_dir
 
 
 def newest() -> Iterator[Path]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from matrix_runner.base import log, process
+from matrix_runner.base import children, log, process
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.log import LOG, command_text, log_level, log_on_screen, log_to, recent_lines, without_secrets
 
@@ -24,9 +24,9 @@ def test_a_program_is_logged_with_its_exit_and_duration(tmp_path: Path) -> None:
 
 
 async def _start() -> None:
-    child = await process.spawn(["sh", "-c", "exit 5"])
+    child = await children.spawn(["sh", "-c", "exit 5"])
     await child.wait()
-    await asyncio.gather(*process._watches)
+    await asyncio.gather(*children._watches)
 
 
 def test_a_program_that_hangs_is_logged(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from matrix_runner.base.process import is_gone, processor_seconds, run, spawn
+from matrix_runner.base.children import spawn
+from matrix_runner.base.process import is_gone, processor_seconds, run
 from matrix_runner.hosts.checks import run_query
 from tests.support.matrices import SMALL
 

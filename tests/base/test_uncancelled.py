@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from matrix_runner.base.children import run_to_end
 from matrix_runner.base.errors import HarnessBroken
-from matrix_runner.base.process import run_to_end
 
 
 class Work:

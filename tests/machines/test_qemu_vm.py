@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from matrix_runner.base import files
-from matrix_runner.base.process import run, spawn
+from matrix_runner.base.children import spawn
+from matrix_runner.base.process import run
 from matrix_runner.machines.base import MachineOptions, RigLost, RigSpec, Step
 from matrix_runner.machines.qemu import Qemu, template
 from matrix_runner.machines.qemu.rig import QemuRig

@@ -17,8 +17,9 @@ from shutil import which
 
 import pytest
 
+from matrix_runner.base.children import kill, spawn
 from matrix_runner.base.errors import HarnessBroken
-from matrix_runner.base.process import kill, run, spawn
+from matrix_runner.base.process import run
 from matrix_runner.carry.trial_result import finding
 from matrix_runner.machines.base import StepResult
 from matrix_runner.records.record import Outcome

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.base.files import cache_dir
+from matrix_runner.base.cache import cache_dir
 from matrix_runner.base.process import dies_with_parent
 from matrix_runner.machines.base import MachineOptions
 from matrix_runner.machines.qemu.appliance import provide

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from matrix_runner.base import process
-from matrix_runner.base.files import cache_dir
+from matrix_runner.base.cache import cache_dir
 from matrix_runner.hosts.checks import check_disk
 from matrix_runner.machines.base import RigSpec
 from matrix_runner.machines.vagrant import Vagrant, libvirt

@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from matrix_runner.base.files import cache_dir
+from matrix_runner.base.cache import cache_dir
 from tests.support.matrices import SMALL
 from tests.support.top import TOP
 

@@ -1,18 +1,15 @@
-"""Start of other programs; only this module does it. And work that runs to its end if its task is cancelled."""
+"""Start of other programs; only this module and children.py do it."""
 
-import asyncio
 import os
 import shutil
-import signal
 import subprocess
 import time
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import IO, Any
+from typing import IO
 
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.base.log import LOG, command_text
-from matrix_runner.base.time_limit import time_limit
 
 
 class TimedOut(HarnessBroken):
@@ -32,10 +29,8 @@ exit "${PIPESTATUS[0]}"
 #: A kind of clock of another process, in the lowest bits of its number: see clock_getcpuclockid(3).
 _PROCESSOR_TIME = 2
 
-_watches = set[asyncio.Task[None]]()
 
-
-def _not_installed(program: str) -> HarnessBroken:
+def not_installed(program: str) -> HarnessBroken:
     return HarnessBroken(f"{program} is not installed", resolution="`matrix doctor` shows which package has it")
 
 
@@ -52,7 +47,7 @@ def run(
     Without `takes_ctrl_c`, Ctrl-C stops only us. Otherwise it kills the program, which then looks like a broken one.
     """
     if shutil.which(argv[0], path=env.get("PATH") if env else None) is None:
-        raise _not_installed(argv[0])
+        raise not_installed(argv[0])
     child = dies_with_parent(argv) if shutil.which("setpriv") else argv
     started = time.monotonic()
     try:
@@ -60,10 +55,10 @@ def run(
             child, input=stdin, capture_output=True, text=True, errors="replace", timeout=timeout, check=False, env=env,
             process_group=None if takes_ctrl_c else 0,
         )  # fmt: skip
-        _log_end(argv, done.returncode, started)
+        log_end(argv, done.returncode, started)
         return done  # noqa: TRY300 - its only error is a program that does not end
     except subprocess.TimeoutExpired:
-        _log_end(argv, None, started)
+        log_end(argv, None, started)
         raise TimedOut(f"{argv[0]} did not finish within {timeout:g} s", details=" ".join(argv)) from None
 
 
@@ -75,7 +70,7 @@ def open_output(argv: Sequence[str]) -> Iterator[IO[bytes]]:
         assert child.stdout is not None  # noqa: S101 - for the type checker: it is a pipe
         yield child.stdout
         child.stdout.read()
-    _log_end(argv, child.returncode, started)
+    log_end(argv, child.returncode, started)
     if child.returncode:
         raise HarnessBroken(f"{argv[0]} failed with status {child.returncode}", details=" ".join(argv))
 
@@ -93,30 +88,13 @@ def relayed(argv: Sequence[str]) -> list[str]:
     return ["bash", "-c", RELAY, "bash", *argv]
 
 
-async def spawn(
-    argv: Sequence[str], *, pass_fds: Sequence[int] = (), output: int = subprocess.DEVNULL
-) -> asyncio.subprocess.Process:
-    """Start a long-lived program that cannot outlive us, in a process group that Ctrl-C does not reach."""
-    return await _spawn(argv, pass_fds, subprocess.DEVNULL, output, output)
-
-
-async def spawn_on_socket(
-    argv: Sequence[str], connection: int, *, pass_fds: Sequence[int] = (), complaints: int = subprocess.DEVNULL
-) -> asyncio.subprocess.Process:
-    return await _spawn(argv, pass_fds, connection, connection, complaints)
-
-
-async def spawn_with_pipes(argv: Sequence[str]) -> asyncio.subprocess.Process:
-    return await _spawn(argv, (), subprocess.PIPE, subprocess.PIPE, subprocess.PIPE)
-
-
 def start_with_pipes(argv: Sequence[str], complaints: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
     """Start a program that ends with its standard input, so also when we are killed.
 
     For programs that a thread starts: the kernel would kill those of `dies_with_parent` with the thread.
     """
     if shutil.which(argv[0]) is None:
-        raise _not_installed(argv[0])
+        raise not_installed(argv[0])
     child = subprocess.Popen(
         argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, start_new_session=True
     )
@@ -133,47 +111,6 @@ def stop_child(child: subprocess.Popen[bytes]) -> None:
             child.stdin.close()
 
 
-async def send(child: asyncio.subprocess.Process, text: bytes) -> tuple[bytes, bytes]:
-    """Send the text, and return output and errors once the child ends.
-
-    Unlike `communicate`, keep its input open: it ends when we do.
-    """
-    assert child.stdin and child.stdout and child.stderr  # noqa: S101, PT018 - for the type checker: all are pipes
-    child.stdin.write(text)
-    _, output, complaint = await asyncio.gather(_drain(child.stdin), child.stdout.read(), child.stderr.read())
-    await child.wait()
-    return output, complaint
-
-
-async def _drain(writer: asyncio.StreamWriter) -> None:
-    with suppress(ConnectionError):  # it ended before it read all; its output shows why
-        await writer.drain()
-
-
-async def hang_up(child: asyncio.subprocess.Process, patience: float) -> None:
-    """Close its input; kill it if it does not end."""
-    if child.stdin:
-        child.stdin.close()
-    with suppress(TimeoutError):
-        async with time_limit(patience):
-            await child.wait()
-    await kill(child)
-
-
-async def kill(child: asyncio.subprocess.Process) -> None:
-    if child.returncode is None:
-        # Not `child.kill()`: that would reap the child, and the event loop would report an error.
-        with suppress(ProcessLookupError):
-            os.kill(child.pid, signal.SIGKILL)
-    await child.wait()
-
-
-def kill_group(child: asyncio.subprocess.Process) -> None:
-    """Kill a program of `spawn` and what it started, also if it has ended itself."""
-    with suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGKILL)
-
-
 def is_gone(child: int) -> bool:
     """Return whether a child has ended, without reaping it."""
     try:
@@ -182,27 +119,7 @@ def is_gone(child: int) -> bool:
         return True
 
 
-async def _spawn(
-    argv: Sequence[str], pass_fds: Sequence[int], stdin: int, stdout: int, stderr: int
-) -> asyncio.subprocess.Process:
-    if shutil.which(argv[0]) is None:
-        raise _not_installed(argv[0])
-    started = time.monotonic()
-    child = await asyncio.create_subprocess_exec(
-        *dies_with_parent(argv), stdin=stdin, stdout=stdout, stderr=stderr, pass_fds=pass_fds, start_new_session=True
-    )
-    LOG.info("process %d started: %s", child.pid, command_text(argv))
-    watch = asyncio.create_task(_log_end_of(child, argv, started))
-    _watches.add(watch)  # the loop keeps no task alive
-    watch.add_done_callback(_watches.discard)
-    return child
-
-
-async def _log_end_of(child: asyncio.subprocess.Process, argv: Sequence[str], started: float) -> None:
-    _log_end([*argv[:1], f"(process {child.pid})"], await child.wait(), started)
-
-
-def _log_end(argv: Sequence[str], status: int | None, started: float) -> None:
+def log_end(argv: Sequence[str], status: int | None, started: float) -> None:
     end = "killed, as it did not end in time" if status is None else f"ended with {status}"
     LOG.info("%s after %.3f s: %s", end, time.monotonic() - started, command_text(argv))
 
@@ -214,18 +131,3 @@ def processor_seconds(children: Sequence[int]) -> float | None:
     except OSError:
         return None
     return None if any(map(is_gone, children)) else used
-
-
-async def run_to_end(work: Coroutine[Any, Any, None]) -> None:
-    """Await the work; if cancelled meanwhile, finish it first; if cancelled twice, stop at once.
-
-    `asyncio.shield` alone is not enough: its caller would leave, and the work would end half done with the event loop.
-    """
-    doing, task = asyncio.ensure_future(work), asyncio.current_task()
-    try:
-        await asyncio.shield(doing)
-    except asyncio.CancelledError:
-        if task and task.cancelling() == 1:
-            with suppress(HarnessBroken):  # the cancellation matters more
-                await doing
-        raise

@@ -12,9 +12,9 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import replace
 from functools import partial
 
+from matrix_runner.base.children import run_to_end
 from matrix_runner.base.errors import HarnessBroken, MatrixError
 from matrix_runner.base.log import LOG
-from matrix_runner.base.process import run_to_end
 from matrix_runner.carry.events import BatchDone, BatchStarted, RigUp, RigWasLost, TrialStarted
 from matrix_runner.carry.recorder import BatchContext, Recorder, RunContext, RunRecorder, Shelf, now
 from matrix_runner.carry.trial import (

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from matrix_runner.base.children import run_to_end
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.base.log import LOG
-from matrix_runner.base.process import run_to_end
 from matrix_runner.carry.disk_samples import Service, sample_disks
 from matrix_runner.carry.host_samples import HostSamples, run_sampled
 from matrix_runner.carry.trial_result import Finding, TrialOutput, evidence, finding, split_outputs

@@ -7,7 +7,6 @@ import errno
 import importlib
 import io
 import os
-import platform
 import resource
 import sys
 import traceback
@@ -176,7 +175,7 @@ def _version(context: click.Context, _option: click.Parameter, wanted: bool) -> 
     from matrix_runner.base.version import matrix_version
     from matrix_runner.session.host_facts import program_versions
 
-    versions = {"matrix": matrix_version(), "kernel": platform.release(), **program_versions()}
+    versions = {"matrix": matrix_version(), "kernel": os.uname().release, **program_versions()}
     echo_whole("\n".join(f"{name} {text}" for name, text in versions.items()))
     context.exit()
 

@@ -11,8 +11,8 @@ from threading import Thread
 
 import click
 
+from matrix_runner.base.cache import cache_entries, lock_cache
 from matrix_runner.base.errors import BadInput, Exit, MatrixError
-from matrix_runner.base.files import cache_entries, lock_cache
 from matrix_runner.cli.disks import find_host, load_lab_file
 from matrix_runner.cli.options import hosts
 from matrix_runner.cli.screen import confirm_removal, echo

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import (
     BeforeValidator,
+    ConfigDict,
     Field,
     PlainSerializer,
     PrivateAttr,
@@ -524,7 +525,7 @@ def _disk_sets(value: object, as_list: ValidatorFunctionWrapHandler) -> object:
     return as_list(tuple(value) if isinstance(value, list) else (value,))
 
 
-_GROUPS = TypeAdapter(dict[Name, Disks])
+_GROUPS = TypeAdapter(dict[Name, Disks], config=ConfigDict(defer_build=True))
 DiskSets = Annotated[
     tuple[Disks, ...],
     WrapValidator(_disk_sets),

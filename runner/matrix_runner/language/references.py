@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 from pydantic import (
     AfterValidator,
     BeforeValidator,
+    ConfigDict,
     Field,
     PlainSerializer,
     TypeAdapter,
@@ -236,8 +237,8 @@ class KnownChange(_Entry):
 
 Baselines = Annotated[tuple[Baseline, ...], BeforeValidator(listed)]
 KnownChanges = Annotated[tuple[KnownChange, ...], BeforeValidator(listed)]
-BASELINES: TypeAdapter[tuple[Baseline, ...]] = TypeAdapter(Baselines)
-KNOWN_CHANGES: TypeAdapter[tuple[KnownChange, ...]] = TypeAdapter(KnownChanges)
+BASELINES: TypeAdapter[tuple[Baseline, ...]] = TypeAdapter(Baselines, config=ConfigDict(defer_build=True))
+KNOWN_CHANGES: TypeAdapter[tuple[KnownChange, ...]] = TypeAdapter(KnownChanges, config=ConfigDict(defer_build=True))
 
 
 class Accepted(Model):

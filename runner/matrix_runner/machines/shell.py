@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from shlex import quote
 
-from matrix_runner.base import process
+from matrix_runner.base import children
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.base.process import PID_NAMESPACE
 from matrix_runner.base.time_limit import time_limit
@@ -158,14 +158,14 @@ class ShellRig:
             raise RigLost(error.brief, tail=error.details) from error
 
     async def _enact(self, script: bytes, deadline: float) -> tuple[bytes, str]:
-        child = await process.spawn_with_pipes([*self._enter, *keeper(self._folder, len(script), self._alone)])
+        child = await children.spawn_with_pipes([*self._enter, *keeper(self._folder, len(script), self._alone)])
         try:
             async with time_limit(deadline):
-                output, complaint = await process.send(child, script)
+                output, complaint = await children.send(child, script)
         except TimeoutError:
             raise RigLost(f"{self._where} did not answer within {deadline:g} s") from None
         finally:
-            await process.hang_up(child, LAST_BREATH)
+            await children.hang_up(child, LAST_BREATH)
         if child.returncode and not output:
             error = complaint.decode(errors="replace").strip()
             raise RigLost(f"no shell on {self._where}: status {child.returncode}", tail=error[-TAIL:])

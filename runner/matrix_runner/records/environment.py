@@ -10,7 +10,7 @@ from pydantic import AliasPath, BaseModel, Field, ValidationError
 from matrix_runner.records.files import OF
 
 
-class Host(BaseModel, frozen=True, extra="allow"):
+class Host(BaseModel, frozen=True, extra="allow", defer_build=True):
     kernel: str
     cpu: str
     cores: int
@@ -24,13 +24,13 @@ class Host(BaseModel, frozen=True, extra="allow"):
     versions: dict[str, str] = Field(default_factory=dict, description="matrix, qemu, nbdkit … on the host")
 
 
-class Revision(BaseModel, frozen=True, extra="forbid"):
+class Revision(BaseModel, frozen=True, extra="forbid", defer_build=True):
     commit: str
     dirty: bool = Field(description="something in its folder is not as it was committed")
     branch: str = ""
 
 
-class DiskFacts(BaseModel, frozen=True, extra="forbid"):
+class DiskFacts(BaseModel, frozen=True, extra="forbid", defer_build=True):
     size: int
     bus: str
     model: str = Field(default="", description="as it names itself; of a modelled one, its kind")
@@ -42,7 +42,7 @@ class DiskFacts(BaseModel, frozen=True, extra="forbid"):
     firmware: str = ""
 
 
-class Digests(BaseModel, frozen=True, extra="forbid"):
+class Digests(BaseModel, frozen=True, extra="forbid", defer_build=True):
     matrix: str = ""
     templates: str = ""
     physics: str = Field(default="", description="of the sources of the simulated disks")
@@ -50,7 +50,7 @@ class Digests(BaseModel, frozen=True, extra="forbid"):
     work: str = Field(default="", description="of the matrix without texts, guidelines and number of trials")
 
 
-class Requested(BaseModel, frozen=True, extra="forbid"):
+class Requested(BaseModel, frozen=True, extra="forbid", defer_build=True):
     """The part of a matrix that the command line asks for."""
 
     only: tuple[str, ...] = Field(default=(), description="--only, sorted")
@@ -121,7 +121,7 @@ class Smart:
         return self.absent or ", ".join(_words(self))
 
 
-class Health(BaseModel, frozen=True, extra="forbid"):
+class Health(BaseModel, frozen=True, extra="forbid", defer_build=True):
     disk: str = Field(description="its stable name")
     before: Smart
     after: Smart | None = None
@@ -162,12 +162,12 @@ def parse_report(output: str) -> dict[str, Smart]:
     return {words[1]: parse(words[2]) for words in lines if len(words) == 3 and words[0] == "smart"}
 
 
-class _Attribute(BaseModel):
+class _Attribute(BaseModel, defer_build=True):
     id: int
     value: int = Field(default=0, validation_alias=AliasPath("raw", "value"))
 
 
-class _Answer(BaseModel):
+class _Answer(BaseModel, defer_build=True):
     """The part of smartctl's report that matters, which has the same keys in all versions."""
 
     model_name: str = ""

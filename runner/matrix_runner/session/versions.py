@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
+from matrix_runner.base.cache import cache_dir, make_once, prune
+from matrix_runner.base.children import kill_group, run_to_end, spawn
 from matrix_runner.base.digests import is_complete
 from matrix_runner.base.errors import BadInput
-from matrix_runner.base.files import cache_dir, make_once, open_lock_file, prune, try_lock
+from matrix_runner.base.files import open_lock_file, try_lock
 from matrix_runner.base.findings import few
 from matrix_runner.base.model import digest
-from matrix_runner.base.process import kill_group, run, run_to_end, spawn
+from matrix_runner.base.process import run
 from matrix_runner.language.matrix import SUITES
 from matrix_runner.machines.base import MachineOptions, NoRig, Progress
 from matrix_runner.machines.qemu import explain_unusable_kernel

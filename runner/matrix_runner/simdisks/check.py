@@ -12,8 +12,9 @@ from typing import IO
 
 import orjson
 
+from matrix_runner.base.children import kill, spawn
 from matrix_runner.base.errors import BadInput, HarnessBroken
-from matrix_runner.base.process import kill, run, spawn
+from matrix_runner.base.process import run
 from matrix_runner.simdisks.clib import Board, Library, Report, build_library, load_library
 from matrix_runner.simdisks.disk import Disk
 from matrix_runner.simdisks.loop import Direction, Host, Pattern, simulate

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from matrix_runner.base.cache import cache_dir, make_once
 from matrix_runner.base.digests import DIGESTS
 from matrix_runner.base.errors import HarnessBroken
-from matrix_runner.base.files import cache_dir, make_once
 from matrix_runner.base.process import run
 from matrix_runner.simdisks.disk import Fault, FaultKind, Physics
 

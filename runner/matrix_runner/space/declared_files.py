@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.files import write_atomically
@@ -14,7 +14,6 @@ from matrix_runner.base.findings import Flaw
 from matrix_runner.base.findings import Path as Keys
 from matrix_runner.base.model import Condition
 from matrix_runner.base.quantities import format_in_unit
-from matrix_runner.language import references
 from matrix_runner.language.guidelines import Guideline, Guidelines
 from matrix_runner.language.hosts import DiskNeeds, Lab, LabDisk, LabHost, Needs
 from matrix_runner.language.messages import from_pydantic
@@ -27,7 +26,10 @@ from matrix_runner.space.rules import amiss, rule_of
 from matrix_runner.space.select import Selection, select, values_of
 from matrix_runner.space.space import Space
 
-_ADAPTER: TypeAdapter[tuple[Guideline, ...]] = TypeAdapter(Guidelines)
+if TYPE_CHECKING:
+    from matrix_runner.language.references import Baseline, KnownChange, Published, Row, Table
+
+_ADAPTER: TypeAdapter[tuple[Guideline, ...]] = TypeAdapter(Guidelines, config=ConfigDict(defer_build=True))
 
 
 def load_guidelines(path: Path) -> tuple[Guideline, ...]:
@@ -170,7 +172,7 @@ MATRIX, PUBLISHED = "matrix.yaml", "published.yaml"
 @dataclass(frozen=True, slots=True)
 class Study:
     text: str
-    published: references.Published
+    published: "Published"
 
 
 def study_beside(matrix: Path, space: Space) -> Study | None:
@@ -181,8 +183,10 @@ def study_beside(matrix: Path, space: Space) -> Study | None:
 
 
 def parse_published(name: str, text: str, space: Space) -> Study:
+    from matrix_runner.language.references import Published
+
     source = readable(name, text, read)
-    found = _required(source, references.Published)
+    found = _required(source, Published)
     checks = _Checks(values_of(space), select(space))
     flaws = [flaw for at, table in enumerate(found.tables) for flaw in checks.of_table(table, ("tables", at))]
     if flaws:
@@ -195,7 +199,7 @@ class _Checks:
     values: Mapping[str, set[str]]
     selection: Selection
 
-    def of_table(self, table: references.Table, place: Keys) -> Iterator[Flaw]:
+    def of_table(self, table: "Table", place: Keys) -> Iterator[Flaw]:
         common = list(self._misnamed(table.where, (*place, "where")))
         yield from common
         yield from self._misnamed(table.base or {}, (*place, "base"))
@@ -207,7 +211,7 @@ class _Checks:
             if not any(reason.where.items() <= row.where.items() for row in table.rows):
                 yield Flaw((*place, "whys", at, "where"), "no row of this table has all of these values")
 
-    def _of_row(self, table: references.Table, row: references.Row, place: Keys, *, common: bool) -> Iterator[Flaw]:
+    def _of_row(self, table: "Table", row: "Row", place: Keys, *, common: bool) -> Iterator[Flaw]:
         if any(one is not row and one.where == row.where and one.to == row.to for one in table.rows if row.where):
             yield Flaw(place, "another row of this table has the same `where` and `to`")
         if (against := table.held_against(row)) is not None and table.base_of(row) is None:
@@ -229,7 +233,6 @@ class _Checks:
 
 
 T = TypeVar("T")
-_ADAPTERS: dict[str, TypeAdapter[Any]] = {"baselines": references.BASELINES, "known_changes": references.KNOWN_CHANGES}
 FILES = {"baselines": "baselines.yaml", "known_changes": "known-changes.yaml"}
 
 
@@ -247,11 +250,11 @@ class Listed(Generic[T]):
 
 @dataclass(frozen=True)
 class AcceptedFiles:
-    baselines: Listed[references.Baseline] = field(default_factory=Listed)
-    known_changes: Listed[references.KnownChange] = field(default_factory=Listed)
+    baselines: Listed["Baseline"] = field(default_factory=Listed)
+    known_changes: Listed["KnownChange"] = field(default_factory=Listed)
 
     @property
-    def changes(self) -> Sequence[references.KnownChange]:
+    def changes(self) -> Sequence["KnownChange"]:
         return self.known_changes.entries
 
     def check_cells(self, space: Space) -> None:
@@ -261,7 +264,7 @@ class AcceptedFiles:
         if of_matrix:
             self.known_changes.check(flaw for at, one in of_matrix for flaw in _unknown_cells(one, at, space))
 
-    def check_baselines(self, has_runs: Callable[[references.Baseline], object]) -> None:
+    def check_baselines(self, has_runs: Callable[["Baseline"], object]) -> None:
         """Refuse baselines without a run."""
         self.baselines.check(
             Flaw((at, "run"), f"no run{_place_of(one)} is called '{one.run}'; `matrix runs` lists them")
@@ -270,12 +273,12 @@ class AcceptedFiles:
         )
 
 
-def _place_of(one: references.Baseline) -> str:
+def _place_of(one: "Baseline") -> str:
     parts = (("of", one.matrix), ("on", one.host))
     return "".join(f" {word} {pattern}" for word, pattern in parts if pattern != "*")
 
 
-def _unknown_cells(change: references.KnownChange, at: int, space: Space) -> Iterator[Flaw]:
+def _unknown_cells(change: "KnownChange", at: int, space: Space) -> Iterator[Flaw]:
     values = values_of(space)
     wrong = [Flaw((at, "cells", error.key), error.message, error.of_key) for error in amiss(change.cells, values)]
     yield from wrong
@@ -306,13 +309,16 @@ def _listed(kind: str, path: Path) -> Listed[Any]:
 
 
 def parse_listed(kind: str, name: str, text: str) -> Listed[Any]:
+    from matrix_runner.language.references import BASELINES, KNOWN_CHANGES, Accepted
+
     source = readable(name, text, read)
     if source.data is None:
         return Listed((), source)
+    adapters: dict[str, TypeAdapter[Any]] = {"baselines": BASELINES, "known_changes": KNOWN_CHANGES}
     try:
-        return Listed(_ADAPTERS[kind].validate_python(source.data), source)
+        return Listed(adapters[kind].validate_python(source.data), source)
     except ValidationError as error:
-        malformed = from_pydantic(error, source, references.Accepted, within=(kind,))
+        malformed = from_pydantic(error, source, Accepted, within=(kind,))
         raise BadMatrix(source, malformed) from None
 
 

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from matrix_runner.base.children import hang_up
 from matrix_runner.base.errors import BadInput
-from matrix_runner.base.process import hang_up
 from matrix_runner.carry.batch_messages import BatchRequest
 from matrix_runner.carry.coordinator import Coordinator
 from matrix_runner.carry.events import BatchDone, BatchStarted, Event, RigWasLost, Waiting

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from matrix_runner.base import digests, files
-from matrix_runner.base.files import remove_unused, sha256
+from matrix_runner.base.cache import remove_unused
+from matrix_runner.base.files import sha256
 from matrix_runner.machines.base import MachineOptions, RigLost
 from matrix_runner.machines.qemu import Qemu, argv, template
 from matrix_runner.machines.qemu.appliance import Appliance

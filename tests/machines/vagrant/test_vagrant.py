@@ -18,8 +18,8 @@ from xml.etree import ElementTree
 import pytest
 
 import matrix_runner.machines.vagrant as package
+from matrix_runner.base.children import run_to_end
 from matrix_runner.base.errors import BadInput, HarnessBroken
-from matrix_runner.base.process import run_to_end
 from matrix_runner.cli import cli
 from matrix_runner.decide.concurrency import Level
 from matrix_runner.hosts.exclusive import LeasedDisk

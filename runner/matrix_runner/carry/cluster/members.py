@@ -14,9 +14,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from matrix_runner.base.children import run_to_end
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.files import remove_abandoned
-from matrix_runner.base.process import run_to_end
 from matrix_runner.base.version import matrix_version
 from matrix_runner.carry.cluster import frames
 from matrix_runner.carry.cluster.connection import (

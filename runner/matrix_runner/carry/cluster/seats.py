@@ -11,9 +11,9 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Self
 
+from matrix_runner.base.children import hang_up, kill, run_to_end, spawn_with_pipes
 from matrix_runner.base.errors import HarnessBroken, MatrixError
 from matrix_runner.base.files import remove_abandoned
-from matrix_runner.base.process import hang_up, kill, run_to_end, spawn_with_pipes
 from matrix_runner.base.time_limit import time_limit
 from matrix_runner.carry.cluster.connection import Ended
 from matrix_runner.carry.cluster.frames import MOST_LINES, MOST_REQUEST, BadFrame, Lines, in_messages, unpacked

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from matrix_runner.base import process
+from matrix_runner.base import children, process
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.base.process import run
 from matrix_runner.base.time_limit import time_limit
@@ -169,7 +169,7 @@ class Container(Machine):
         engine, image_tag = await self._prepare()
         disks = tuple(self._check_identity(name) for name in self.options.disks[: len(spec.disks)])
         box = await asyncio.to_thread(make_box, image_tag, disks, spec, scratch)
-        first = await process.spawn_with_pipes(engines.start_command(engine, box))
+        first = await children.spawn_with_pipes(engines.start_command(engine, box))
         try:
             await _wait_until_up(first)
             enter = engines.enter_command(engine, box.name)
@@ -273,6 +273,6 @@ async def _wait_until_up(first: asyncio.subprocess.Process) -> None:
 
 
 async def _stop(engine: engines.Engine, box: engines.Box, first: asyncio.subprocess.Process) -> None:
-    await process.hang_up(first, LAST_BREATH)
+    await children.hang_up(first, LAST_BREATH)
     if first.returncode:
         await asyncio.to_thread(process.run, engines.remove_command(engine, box.name), timeout=engines.PATIENCE)

@@ -12,9 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from matrix_runner.base.cache import cache_dir, exclusive_lock
+from matrix_runner.base.children import kill, send, spawn_with_pipes
 from matrix_runner.base.errors import HarnessBroken
-from matrix_runner.base.files import cache_dir, exclusive_lock
-from matrix_runner.base.process import kill, run, send, spawn_with_pipes
+from matrix_runner.base.process import run
 from matrix_runner.machines.base import Progress, Refusal, RigSpec
 from matrix_runner.machines.qemu import recipe
 from matrix_runner.machines.qemu.appliance import BUILD_TOOLS, Shares, make_half

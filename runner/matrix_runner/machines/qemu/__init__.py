@@ -11,9 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
+from matrix_runner.base.cache import remove_unused
 from matrix_runner.base.digests import is_complete
 from matrix_runner.base.errors import BadInput, HarnessBroken
-from matrix_runner.base.files import IMAGE, read_input, remove_unused
+from matrix_runner.base.files import IMAGE, read_input
 from matrix_runner.hosts.exclusive import LeasedDisk
 from matrix_runner.hosts.operations import Descriptor
 from matrix_runner.hosts.reasons import plain_wwn

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from matrix_runner.base.cache import cache_dir, make_once, prune, remove_unused, shared_lock, use_lock
+from matrix_runner.base.children import spawn
 from matrix_runner.base.digests import is_complete
 from matrix_runner.base.errors import HarnessBroken
-from matrix_runner.base.files import cache_dir, make_once, prune, remove_unused, shared_lock, use_lock
-from matrix_runner.base.process import spawn
 from matrix_runner.machines.base import APPLIANCE, Progress
 from matrix_runner.machines.qemu import recipe
 from matrix_runner.machines.qemu.recipe import Recipe

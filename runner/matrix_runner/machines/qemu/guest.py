@@ -16,8 +16,9 @@ from typing import IO, Any, Protocol, TypeVar, cast
 
 from qemu.qmp import QMPClient, QMPError
 
+from matrix_runner.base.children import kill, spawn, spawn_on_socket
 from matrix_runner.base.digests import forget_checks
-from matrix_runner.base.process import is_gone, kill, spawn, spawn_on_socket
+from matrix_runner.base.process import is_gone
 from matrix_runner.base.time_limit import time_limit
 from matrix_runner.machines.base import RigLost
 from matrix_runner.machines.qemu import argv

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from matrix_runner.base.cache import cache_dir, exclusive_lock
 from matrix_runner.base.errors import BadInput, HarnessBroken
-from matrix_runner.base.files import cache_dir, exclusive_lock
 from matrix_runner.base.process import run
 from matrix_runner.base.time_limit import time_limit
 from matrix_runner.hosts.inventory import unescape

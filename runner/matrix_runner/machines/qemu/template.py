@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from matrix_runner.base.files import cache_dir, make_once, remove_partial, remove_unused, shared_lock, use_lock
+from matrix_runner.base.cache import cache_dir, make_once, remove_partial, remove_unused, shared_lock, use_lock
 from matrix_runner.machines.base import RigLost
 from matrix_runner.machines.qemu import argv, recipe, rig
 from matrix_runner.machines.qemu.argv import Vm

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from matrix_runner.base import process
+from matrix_runner.base.children import run_to_end
 from matrix_runner.base.errors import BadInput, HarnessBroken
-from matrix_runner.base.process import run_to_end
 from matrix_runner.hosts.exclusive import LeasedDisk
 from matrix_runner.language.matrix import RELEASES
 from matrix_runner.machines.base import NO_OPTIONS, Machine, MachineOptions, Refusal, Rig, RigSpec

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from matrix_runner.base import process
+from matrix_runner.base import children, process
 from matrix_runner.base.errors import HarnessBroken
 from matrix_runner.base.files import shipped
 from matrix_runner.language.matrix import RELEASES
@@ -70,13 +70,13 @@ async def _build(release: str, progress: Progress) -> Path:
 
 
 async def run_with_lines(argv: Sequence[str], on_line: Callable[[str], None]) -> int:
-    child = await process.spawn(["sh", "-c", 'exec "$@" 2>&1', "sh", *argv], output=asyncio.subprocess.PIPE)
+    child = await children.spawn(["sh", "-c", 'exec "$@" 2>&1', "sh", *argv], output=asyncio.subprocess.PIPE)
     try:
         async for line in read_lines(child.stdout):
             on_line(line)
         return await child.wait()
     finally:
-        await process.kill(child)
+        await children.kill(child)
 
 
 async def read_lines(stream: asyncio.StreamReader | None) -> AsyncIterator[str]:

@@ -19,8 +19,9 @@ from subprocess import CompletedProcess
 from xml.sax.saxutils import escape
 
 from matrix_runner.base import process
+from matrix_runner.base.cache import cache_dir
 from matrix_runner.base.errors import HarnessBroken
-from matrix_runner.base.files import cache_dir, open_lock_file, try_lock, write_whole
+from matrix_runner.base.files import open_lock_file, try_lock, write_whole
 from matrix_runner.machines.base import Leftover, Refusal
 from matrix_runner.machines.vagrant.box import NODE
 

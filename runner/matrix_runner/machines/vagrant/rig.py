@@ -12,10 +12,12 @@ from itertools import count
 from pathlib import Path
 from typing import IO, Literal, Protocol
 
-from matrix_runner.base import process
+from matrix_runner.base import children, process
+from matrix_runner.base.cache import cache_dir, exclusive_lock
+from matrix_runner.base.children import kill, run_to_end, spawn
 from matrix_runner.base.errors import HarnessBroken
-from matrix_runner.base.files import cache_dir, exclusive_lock, write_whole
-from matrix_runner.base.process import is_gone, kill, run_to_end, spawn
+from matrix_runner.base.files import write_whole
+from matrix_runner.base.process import is_gone
 from matrix_runner.base.time_limit import time_limit
 from matrix_runner.machines import requirements
 from matrix_runner.machines.base import Progress, RigLost, RigSpec, Step, StepResult
@@ -314,12 +316,12 @@ async def ssh_connection(folder: Path, socket: Path) -> AsyncIterator[tuple[str,
     config = folder / "ssh-config"
     write_whole(config, ssh_config(await vagrant(folder, "ssh-config", deadline=DOWN_DEADLINE)).encode())
     line = ("ssh", "-F", str(config), "-N", "-M", "-S", str(socket), "-o", "ServerAliveInterval=15", NODE)
-    child = await process.spawn(line)
+    child = await children.spawn(line)
     try:
         await _wait_for_connection(socket, child)
         yield enter_command(config, socket)
     finally:
-        await process.kill(child)
+        await children.kill(child)
 
 
 async def _wait_for_connection(socket: Path, child: asyncio.subprocess.Process) -> None:

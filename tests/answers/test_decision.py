@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from matrix_runner.answers.decision import Rebuild
+from matrix_runner.pages.ranking import all_else_equal
 from matrix_runner.records.record import Outcome, Trial
 from matrix_runner.work.fio.output import Figures, Sync
 from tests.answers.rankings import FACTS, TRUTH, cell, run
@@ -90,3 +92,22 @@ def test_stacks_that_lack_a_weighed_workload_are_not_best_overall() -> None:
     found = replace(run(truth, rounds=5), weights={"random": 1, "mixed": 1}).decision
     assert found
     assert {found.name_of(one) for one in found.overall} == {"whole", "other"}
+
+
+def test_the_values_of_each_axis_are_compared_in_words() -> None:
+    rates = {"raid5": 100.0, "raid10": 140.0}
+    truth = {
+        f"{level}/chunk={chunk}": {"random/rw=randread": rate * factor, "mixed": rate}
+        for level, rate in rates.items()
+        for chunk, factor in (("64KiB", 1.0), ("512KiB", 0.7))
+    }
+    found = replace(run(truth, rounds=5), weights={"random": 1, "mixed": 1}).decision
+    assert found
+    together = all_else_equal(found, len(found.rankings), "good", " for all workloads together")
+    lines = [line.replace("\u00a0", " ") for line in together]
+    assert lines[0] == "Value by value, for all workloads together with all else equal (95 % confidence):"
+    assert re.fullmatch(r"layout: raid10 is 1\.\d+× \(1\..+ to 1\..+\) as good as raid5\.", lines[1])
+    assert re.fullmatch(r"chunk: 64KiB is 1\.\d+× \(1\..+ to 1\..+\) as good as 512KiB\.", lines[2])
+    mixed = next(at for at, one in enumerate(found.rankings) if one.workload == "mixed")
+    assert "64KiB and 512KiB" in (text := list(all_else_equal(found, mixed))[2]) or "512KiB and 64KiB" in text
+    assert not list(all_else_equal(replace(found, values=((),) * 3), 0)), "no axes, no words"

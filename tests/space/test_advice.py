@@ -23,8 +23,8 @@ def test_each_work_makes_a_valid_matrix_whose_answer_is_weighed(name: str) -> No
 
 def test_arrays_fit_the_number_of_disks() -> None:
     assert layouts("2x1TB") == ["raid1"]
-    assert layouts("3x1TB") == ["raid1", "raid5", "raid10"]
-    assert layouts("6x4TB") == ["raid5", "raid6", "raid10"]
+    assert layouts("3x1TB") == ["raid1", "raid5", "raid10-far"]
+    assert layouts("6x4TB") == ["raid5", "raid6", "raid10-far"]
 
 
 def test_large_simulated_disks_are_small_ones_that_stand_for_them() -> None:

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, log, prod
-from typing import TypeVar
+from typing import Self, TypeVar
 
-from matrix_runner.answers.evaluate import Level
+from matrix_runner.answers.choices import Choice, choose_values
 from matrix_runner.answers.ranking import (
     Places,
     RankedStack,
@@ -52,6 +52,7 @@ class Decision:
     choices: tuple[StackChoice, ...]  # the best first
     weights: Mapping[str, float]
     overall: tuple[Setting, ...]  # the best first; empty without weights
+    values: tuple[tuple[Choice, ...], ...] = ()  # of axes: by ranking, then of all together; empty without weights
 
     def name_of(self, setting: Setting) -> str:
         return next(
@@ -64,9 +65,12 @@ def decide(
     losses: Mapping[str, int],
     facts: Mapping[str, StackFacts],
     weights: Mapping[str, float],
-    share: float = 1.0,
+    first: int | None = None,
 ) -> Decision | None:
-    """Return the table of all stacks; None if there is nothing to choose from. Maps are by label of the stack."""
+    """Return the table of all stacks; None if there is nothing to choose from. Maps are by label of the stack.
+
+    `first`: the rounds of a race before a stack may leave it.
+    """
     figures: dict[str, list[RankedStack | None]] = {}
     for at, ranking in enumerate(rankings):
         for one in ranking.stacks:
@@ -83,24 +87,44 @@ def decide(
         rebuild = Rebuild(size / rate, bool(measured)) if rate and size else None
         choices.append(StackChoice(name, known.capacity, of_stack(cell.name, losses), rebuild, tuple(several)))
     choices.sort(key=lambda one: (-len(one.shares), -sum(map(log, one.shares)), one.name))
-    overall = _rank_overall(rankings, weights, share) if weights else ()
-    return Decision(tuple(rankings), tuple(_mark_beaten(choices)), weights, overall)
+    marked = tuple(_mark_beaten(choices))
+    if not weights:
+        return Decision(tuple(rankings), marked, weights, ())
+    whole = _Whole.of(rankings, weights)
+    sure, raced = rankings[0].rule.sure, rankings[0].raced
+    every = (*((_rounds(one), one.metric.more_is_better) for one in rankings), (whole.samples, True))
+    lost = max(stack.lost_share for one in rankings for stack in one.stacks)
+    values = (
+        choose_values(samples, sure, more_is_better=more, lost_share=lost, first=first if raced else None)
+        for samples, more in every
+    )
+    overall = sort_samples(whole.settings, whole.samples, sure, raced=raced)
+    return Decision(tuple(rankings), marked, weights, overall, tuple(values))
 
 
-def _rank_overall(rankings: Sequence[Ranking], weights: Mapping[str, float], share: float) -> tuple[Setting, ...]:
-    """Return the settings, the best for all weighed workloads first, by the weighted geometric mean of their ratios."""
-    wanted = [one for one in rankings if one.workload in weights]
-    powers = powers_of([(one.workload, one.metric.more_is_better) for one in wanted], weights)
-    settings: Settings = {}
-    rounds: dict[Places, list[Mapping[int, float]]] = {}
-    for at, one in enumerate(wanted):
-        for place, measured in one.measured.items():
-            settings.setdefault(place, {})[(("", str(at)),)] = measured
-            rounds.setdefault(place, []).append(measured.rounds(one.metric))
-    complete = {place: works for place, works in settings.items() if len(works) == len(wanted)}
-    samples = {place: combine(rounds[place], powers) for place in complete}
-    confidence, raced = (rankings[0].confidence, rankings[0].raced) if rankings else (0.95, False)
-    return sort_samples(complete, samples, confidence if raced else Level(confidence, share=share).yes, raced=raced)
+def _rounds(one: Ranking) -> dict[Places, dict[int, float]]:
+    return {place: dict(measured.rounds(one.metric)) for place, measured in one.measured.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """All workloads with a weight together: by round, the weighted geometric mean of the figures of a stack."""
+
+    settings: Settings
+    samples: Mapping[Places, dict[int, float]]
+
+    @classmethod
+    def of(cls, rankings: Sequence[Ranking], weights: Mapping[str, float]) -> Self:
+        wanted = [one for one in rankings if one.workload in weights]
+        powers = powers_of([(one.workload, one.metric.more_is_better) for one in wanted], weights)
+        settings: Settings = {}
+        rounds: dict[Places, list[Mapping[int, float]]] = {}
+        for at, one in enumerate(wanted):
+            for place, samples in _rounds(one).items():
+                settings.setdefault(place, {})[(("", str(at)),)] = one.measured[place]
+                rounds.setdefault(place, []).append(samples)
+        complete = {place: works for place, works in settings.items() if len(works) == len(wanted)}
+        return cls(complete, {place: combine(rounds[place], powers) for place in complete})
 
 
 def powers_of(works: Sequence[tuple[str, bool]], weights: Mapping[str, float]) -> list[float]:

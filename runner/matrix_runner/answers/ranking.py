@@ -309,8 +309,13 @@ class RankedStack:
 
     @property
     def is_out(self) -> bool:
-        """Return whether it cannot be the best: a race needs no more trials of it."""
+        """Return whether it cannot be the best."""
         return self.standing in {Standing.SLOWER, Standing.OUT}
+
+    @property
+    def is_spared(self) -> bool:
+        """Return whether a race needs no more trials of it."""
+        return self.is_out or self.standing in {Standing.NOT_BETTER, Standing.EQUAL}
 
     @property
     def least_behind(self) -> float:
@@ -464,17 +469,19 @@ def _ranking(declared: Settings, rule: RankingRule, weighed: Collection[str]) ->
     keep = cells[ordered[0].cells[0]].cell.axes.get("workload") in weighed
     rounds = max((one.ratio.n_a for one in ordered if one.ratio), default=0)
     counts = [len(cells[one.cells[0]].rounds(metric)) for one in ordered]
+    stacks = tuple(
+        _stack(one, ordered[0], cells, metric, rule, fastest=rounds > 0 and one is ordered[0]) for one in ordered
+    )
+    spared = [max(counts) - count for count, stack in zip(counts, stacks, strict=True) if stack.is_spared]
     return Ranking(
         metric,
-        tuple(
-            _stack(one, ordered[0], cells, metric, rule, fastest=rounds > 0 and one is ordered[0]) for one in ordered
-        ),
+        stacks,
         tuple(one.cell for one in cells.values() if one.cell.id not in ranked),
         tuple(one.cell for place in declared if place not in settings for one in declared[place].values()),
         rounds,
         rule,
         {one.places: cells[one.cells[0]] for one in ordered} if keep else {},
-        max(counts) * len(counts) - sum(counts) if rule.raced else 0,
+        sum(spared) if rule.raced else 0,
     )
 
 

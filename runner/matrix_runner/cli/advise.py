@@ -114,8 +114,10 @@ def _write(wish: Mapping[str, Any], place: Any) -> bool:
         if to.read_text(encoding="utf-8") != text:
             advice = f"choose another name with --to, or run it: matrix run --race {to}"
             raise BadInput(f"{to} exists already, with other content", resolution=advice) from None
+        echo(f"{to} is there already, with the same content")
+    else:
+        echo(f"wrote {to}, an ordinary matrix that you can change")
     write_schema(to.parent)
-    echo(f"wrote {to}, an ordinary matrix that you can change")
     if not simulated:
         echo(f"next: `matrix disks` lists the disks here; matrix run --race --on {place} --destroy DISK-ID {to}")
     return simulated

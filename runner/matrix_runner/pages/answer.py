@@ -11,6 +11,7 @@ from matrix_runner.answers.ranking import Gap, GapKind, RankedStack, Ranking, St
 from matrix_runner.base.findings import join
 from matrix_runner.pages.ranking import (
     FIRM,
+    all_else_equal,
     decision_text,
     figure_of,
     join_few,
@@ -189,13 +190,14 @@ def full_answer(
         *[SYNTHETIC] * synthetic,
         *([f"These are {part}."] if part else ()),
     ]
-    for one in rankings:
+    for at, one in enumerate(rankings):
         rows = [(marked_name(s), figure_of(one, s), ratio_of(s), standing_of(s, one)) for s in one.stacks]
         rows += [(stack_name(cell), "no figures", "", "") for cell in one.missing]
         rows += [(stack_name(cell), "", "", "not ranked: degraded") for cell in one.degraded]
         name, level, ratio = (max(len(row[at]) for row in rows) for at in range(3))
         lines += ["", f"{workload_name(one)}:"]
         lines += [f"  {row[0]:{name}}  {row[1]:>{level}}  {row[2]:{ratio}}  {row[3]}".rstrip() for row in rows]
+        lines += [f"  {text}" for text in (all_else_equal(decision, at) if decision and decision.values else ())]
     notes = _notes(rankings, synthetic=False, over=over)
     return "\n".join([*lines, "", *notes]).rstrip().replace(FIRM, " ") + "\n"
 
@@ -355,7 +357,7 @@ def _out_of_race(rankings: Iterable[Ranking]) -> Iterator[str]:
     for one in rankings:
         left = [(stack.behind.n_a, stack_name(stack.cell)) for stack in one.stacks if stack.is_out and stack.behind]
         if one.raced and left:
-            names = [f"{name} after {rounds} rounds" for rounds, name in sorted(left)]
+            names = [f"{name} after {rounds} round{'s' * (rounds > 1)}" for rounds, name in sorted(left)]
             yield f"Out of the race for {workload_name(one)}: {join_few(names)}."
 
 

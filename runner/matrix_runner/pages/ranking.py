@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil, isfinite
 
+from matrix_runner.answers.choices import Choice
 from matrix_runner.answers.decision import Decision
 from matrix_runner.answers.ranking import (
     Pace,
@@ -19,6 +20,7 @@ from matrix_runner.pages.table import Grid, Value, ratio_values
 from matrix_runner.pages.terminal_text import digits, duration, figure, ratio_texts, times, times_between, volume
 from matrix_runner.pages.terminal_text import percent as rounded_percent
 from matrix_runner.records.record import CellRow
+from matrix_runner.statistics.ratios import Ratio
 
 _NAMES = 4  # the longest list of stacks or workloads
 _FINE = 0.02  # narrower intervals have one digit more
@@ -47,7 +49,10 @@ def standing_of(stack: RankedStack, one: Ranking) -> str:
     if stack.standing is Standing.FASTEST and len(one.leaders) > 1:
         return top  # another one may be as fast
     text = within(one) if stack.standing is Standing.EQUAL else stack.standing.value
-    return f"{text}, out after {stack.behind.n_a} rounds" if one.raced and stack.is_out and stack.behind else text
+    if not (one.raced and stack.is_out and stack.behind):
+        return text
+    rounds = stack.behind.n_a
+    return f"{text}, out after {rounds} round{'s' * (rounds > 1)}"
 
 
 def ratio_of(stack: RankedStack) -> str:
@@ -59,9 +64,29 @@ def ratio_of(stack: RankedStack) -> str:
     if stack.corrected:
         least, most = stack.corrected
         return times_between(least, most).replace(" ", FIRM) if isfinite(most) else f"at least {times(least)}"
+    return _with_bounds(ratio)
+
+
+def _with_bounds(ratio: Ratio) -> str:
     fine = ratio.high - ratio.low < _FINE
     middle, low, high = (f"{one:.3f}" if fine else digits(one) for one in (ratio.ratio, ratio.low, ratio.high))
     return f"{middle}\u00d7 ({low} to {high})".replace(" ", FIRM)
+
+
+def describe_choices(choices: Iterable[Choice], practical: float, good: str = "fast") -> Iterator[str]:
+    """Say for each axis which of its values is better, and which ones cannot be told apart."""
+    for one in choices:
+        than = [f"{_with_bounds(ratio)} as {good} as {value or 'none'}" for value, ratio in one.behind]
+        parts = [f"{one.best or 'none'} is {join(than)}"] if than else []
+        if one.level:
+            alike = join([one.best or "none", *(value or "none" for value, _ in one.level)])
+            apart = max(ratio.apart for _, ratio in one.level)
+            if apart <= practical:
+                parts.insert(0, f"{alike} are equal within {practical * 100:g}{FIRM}%")
+            else:
+                most = f"at most {percent_at_most(apart)} apart" if apart < 1 else "more trials needed"
+                parts.insert(0, f"{alike} cannot be told apart ({most})")
+        yield f"{one.axis.rpartition('.')[2]}: {'; '.join(parts)}."
 
 
 def figure_of(one: Ranking, stack: RankedStack) -> str:
@@ -251,7 +276,10 @@ def decision_text(found: Decision) -> Iterator[str]:
 def _decision_notes(found: Decision, stacks: int, workloads: int) -> Iterator[str]:
     if found.overall:
         yield _overall(found)
-    yield "A ratio is the share of the best figure, over the rounds of both. Lost disks may be any of the stack."
+        yield from all_else_equal(found, len(found.rankings), "good", " for all workloads together")
+    yield "A ratio is the share of the best figure in the same rounds, so equal figures can have different ratios."
+    if any(one.losses is not None for one in found.choices):
+        yield "survives: so many disks may be lost, whichever they are."
     if any(one.rebuild and not one.rebuild.measured for one in found.choices):
         yield "~: computed from the rate of the disks, without other work; `sync_action: rebuild` measures it."
     if any(one.beaten for one in found.choices):
@@ -259,6 +287,15 @@ def _decision_notes(found: Decision, stacks: int, workloads: int) -> Iterator[st
     for count, what in ((stacks, "stack"), (workloads, "workload")):
         if count > 0:
             yield f"{count:,} more {what}{'s' if count > 1 else ''} in answer.txt."
+
+
+def all_else_equal(found: Decision, at: int, good: str = "fast", where: str = "") -> Iterator[str]:
+    """Compare the values of each axis: for a workload, or for all together (the last place)."""
+    choices = [one for one in found.values[at] if any(isfinite(ratio.high) for _, ratio in one.others)]
+    if choices:
+        rule = found.rankings[0].rule
+        yield f"Value by value,{where} with all else equal ({rule.confidence * 100:g}{FIRM}% confidence):"
+        yield from describe_choices(choices, rule.practical, good)
 
 
 def _overall(found: Decision) -> str:

@@ -279,7 +279,7 @@ class RunData:
 
     @cached_property
     def decision(self) -> Decision | None:
-        return decide(self.rankings, self.losses, self.stacks, self.weights, self._share)
+        return decide(self.rankings, self.losses, self.stacks, self.weights, self.least)
 
     @cached_property
     def slow(self) -> str:

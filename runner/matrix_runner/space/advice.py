@@ -139,7 +139,8 @@ def _file_on(disk: int) -> int:
 def _layouts(count: int, fs: Sequence[str]) -> Iterator[str]:
     for level, (least, keys) in _ARRAYS.items():
         if least <= count and (level != "1" or count <= _MOST_MIRRORS):
-            yield f"  raid{level}: [md: {{{keys}}}, fs: {{type: [{', '.join(fs)}]}}]"
+            far = "-far" * (level == "10")
+            yield f"  raid{level}{far}: [md: {{{keys}}}, fs: {{type: [{', '.join(fs)}]}}]"
 
 
 _DISK, _LARGEST = 512 << 20, 16 << 40

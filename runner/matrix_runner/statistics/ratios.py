@@ -148,6 +148,11 @@ class Ratio(NamedTuple):  # there may be 100,000, and frozen classes take five t
         about = self.confidence, self.p, self.paired, self.foreseen
         return Ratio(1 / self.ratio, low, high, self.n_b, self.n_a, *about)
 
+    @property
+    def apart(self) -> float:
+        """Return the largest difference within the bounds (0.1: 10 %)."""
+        return max(self.high, 1 / self.low if self.low else inf) - 1
+
 
 class Verdict(StrEnum):
     """The conclusion from a ratio. Callers know whether more is faster (rates) or slower (latencies)."""
@@ -169,6 +174,21 @@ def paired_ratio(a: Mapping[int, float], b: Mapping[int, float], confidence: flo
     n = len(shared)
     mean, error = _mean_and_error([log(b[number] / a[number]) for number in shared])
     return _ratio(mean, error, n - 1, (n, n), confidence, paired=True)
+
+
+def blocked_ratio(pairs: Sequence[tuple[Mapping[int, float], Mapping[int, float]]], confidence: float) -> Ratio | None:
+    """Return the geometric mean of the ratios of several pairs, each over the rounds that both sides have.
+
+    The pairs may have different ratios. How much each one scatters from round to round is assumed to be equal.
+    """
+    several = [(a, b, shared) for a, b in pairs if (shared := sorted(a.keys() & b.keys()))]
+    if not several or not _positive(side[number] for a, b, shared in several for side in (a, b) for number in shared):
+        return None
+    apart = [[log(b[number] / a[number]) for number in shared] for a, b, shared in several]
+    n, freedom = sum(map(len, apart)), sum(len(one) - 1 for one in apart)
+    squares = fsum((value - fmean(one)) ** 2 for one in apart for value in one)
+    error = sqrt(squares / freedom * fsum(1 / len(one) for one in apart)) / len(apart) if freedom else 0.0
+    return _ratio(fmean(map(fmean, apart)), error, freedom, (n, n), confidence, paired=True)
 
 
 def unpaired_ratio(

@@ -14,14 +14,12 @@ Rates = dict[tuple[tuple[str, str], ...], dict[int, float]]
 
 def stacks(seed: int, rounds: int, noise: float = 0.05, **factors: float) -> Rates:
     chance = np.random.default_rng(seed)
-    return {
-        (("layout", level), ("md.level", level[4:]), ("md.chunk", chunk), ("fs.type", files)): {
-            number: 100.0 * float(np.exp(chance.normal(0, noise))) * np.prod([factors.get(one, 1.0) for one in names])
-            for number in range(1, rounds + 1)
-        }
-        for level, chunk, files in product(LEVELS, CHUNKS, FILES)
-        if (names := (level, f"_{chunk}", files))
-    }
+    found: Rates = {}
+    for level, chunk, files in product(LEVELS, CHUNKS, FILES):
+        rate = 100.0 * factors.get(level, 1.0) * factors.get(f"_{chunk}", 1.0) * factors.get(files, 1.0)
+        place = (("layout", level), ("md.level", level[4:]), ("md.chunk", chunk), ("fs.type", files))
+        found[place] = {at: rate * float(np.exp(chance.normal(0, noise))) for at in range(1, rounds + 1)}
+    return found
 
 
 def by_axis(found: tuple[Choice, ...]) -> dict[str, Choice]:

@@ -43,6 +43,14 @@ def test_without_yes_or_a_terminal_it_only_writes(call: Call, tmp_path: Path) ->
     assert call("validate", "advice.yaml").status == 0
 
 
+def test_a_budget_that_ends_the_race_is_named_before_it_begins(call: Call) -> None:
+    ends = "--budget ends it before that"
+    assert ends in call(*SMALL, "--on", "dry", "--no-run", "--budget", "10ms").out
+    said = call(*SMALL, "--on", "dry", "--no-run", "--budget", "10h").out
+    assert ends not in said
+    assert "advice.yaml is there already, with the same content" in said
+
+
 def test_the_file_of_a_user_is_kept(call: Call, tmp_path: Path) -> None:
     call(*SMALL, "--to", "mine.yaml")
     (tmp_path / "mine.yaml").write_text((tmp_path / "mine.yaml").read_text() + "# mine\n")

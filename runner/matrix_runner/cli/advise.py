@@ -129,6 +129,8 @@ def _is_wanted(wish: Mapping[str, Any], values: Mapping[str, Any], *, yes: bool,
 
     plan = prepare_plan(RunOptions(matrix=wish["to"], race=(), **values), each=False)
     echo(f"{plan.estimate.cells} cells on {plan.estimate.stacks} stacks; {describe_race(plan)}")
+    if plan.options.budget.seconds < plan.seconds_of(plan.race.trials if plan.race else 0):
+        echo("--budget ends it before that, with more stacks that cannot be told apart; the same command continues it")
     if not no_run and (yes or (sys.stdin.isatty() and click.confirm("run it now?", default=True))):
         return True
     echo(f"next: matrix run --race --on {values['place'].machine} --jobs {values['jobs']} {wish['to']}")

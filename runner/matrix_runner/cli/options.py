@@ -330,8 +330,8 @@ budget = combined(
         metavar="TIME",
         type=Parsed("time", partial(positive, parse_time)),
         default=inf,
-        help="Finish within this time, e.g. 2h: the minimum of every cell first, then the cells with the widest "
-        "intervals.",
+        help="Finish within this time from now on, e.g. 2h: the minimum of every cell first, then the cells with the "
+        "widest intervals.",
     ),
     written=click.option(
         "--bytes-budget",

@@ -42,6 +42,6 @@ def test_only_good_and_earlier_runs_of_the_same_work_count() -> None:
 
 def test_a_host_with_other_hardware_is_another_host() -> None:
     replaced = [replace(run, environment={"host.cpu": "new", "seed": "7"}) for run in RUNS[20:25]]
-    night = replace(NIGHT, environment={"host.cpu": "new", "seed": "8"})
+    night = replace(NIGHT, environment={"host.cpu": "new", "seed": "8", "practical": "0.02"})
     found = accepted_level(night, [*RUNS[:20], *replaced][::-1], (), lambda *_: False)
     assert found == replaced

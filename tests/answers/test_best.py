@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from math import exp
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -52,6 +53,14 @@ def test_on_a_short_axis_little_scatter_ends_the_looking_early() -> None:
         figures, found = search(PEAK[4:20], noise=noise)
         assert found.explored == last
         assert not [at for at, one in enumerate(figures) if at not in found.named and max(one, default=0) > last]
+
+
+def test_larger_differences_that_count_as_equal_allow_a_smaller_value_and_end_earlier() -> None:
+    strict, loose = (search(SATURATION, noise=0.02, rule=replace(RULE, practical=one)) for one in (0.02, 0.2))
+    assert trials(loose[0]) < trials(strict[0])
+    assert loose[1].chosen < strict[1].chosen
+    assert loose[1].is_decided
+    assert SATURATION[loose[1].chosen] >= max(SATURATION) / 1.2
 
 
 def test_a_default_that_is_decided_needs_no_more() -> None:

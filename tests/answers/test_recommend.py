@@ -70,6 +70,16 @@ def test_equal_settings_keep_the_default_or_the_smallest(values: list[str], leve
     assert dict(found.chosen.places)["md.chunk"] == chosen
 
 
+def test_the_practical_difference_decides_what_is_near() -> None:
+    several = list(run(cells(md_chunk=["64KiB", "256KiB"]), lambda axes: LEVELS[axes["md.chunk"]], noise=0.5, rounds=2))
+    strict, loose = (recommend_settings(several, READ, practical=one) for one in (1e-6, 1.0))
+    (other,) = strict.level
+    assert not strict.is_near(other)
+    assert strict.chosen is strict.best
+    assert loose.is_near(other)
+    assert dict(loose.chosen.places)["md.chunk"] == "64KiB"
+
+
 @pytest.mark.parametrize(("axis", "names"), [("layout", ["a", "b"]), ("md_level", ["0", "10"])])
 def test_a_name_is_never_exchanged_for_another(axis: str, names: list[str]) -> None:
     """Which of two layouts is simpler is unknown: the one with the highest figure stays. A RAID level is a name."""

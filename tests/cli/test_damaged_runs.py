@@ -124,7 +124,13 @@ def test_the_store_refuses_what_the_journal_refuses(results: Path, call: Call, s
     "change",
     [
         *("confidence = 2.0", "until = -1", "least = -7", "planned = -1", "started = 'x'", "started = 7"),
-        *("environment = '[1]'", "environment = '{\"a\": 1}'", "environment = '{'", "tags = '[1]'", "tags = '{}'"),
+        *(
+            "environment = '[1]'",
+            "environment = '{\"a\": 1}'",
+            "environment = '{'",
+            'environment = \'{"practical": "2"}\'',
+        ),
+        *("tags = '[1]'", "tags = '{}'"),
     ],
 )
 def test_a_checksum_does_not_excuse_a_run_that_no_manifest_has(results: Path, call: Call, change: str) -> None:

@@ -101,6 +101,20 @@ def test_programs_get_the_result_at_the_end(call: Call, tmp_path: Path) -> None:
     assert last["guidelines"][0]["verdict"] == "not tested"
 
 
+def test_a_search_has_the_differences_that_count_as_equal(call: Call, tmp_path: Path) -> None:
+    found = []
+    for practical in ("1%", "60%"):
+        text = BEST.replace("VALUES", "256, 512, 1024, 2048, 4096, 8192")
+        (tmp_path / "m.yaml").write_text(f"{text}practical: {practical}\n")
+        last = json.loads(call("run", "--json", "--fresh", "--on", "dry", "m.yaml").out.splitlines()[-1])
+        found += [(int(one["within"]), one["trials"]) for one in last["found"]]
+    strict, loose = found
+    assert loose[0] < strict[0], "a smaller value is as good"
+    assert loose[1] < strict[1], "it is decided earlier"
+    page = max((tmp_path / "results").glob("best-dry-*/report.html")).read_text()
+    assert "smallest within 60 % of the best" in page
+
+
 def test_commands_over_many_runs_know_what_searches_found(call: Call, tmp_path: Path) -> None:
     (tmp_path / "m.yaml").write_text(MATRIX)
     for _ in range(2):

@@ -194,3 +194,13 @@ def test_the_weights_of_the_matrix_count(call: Call, tmp_path: Path) -> None:
     call("run", "--on", "dry", "both.yaml")
     assert "2 workloads count by the weights in `for:` (read 3, write 1)" in call("recommend", "latest").out
     assert "2 workloads count equally" in call("recommend", "latest", "--for", "workload.bs=64KiB").out
+
+
+def test_every_answer_has_the_differences_that_count_as_equal(call: Call, tmp_path: Path) -> None:
+    text = SMALL.replace("repeat: 2", "repeat: 8").replace("[16KiB, 64KiB]", "[32KiB, 64KiB]")
+    (tmp_path / "small.yaml").write_text(f"{text}practical: 90%\n")
+    assert "equal within 90" in call("run", "--on", "dry", "small.yaml").out.replace("\u00a0", " ")
+    assert "equal within 90" in call("summary", "latest").out.replace("\u00a0", " ")
+    recommended = call("recommend", "latest", "--for", "rw=read").out
+    assert "recommended is" in recommended
+    assert "within 90 %" in recommended

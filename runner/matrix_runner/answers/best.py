@@ -6,7 +6,7 @@ trials scatter little, these rounds end as soon as no value is left to try.
 
 Later rounds measure only the values that the answer names: the smallest that is about as good as the best, the best (or
 the second best), and the default. Only these rounds are reported: a value that was chosen for a high figure is lower
-when measured again. They end when each of these is decided: within PRACTICAL of the best, or not. See `bench.find`.
+when measured again. They end when each of these is decided: within `practical:` of the best, or not. See `bench.find`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from math import ceil, inf, log1p, sqrt
 from matrix_runner.statistics.arrays import np
 from matrix_runner.statistics.changes import cell_levels, log_table, round_effects
 from matrix_runner.statistics.race import stand
-from matrix_runner.statistics.ratios import PRACTICAL, Ratio
+from matrix_runner.statistics.ratios import Ratio
 from matrix_runner.statistics.stopping import Rule, is_precise
 
 EXPLORING = 5  # rounds that look for the best value, at most
@@ -24,8 +24,9 @@ _LEAST_EXPLORING = 3
 LAST = EXPLORING + 40  # no more rounds decide
 _LEAST_TRIED = 5  # values in the first round
 _AGAIN = 2  # of the best values so far, in each later round that looks; three times as many if trials scatter more
-_ALIKE = 0.3 * log1p(PRACTICAL)  # so near, a few rounds show that a value is within PRACTICAL of the best
-_LITTLE = 0.4 * log1p(PRACTICAL)  # of scatter: by simulation (`bench.find`)
+#: Of the differences that count as equal. So near, a few rounds show that a value is as good as the best.
+_ALIKE = 0.3
+_LITTLE = 0.4  # of them: so little may trials scatter, by simulation (`bench.find`)
 
 
 def next_values(figures: Sequence[Mapping[int, float]], default: int | None, rule: Rule, number: int) -> set[int]:
@@ -34,19 +35,20 @@ def next_values(figures: Sequence[Mapping[int, float]], default: int | None, rul
     places = [at for at in range(len(before)) if at != default]
     if number == 1 or not any(before[at] for at in places):
         return _grid(places) if number <= EXPLORING else set()
-    if number <= explored(before, default):
-        return _explore(before, places)
+    if number <= explored(before, default, rule):
+        return _explore(before, places, rule)
     found = answer(before, default, rule)
     return set() if found is None or found.is_over(rule, number) else {*found.wanted}
 
 
-def explored(figures: Sequence[Mapping[int, float]], default: int | None) -> int:
+def explored(figures: Sequence[Mapping[int, float]], default: int | None, rule: Rule) -> int:
     """Return the last of the rounds that look for the best value."""
     places = [at for at in range(len(figures)) if at != default]
     for number in range(_LEAST_EXPLORING, EXPLORING):
         before = _up_to(figures, number)
         tried = {at for at in places if before[at]}
-        if tried and _explore(before, places) <= tried and scatter([before[at] for at in tried]) <= _LITTLE:
+        little = _LITTLE * log1p(rule.practical)
+        if tried and _explore(before, places, rule) <= tried and scatter([before[at] for at in tried]) <= little:
             return number
     return EXPLORING
 
@@ -61,18 +63,17 @@ def _grid(places: Sequence[int]) -> set[int]:
     return {places[round(step * (len(places) - 1) / steps)] for step in range(steps + 1)}
 
 
-def _explore(figures: Sequence[Mapping[int, float]], places: Sequence[int]) -> set[int]:
+def _explore(figures: Sequence[Mapping[int, float]], places: Sequence[int], rule: Rule) -> set[int]:
+    equal = log1p(rule.practical)
     found = levels([figures[at] for at in places])
     tried = sorted(found)
     best = max(tried, key=found.__getitem__)
-    at, smallest = tried.index(best), min(one for one, level in found.items() if level >= found[best] - _ALIKE)
+    at, smallest = tried.index(best), min(one for one, level in found.items() if level >= found[best] - _ALIKE * equal)
     beside = [*tried[max(0, at - 1) : at], *tried[at + 1 : at + 2]]
     wanted = {tried[tried.index(smallest) - 1] + smallest >> 1} if smallest != tried[0] else set()
-    if any(
-        found[best] - found[one] > log1p(PRACTICAL) for one in beside
-    ):  # else the best between them is hardly better
+    if any(found[best] - found[one] > equal for one in beside):  # else the best between them is hardly better
         wanted |= {(one + best) // 2 for one in beside}
-    again = _AGAIN if not _LITTLE < scatter([figures[places[at]] for at in tried]) < inf else 3 * _AGAIN
+    again = _AGAIN if not _LITTLE * equal < scatter([figures[places[at]] for at in tried]) < inf else 3 * _AGAIN
     wanted |= {*sorted(tried, key=found.__getitem__)[-again:]}
     return {places[one] for one in wanted}
 
@@ -104,13 +105,14 @@ class Answer:
     behind: Mapping[int, Ratio | None]  # how many times as good the leader of these rounds is; None for itself
     leader: int | None  # None without such rounds
     explored: int  # the last round that looked for the best value
+    practical: float  # differences up to this size count as equal
 
     def is_within(self, at: int) -> bool:
         """Return whether a value is known to be as good as the best, up to differences that count as equal."""
         if at == self.leader:
-            return all(one is None or one.low >= 1 / (1 + PRACTICAL) for one in self.behind.values())
+            return all(one is None or one.low >= 1 / (1 + self.practical) for one in self.behind.values())
         ratio = self.behind.get(at)
-        return ratio is not None and ratio.high <= 1 + PRACTICAL
+        return ratio is not None and ratio.high <= 1 + self.practical
 
     @property
     def _default_is_decided(self) -> bool:
@@ -137,22 +139,24 @@ class Answer:
 
 def answer(figures: Sequence[Mapping[int, float]], default: int | None, rule: Rule) -> Answer | None:
     """Return the answer so far; None if no value has a figure."""
-    last = explored(figures, default)
+    last = explored(figures, default, rule)
     first, again = ([{n: v for n, v in one.items() if (n > last) == later} for one in figures] for later in (0, 1))
     found = levels([{} if at == default else one for at, one in enumerate(first)])
     if not found:
         return None
     best, *others = sorted(found, key=found.__getitem__, reverse=True)
-    candidates = [at for at in sorted(found) if at < best and found[at] >= found[best] - _ALIKE] + [best, *others[:1]]
+    alike = found[best] - _ALIKE * log1p(rule.practical)
+    candidates = [at for at in sorted(found) if at < best and found[at] >= alike] + [best, *others[:1]]
     every = dict.fromkeys((*candidates, *(() if default is None else (default,))))
     places = [at for at in every if again[at]]  # others are not compared
     standings = stand([again[at] for at in places], rule.confidence)
     behind = {place: standings.ahead(at) for at, place in enumerate(places)} if standings else {}
-    chosen = next((at for at in candidates if not (ratio := behind.get(at)) or ratio.low <= 1 + PRACTICAL), best)
+    most = 1 + rule.practical
+    chosen = next((at for at in candidates if not (ratio := behind.get(at)) or ratio.low <= most), best)
     rival = best if chosen != best else candidates[-1]
     named = tuple(dict.fromkeys((chosen, rival, *(() if default is None else (default,)))))
     leader = places[standings.at] if standings else None
-    return Answer(chosen, best, default, named, dict(enumerate(again)), behind, leader, last)
+    return Answer(chosen, best, default, named, dict(enumerate(again)), behind, leader, last, rule.practical)
 
 
 def usual_trials(values: int, rounds: int) -> int:

@@ -22,7 +22,7 @@ from matrix_runner.answers.decision import of_stack
 from matrix_runner.language.find import Find
 from matrix_runner.records.record import CellRow, Trial
 from matrix_runner.records.run_folder import StackFacts
-from matrix_runner.statistics.ratios import Ratio
+from matrix_runner.statistics.ratios import PRACTICAL, Ratio
 from matrix_runner.statistics.stopping import Estimate, Rule, estimate_mean, is_precise, stop_reason
 from matrix_runner.work.fio.output import Figures
 from matrix_runner.work.metrics import FOUND, Metric
@@ -274,6 +274,7 @@ class Knee:
     ahead: Ratio | None = None  # how many times as good as the default the best is
     memory: int | None = None  # bytes that the value takes
     explored: int = 0  # without a limit: the rounds that looked for the best, whose figures do not count
+    practical: float = PRACTICAL  # differences up to this size count as equal
 
     def measured(self, run: str, rule: Rule) -> Measured:
         """Return it as guidelines use it. A limit that is above or below the axis is no figure."""
@@ -326,4 +327,5 @@ def _find_best(
         None if found.default is None else found.behind.get(found.default),
         round(unit * size) if unit and size else None,
         found.explored,
+        rule.practical,
     )

@@ -40,6 +40,7 @@ from matrix_runner.base.errors import BadInput
 from matrix_runner.base.findings import few
 from matrix_runner.language.suggestions import few_names
 from matrix_runner.records.files import split_owner
+from matrix_runner.records.record import EQUAL
 
 if TYPE_CHECKING:
     from matrix_runner.records.record import CellRow
@@ -122,7 +123,7 @@ def parts(name: str, found: Sequence[Samples], first: Callable[[int], bool] = is
 
 
 #: Cells are equal by their ids, for any rest of the matrix and any order.
-_IRRELEVANT = frozenset({"seed", "digest.matrix", "digest.models", "digest.work"})
+_IRRELEVANT = frozenset({"seed", EQUAL, "digest.matrix", "digest.models", "digest.work"})
 _MOST = 20  # the most earlier runs to use. More add little precision, and their level is older.
 
 
@@ -180,7 +181,7 @@ def differences(a: Side, b: Side, *, with_seed: bool = False) -> list[tuple[str,
     """Return the names and both values. For equal cells, the seed decides only their order, so it is left out."""
     environments = _environment(a), _environment(b)
     found = []
-    for name in sorted((environments[0].keys() | environments[1].keys()) - (set() if with_seed else {"seed"})):
+    for name in sorted((environments[0].keys() | environments[1].keys()) - {EQUAL, *(() if with_seed else ("seed",))}):
         left, right = (" | ".join(sorted(one.get(name, ()))) for one in environments)
         if left != right:
             found.append((name, left or "not known", right or "not known"))

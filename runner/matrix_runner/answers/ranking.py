@@ -34,11 +34,6 @@ class Setting:
     candidate: bool  # it may be the true best
     host_limited: int = 0  # trials that are host-limited
 
-    @property
-    def is_near(self) -> bool:
-        """Return whether its figure itself, not only its interval, is about that of the best."""
-        return self.ratio is not None and abs(self.ratio.ratio - 1) <= PRACTICAL
-
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
@@ -50,6 +45,7 @@ class Recommendation:
     combined: tuple[str, ...] = ()  # several workloads, each by the axes in which they differ
     weights: Mapping[str, float] = field(default_factory=dict)  # of workloads; empty: all are equal
     picked: str = ""  # the cell that a search for the best value recommends
+    practical: float = PRACTICAL  # differences up to this size count as equal
 
     @property
     def best(self) -> Setting:
@@ -59,12 +55,16 @@ class Recommendation:
     def level(self) -> list[Setting]:
         return [one for one in self.settings[1:] if one.candidate]
 
+    def is_near(self, one: Setting) -> bool:
+        """Return whether the figure of a setting itself, not only its interval, is about that of the best."""
+        return one.ratio is not None and abs(one.ratio.ratio - 1) <= self.practical
+
     @property
     def chosen(self) -> Setting:
-        """Return the best, or of those that cannot be told from it, the default or the smallest within 5 %."""
+        """Return the best, or of those that cannot be told from it and are equal, the default or the smallest."""
         if self.picked:
             return next((one for one in self.settings if self.picked in one.cells), self.best)
-        near = [one for one in self.level if one.is_near]
+        near = [one for one in self.level if self.is_near(one)]
         won = dict(self.best.places)
         plain = (one for one in near if dict(one.places).keys() == won.keys() and _plainness(one, won) is not None)
         return min((self.best, *plain), key=lambda one: _plainness(one, won) or ())
@@ -109,6 +109,7 @@ def recommend_settings(
     confidence: float = 0.95,
     share: float = 1.0,
     weights: Mapping[str, float] | None = None,
+    practical: float = PRACTICAL,
 ) -> Recommendation:
     """Recommend settings from cells of one run. `share` is the used part of the error rate, as for guidelines.
 
@@ -134,7 +135,7 @@ def recommend_settings(
     combined = sorted(_describe(tuple(place for place in work if place not in common)) for work in works)
     left_out = len(settings) - len(ordered)
     several = tuple(combined) if len(works) > 1 else ()
-    return Recommendation(metric, ordered, names, left_out, confidence, several, weights or {})
+    return Recommendation(metric, ordered, names, left_out, confidence, several, weights or {}, practical=practical)
 
 
 def sort_by_figure(settings: Settings, metric: Metric, sure: float, *, raced: bool = False) -> tuple[Setting, ...]:

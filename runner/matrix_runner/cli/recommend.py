@@ -131,7 +131,7 @@ def _recommend(
     manifest = _manifest(row, source.results)
     weights = manifest.weights if manifest and not wanted else None
     figure = ranked_by or (knees[0].search.find.metric if knees else headline(among))
-    found = recommend_settings(among, figure, row.confidence, share_of(samples), weights)
+    found = recommend_settings(among, figure, row.confidence, share_of(samples), weights, row.practical)
     picked = [one.recommended.id for one in knees if one.recommended and _has(one, found.best)]
     return row, manifest, samples, len(measured) - len(among), replace(found, picked=picked[0] if picked else "")
 

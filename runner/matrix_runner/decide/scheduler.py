@@ -94,7 +94,8 @@ class Scheduler:
         self._least = steering.least if steering else plan.repeat.min
         self._rules: dict[int, Rule] = {}  # those of rounds whose earlier rounds have not changed since
         repeat = plan.repeat
-        self._rule = Rule(repeat.min, repeat.max, repeat.until, repeat.confidence)
+        practical = plan.selection.space.matrix.practical
+        self._rule = Rule(repeat.min, repeat.max, repeat.until, repeat.confidence, practical=practical)
         searched = {cell.id: cell for cell in plan.searched_cells()}
         rows = (CellRow(cell.id, cell.name, cell.axes) for cell in searched.values())
         self._searches = Searches(rows, plan.finds, self._rule)

@@ -74,7 +74,7 @@ class Find(Model):
         None,
         alias="while",
         description="a latency and its limit, like read.p99 < 5ms; read.lat_p99 is the same. Without it, the search is "
-        "for the smallest value within 5 % of the best",
+        "for the smallest value that is as good as the best, up to `practical`",
     )
     over: str | None = Field(
         None,

@@ -278,7 +278,8 @@ class Matrix(Model):
         "that is best for all of them together",
     )
     practical: Annotated[Percent, Field(ge=0.001, le=1)] = Field(
-        PRACTICAL, description="differences of stacks up to this size count as equal, in the answer and for `--race`"
+        PRACTICAL,
+        description="differences up to this size count as equal: in the answer, for `--race`, `find` and `recommend`",
     )
     repeat: Repeat = Repeat()
     monitor: Monitor = AUTO

@@ -240,14 +240,16 @@ FOUND_HEAD = (
         "found",
         "",
         "where the limit lies: `between` two values; `above` the largest or `below` the smallest one. Without a limit: "
-        "`best`, a value is within 5 % of the best; `perhaps`, this is not decided. `unknown`: the search did not end, "
-        "or its trials have too few figures",
+        "`best`, a value is within `practical:` of the best; `perhaps`, this is not decided. `unknown`: the search did "
+        "not end, or its trials have too few figures",
     ),
     *_with_interval(Column("work", "unit", _AT_THE_LIMIT)),
-    Column("within", "", "the largest value within the limit; without one, the smallest within 5 % of the best"),
+    Column(
+        "within", "", "the largest value within the limit; without one, the smallest within `practical:` of the best"
+    ),
     Column("beyond", "", "the smallest value beyond the limit; without one, the best that was tried"),
     Column("trials", "", "number of trials of the search"),
-    Column("keeps_default", "", "`true`: the default is within 5 % of the best; empty: it is not compared"),
+    Column("keeps_default", "", "`true`: the default is within `practical:` of the best; empty: it is not compared"),
     Column("memory", "bytes", "memory that the value `within` takes, as far as known"),
 )
 FOUND = (*FOUND_HEAD, AXES)

@@ -202,7 +202,7 @@ def _answers(night: Night, rows: int) -> Iterator[str]:
     """Return the fastest stacks of each run, and a heat map. Skip parts of a matrix, because they lack stacks."""
     for run in night.runs:
         found = [one for one in night.found if one.run.id == run.id]
-        rule = RankingRule(run.confidence, share_of(found))
+        rule = RankingRule(run.confidence, share_of(found), run.practical)
         rankings = rank_stacks(map(as_measured, found), rule) if not run.part else []
         if words := summarize_rankings(rankings, synthetic=run.synthetic, over=run.finished, most=min(12, rows)):
             yield (f"{escape_markdown(run.name)}:\n\n" if len(night.runs) > 1 else "") + answer_as_markdown(words)

@@ -177,7 +177,7 @@ def _remark(setting: Setting, found: Recommendation) -> str:
     if setting is found.best:
         return f"{'highest' if found.level else 'best'}{host_limited}"
     if setting.candidate:
-        return f"{'may be as good' if setting.is_near else 'cannot tell'}{host_limited}"
+        return f"{'may be as good' if found.is_near(setting) else 'cannot tell'}{host_limited}"
     cost = "" if setting.ratio is None else f"costs {rounded_percent(abs(1 - setting.ratio.ratio))}"
     return f"{cost}{host_limited}"
 
@@ -185,15 +185,15 @@ def _remark(setting: Setting, found: Recommendation) -> str:
 def _notes(found: Recommendation, cells: Mapping[str, CellRow]) -> list[str]:
     work = f"{' and '.join(found.workloads)}: " if any(found.workloads) else ""
     others = found.settings[1:]
-    sure = f"({found.confidence * 100:g} % confidence)"
+    sure, near = f"({found.confidence * 100:g} % confidence)", f"within {found.practical * 100:g} %"
     best = f"best is {setting_name(found.best, cells)}; all others are slower {sure}"
     if found.level:
         alike = few(setting_name(one, cells) for one in (found.best, *found.level))
         kept = setting_name(found.chosen, cells)
-        why = ": the default, or the smallest value within 5 %" if found.chosen is not found.best else ""
+        why = f": the default, or the smallest value {near}" if found.chosen is not found.best else ""
         best = f"no difference can be told between {alike} {sure}; recommended is {kept}{why}"
     elif found.picked:
-        best = f"recommended is {setting_name(found.chosen, cells)}: the default, or the smallest within 5 % {sure}"
+        best = f"recommended is {setting_name(found.chosen, cells)}: the default, or the smallest {near} {sure}"
     only = f"{setting_name(found.best, cells)} is the only selected setting with figures"
     notes = [f"{work}{best if others else only}"]
     if any(one.ratio is None for one in others) or (others and all(one.ratio and not one.ratio.low for one in others)):

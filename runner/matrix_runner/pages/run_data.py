@@ -226,7 +226,7 @@ class RunData:
     @cached_property
     def rule(self) -> Rule:
         most = max((len(trials) for trials in self.by_cell.values()), default=0) if self.most is None else self.most
-        return Rule(self.least, most, self.until, self.confidence, self.over, self.steered)
+        return Rule(self.least, most, self.until, self.confidence, self.over, self.steered, practical=self.practical)
 
     @cached_property
     def by_cell(self) -> Mapping[str, list[Trial]]:

@@ -242,7 +242,7 @@ def _texts(knee: Knee, *, over: bool) -> tuple[str, str, str]:
 
 def _about_best(knee: Knee) -> Iterator[str]:
     sure = "is" if knee.found is Found.BEST else "may be (this is not decided)"
-    smallest = f"smallest within 5 % of the best ({knee.beyond})"
+    smallest = f"smallest within {knee.practical * 100:g} % of the best ({knee.beyond})"
     yield f"{sure} the {'best' if knee.within == knee.beyond else smallest}"
     yield f"it takes {format_size(knee.memory)} of memory" if knee.memory else ""
     ahead, axis = knee.ahead, knee.search.find.axis

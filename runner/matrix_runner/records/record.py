@@ -24,7 +24,8 @@ UNCONFINED = "unconfined"  # why fio could write outside of its trial and what i
 SLOW = "slow"
 HOST = "host"
 SPREAD = "spread"
-STEERED = "until-decided"  # the environment key of a run that chose its trials by open guidelines
+#: Keys of the environment of a run: what chose its trials, and the differences that count as equal if these are others.
+STEERED, EQUAL = "until-decided", "practical"
 
 #: Characters of any text, also of a name or an axis. Longer ones are damage, so an import refuses them.
 LONGEST = 1 << 20

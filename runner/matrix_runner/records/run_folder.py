@@ -41,7 +41,7 @@ from matrix_runner.records.environment import (
     flatten_environment,
 )
 from matrix_runner.records.files import LAST_COMMIT, STANDING, InUse, locked, recorded_file_errors
-from matrix_runner.records.record import STEERED, check_rule
+from matrix_runner.records.record import EQUAL, STEERED, check_rule
 from matrix_runner.statistics.ratios import PRACTICAL
 
 if TYPE_CHECKING:
@@ -211,6 +211,7 @@ class Manifest(BaseModel, frozen=True, extra="forbid"):
         how = "yes" if self.requested.race is None else "by a race"
         found = {"seed": str(self.seed)} | ({STEERED: how} if self.steered else {})
         found |= {"slow": str(self.slow)} if self.slow > 1 else {}
+        found |= {EQUAL: str(self.practical)} if self.practical != PRACTICAL else {}
         return found | flatten_environment(self.host, self.disks, self.digests, self.versions, self.pools)
 
 

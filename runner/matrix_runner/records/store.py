@@ -18,11 +18,12 @@ from matrix_runner.records.address import Address
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.journal_reader import State
 from matrix_runner.records.observe import Progress, progress_by_cell
-from matrix_runner.records.record import COUNTED, STEERED, CellRow, Trial, check_rule
+from matrix_runner.records.record import COUNTED, EQUAL, STEERED, CellRow, Trial, check_rule
 from matrix_runner.records.rows import cell_of, checker, content_of, digest_of, job_rows_of, latencies, row_of
 from matrix_runner.records.run_folder import MANIFEST, RunFolder, UnusableManifest, moment, state_of
 from matrix_runner.records.tables import IN_STORE, check_rows, column_of, data_columns, is_sound, raw_columns, sealed
 from matrix_runner.records.versions import RUN_KEY, STORE, TooOld, name_runs, put_aside
+from matrix_runner.statistics.ratios import PRACTICAL
 from matrix_runner.work.metrics import split_column
 
 _BATCH = 500
@@ -73,6 +74,11 @@ class RunRow:
     @property
     def steered(self) -> bool:
         return STEERED in self.environment
+
+    @property
+    def practical(self) -> float:
+        """Return the differences that count as equal."""
+        return float(self.environment.get(EQUAL, PRACTICAL))
 
     @property
     def is_adaptive(self) -> bool:
@@ -459,6 +465,8 @@ def _checked_run(known: Mapping[str, Any], sealed_row: Sequence[Any]) -> dict[st
     texts = [*environment.values(), *tags] if isinstance(environment, dict) and isinstance(tags, list) else [None]
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("its environment or its tags are no texts")
+    if not 0 < float(environment.get(EQUAL, PRACTICAL)) <= 1:
+        raise ValueError(f"its {EQUAL} is {environment[EQUAL]}")
     return {"environment": environment, "tags": tags}
 
 

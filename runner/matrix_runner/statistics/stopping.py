@@ -24,7 +24,7 @@ from enum import StrEnum
 from math import inf, isfinite
 from statistics import fmean
 
-from matrix_runner.statistics.ratios import Interval, student_interval
+from matrix_runner.statistics.ratios import PRACTICAL, Interval, student_interval
 
 #: The part of the error probability that is used if early stopping is possible. By simulation, for a `min` of 3 or
 #: more and any `max`.
@@ -46,6 +46,7 @@ class Rule:
     over: bool = False  # the run is finished and gets no more trials
     steered: bool = False  # beyond `least`, undecided guidelines chose the trials
     correlation: float = 0.0  # of each round with the next one, as all cells of the run show it so far
+    practical: float = PRACTICAL  # differences up to this size count as equal, for a search
 
     @property
     def first_look(self) -> int:

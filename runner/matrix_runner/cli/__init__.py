@@ -123,6 +123,8 @@ class _LazyGroup(click.Group):
             return super().make_context(*arguments, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
+        if isinstance(ctx.obj, Ending):  # not in tests of the group itself
+            ctx.obj.begin()
         with _exit_without_reader():
             return super().invoke(ctx)
 
@@ -244,21 +246,20 @@ def _open_standard_streams() -> None:
 
 
 def main(begin: Callable[[], None] = lambda: None) -> None:
-    """Run the command. It calls `begin` before the first work that an interrupt has to end in order."""
+    """Run the command. `begin`: see Ending."""
     _open_standard_streams()
     add_sbin()
     with _exit_without_reader():
         try:
-            ending = Ending()
-            status = _run_and_show_error(ending, begin)
+            ending = Ending(begin)
+            status = _run_and_show_error(ending)
             sys.exit(Exit.BROKEN if ending.is_damaged and status != Exit.INTERRUPTED else status)
         finally:
             slow_start.end()
 
 
-def _run_and_show_error(ending: Ending, begin: Callable[[], None]) -> int:
+def _run_and_show_error(ending: Ending) -> int:
     try:
-        begin()
         return _run_command(ending)
     except MatrixError as error:
         show_error(error)

@@ -9,7 +9,6 @@ import sys
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from io import TextIOBase
 from typing import TYPE_CHECKING, TextIO
 
@@ -30,11 +29,12 @@ def confirm_removal(question: str, what: str) -> None:
     click.confirm(question, abort=True, err=True)
 
 
-@dataclass
 class Ending:
     """What decides the exit code beside the command: a damaged run was left out of its answer."""
 
-    is_damaged: bool = False
+    def __init__(self, begin: Callable[[], None] = lambda: None) -> None:
+        self.begin = begin  # is called before the first work that an interrupt has to end in order
+        self.is_damaged = False
 
 
 _PATIENCE = 1.0  # seconds

@@ -200,7 +200,7 @@ class Hdd(_Model):
     ] = Field(
         16, description="the number of equal zones from outer to inner, or a list with the end and the rate of each"
     )
-    seek: Seek = Seek.model_validate({"track": "2ms", "full": "17ms"})
+    seek: Seek = Seek.model_construct(track=2e-3, full=17e-3)
     cache: Annotated[Size, Field(ge=0, le=1 << 32)] = 16 * MIB
     write_cache: bool | WriteCache = Field(
         True, description="half of the cache holds writes, which are answered at once and written later"

@@ -17,9 +17,7 @@ def main() -> None:
 
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not if it is ignored, as by `nohup`
         signal.signal(signal.SIGINT, end)
-    os.environ.setdefault(
-        "PYDANTIC_DISABLE_PLUGINS", "__all__"
-    )  # searching for them takes long
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # searching for them takes long
     from matrix_runner import cli  # takes most of the time until the command begins
 
     cli.main(begin)

@@ -208,6 +208,57 @@ def test_fio_writes_only_to_its_trial_and_the_stack(disks: Bay, spec: RigSpec) -
     assert left == (0, "root:x:0:0:root:/root:/bin/bash")
 
 
+#: Options of a job that lead out of a trial, as if they had passed the checks of the matrix. `made` may not be there.
+WAYS_OUT = (
+    "--filename=/etc/passwd",
+    "--filename=/host/etc/passwd",
+    "--filename=../../../../etc/passwd",
+    "--filename=link --allow_file_create=0",
+    "--filename=/proc/1/root/etc/passwd",
+    "--filename=/proc/self/cwd/../../../../etc/passwd",
+    "--filename=/host/proc/self/root/etc/passwd",
+    "--filename={other}",
+    "--filename=/host{other}",
+    "--filename=/host/dev/kmsg",
+    "--filename=/host{memory}/made",
+    "--filename={tunable}",
+    "--filename=/host{tunable}",
+    "--directory=/host/etc --filename=made",
+    "--opendir=/host/etc",
+    "--unlink=1 --filename=/host/etc/passwd",
+    "--mem=mmapshared:/host/etc/made --filename={disk}",
+    "--ioengine=filecreate --filename=/host/etc/made",
+    "--write_bw_log=/host/etc/made --filename={disk}",
+    "--write_iolog=/host/etc/made --filename={disk}",
+    "--read_iolog=log --replay_redirect={other}",
+    "--exec_prerun='touch /host/etc/made /etc/made; cp /host/etc/made {tunable}' --filename={disk}",
+)
+
+
+def test_no_option_of_fio_leads_from_a_raw_disk_into_its_container(disks: Bay) -> None:
+    """As on a worker: `tests/scripts/test_confined.py`."""
+    number = Path(disks.other).stat().st_rdev
+    confined = render("confined.sh", None, title="confined", under_test=disks.disk)
+    tunable = f"/sys/class/block/{Path(disks.disk).name}/queue/nr_requests"
+    named = {"disk": disks.disk, "other": "/dev/other", "memory": MEMORY, "tunable": tunable}
+    seen = f"cat /etc/passwd {tunable}; ls /etc /dev; ls -d {MEMORY}/made"
+    before = Path(disks.other).read_bytes()[: 1 << 20]
+    first, *ways, last = said_in(
+        disks,
+        ONE,
+        f"mknod /dev/other b {os.major(number)} {os.minor(number)} 2>/dev/null; {seen}",
+        *(
+            f"{confined}\nln -s /etc/passwd link; printf 'fio version 2 iolog\\n/dev/other add\\n/dev/other open\\n/dev/other write 0 4096\\n' "
+            f">log\n(confined fio --rw=write --bs=4k --size=8k --name=a {way.format(**named)}) 2>&1"
+            for way in WAYS_OUT
+        ),
+        seen,
+    )
+    assert last == first
+    assert Path(disks.other).read_bytes()[: 1 << 20] == before
+    assert [way for way, (status, _) in zip(WAYS_OUT, ways, strict=True) if status == 0 and "{disk}" not in way] == []
+
+
 def test_only_tunables_of_leased_disks_are_set(disks: Bay) -> None:
     mine, others = (f"/sys/class/block/{Path(disk).name}/queue/nr_requests" for disk in (disks.disk, disks.other))
     own, other, of_host = said_in(

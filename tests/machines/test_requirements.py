@@ -47,6 +47,17 @@ def test_optional_programs_are_not_missing() -> None:
     assert requirements.missing_optional("kernel 6.1.0\n") == []
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give up a right")
+def test_the_doctor_names_a_host_where_root_may_not_mount() -> None:
+    ask = requirements.query_command((), ())
+    dropped = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin", *ask]
+    with_right, without = (subprocess.run(one, capture_output=True, text=True).stdout for one in (ask, dropped))
+    assert requirements.missing_optional(with_right) == []
+    (lack,) = requirements.missing_optional(without)
+    assert "CAP_SYS_ADMIN" in lack
+    assert requirements.facts(without) == requirements.facts(with_right)
+
+
 def test_a_host_that_has_it_all_is_not_refused() -> None:
     assert not list(requirements.refusals("kernel 6.1.0\n", "shelf"))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
@@ -10,15 +11,18 @@ import pytest
 from matrix_runner.base.errors import BadInput, Exit
 from matrix_runner.decide.scheduler import Scheduler
 from matrix_runner.machines import Where
+from matrix_runner.machines.dry import DryRig
 from matrix_runner.session.prepare import PreparedRun, prepare
 from matrix_runner.session.run import Observer, run
 from matrix_runner.session.run_request import RunOptions
 from tests.support.stops import AtOnce, ToTheEnd
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from matrix_runner.carry.events import Event
+    from matrix_runner.machines.base import Step, StepResult
     from matrix_runner.session.finish import Ending
     from matrix_runner.session.run_request import RunRequest
     from tests.support.command import Call
@@ -128,3 +132,19 @@ def test_a_run_with_fewer_records_than_planned_is_not_finished(
     assert not orjson.loads(manifest.read_bytes())["finished"]
     assert call("run", "--on", "dry", "small.yaml").status == 0
     assert orjson.loads(manifest.read_bytes())["finished"]
+
+
+def test_a_run_says_once_that_fio_is_not_confined(prepared: PreparedRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_dry = DryRig.run
+
+    async def unconfined(rig: DryRig, steps: Sequence[Step], **limits: Any) -> list[StepResult]:
+        note = "note\tunconfined\troot may not mount here\n"
+        found = await run_dry(rig, steps, **limits)
+        return [replace(one, output=note + one.output) if one.name == "measure" else one for one in found]
+
+    monkeypatch.setattr(DryRig, "run", unconfined)
+    watching = Watching(0, 0)
+    run(prepared, lambda *_: watching, ToTheEnd())
+    assert len(watching.events) > 1
+    said = [text for text in watching.texts if "confined" in text]
+    assert said == ["fio is not confined to its trial and the stack: root may not mount here"]

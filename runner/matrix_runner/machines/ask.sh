@@ -26,3 +26,7 @@ for option in "${options[@]}"; do
   [ ! -r "$config" ] || grep -q "^CONFIG_$option=" "$config" || echo "no-option $option"
 done
 [ "$(id -u)" = 0 ] || echo "no-root $(id -un)"
+# Bit 21 is CAP_SYS_ADMIN, which root lacks in some containers.
+while read -r word bits; do
+  [[ $word != CapBnd: ]] || ((16#$bits >> 21 & 1)) || echo "no-mount root"
+done </proc/self/status

@@ -158,7 +158,11 @@ def missing(answer: str) -> list[str]:
 
 def missing_optional(answer: str) -> list[str]:
     found = [(name, *OPTIONAL[name]) for name in _named(answer, "no-program") if name in OPTIONAL]
-    return [f"{name} (apt install {package}): {use}" for name, package, use in found]
+    mount = "the right of root to mount (CAP_SYS_ADMIN): without it, fio is not confined to its trial and the stack"
+    return [
+        *(f"{name} (apt install {package}): {use}" for name, package, use in found),
+        *[mount] * ("no-mount root" in answer),
+    ]
 
 
 def facts(answer: str) -> Mapping[str, str]:

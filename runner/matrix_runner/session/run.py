@@ -36,7 +36,7 @@ from matrix_runner.records.cell_files import CellFiles, open_files
 from matrix_runner.records.environment import describe_missing_health
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.observe import find_holder
-from matrix_runner.records.record import CellRow
+from matrix_runner.records.record import UNCONFINED, CellRow
 from matrix_runner.records.run_folder import RunFolder, runs
 from matrix_runner.records.store_sync import Feed
 from matrix_runner.scripts.cell import explain_missing_fio
@@ -366,6 +366,7 @@ async def _work(executor: _Executor, disks: RunDisks) -> None:
 
 def _context(this: _Run, pace: Pace, feed: Feed, files: CellFiles) -> RunContext:
     order, disks, observer = this.order, this.disks, this.observer
+    unconfined = set[str]()
 
     def listen(event: Event) -> None:
         if isinstance(event, RigUp):
@@ -376,6 +377,9 @@ def _context(this: _Run, pace: Pace, feed: Feed, files: CellFiles) -> RunContext
                 this.folder = this.folder.update_manifest(versions=versions | found)
         elif isinstance(event, TrialDone):
             feed.copy_new()
+            if (why := event.trial.notes.get(UNCONFINED)) and why not in unconfined:
+                unconfined.add(why)
+                observer.trouble(f"fio is not confined to its trial and the stack: {why}")
         elif isinstance(event, PoolUsed):
             this.folder = note_pool(this.folder, event, observer.trouble)
             this.unreturned[event.host] = event.unreturned

@@ -132,6 +132,10 @@ def test_plan_shows_the_cells_and_the_stacks(call: Call, tunables: Path) -> None
             ),
             "neither screen:N",
         ),
+        (
+            ("--design", "pairwise", "--only", "raid5,iodepth=1,scheduler=bfq,max_sectors_kb=64,rotational=0"),
+            "it needs all 4 cells of this matrix for each pair of values",
+        ),
     ],
 )
 @pytest.mark.parametrize("command", ["run", "plan"])

@@ -321,4 +321,9 @@ def designed(selection: Selection, design: Design, seed: int) -> Selection:
         rows = choose(factors.levels, design.cells, numbers, stacks, seed)
     else:
         rows = cover_pairs(factors.levels)
+        if len(rows) == len(cells):
+            raise BadInput(
+                f"--design {design}: it needs all {len(cells)} cells of this matrix for each pair of values",
+                resolution="leave --design out",
+            )
     return replace(selection, ids=frozenset(cells[row].id for row in rows))

@@ -145,6 +145,24 @@ def test_each_of_several_runs_counts_as_one_value(ran: Said, call: Call, tmp_pat
     assert {row["rounds"] for row in json.loads(said.out)["rows"]} == {2}
 
 
+@pytest.mark.parametrize("words", [("--only", "rw=read"), ("--race", "--for", "rw=read")])
+def test_a_part_of_a_matrix_and_a_race_are_judged_by_their_own_trials(
+    call: Call, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "small.yaml").write_text(MATRIX.replace("64KiB]", "64KiB, 256KiB]").replace("repeat: 4", "repeat: 3"))
+    (tmp_path / "shared.yaml").write_text(SHARED)
+    call("run", "--on", "dry", *words, "small.yaml")
+    written = list(csv.DictReader(io.StringIO((folder(tmp_path) / "verdicts.csv").read_text())))
+    judged = list(csv.DictReader(io.StringIO(call("guidelines", "check", "latest", "--format", "csv").out)))
+    assert [(row["guideline"], row["verdict"], row["rounds"]) for row in judged] == [
+        (row["guideline"], row["verdict"], row["rounds"]) for row in written
+    ]
+    rounds = {row["guideline"]: int(row["rounds"] or 0) for row in judged}
+    raced = "--race" in words
+    assert rounds["doubled"] == (3 if raced else 0), "random writes have their minimum, or none"
+    assert rounds["alike"] > 3 if raced else rounds["alike"] == 3
+
+
 def test_a_run_without_guidelines_needs_a_file(call: Call, tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(SMALL)
     call("run", "--on", "dry", "small.yaml")

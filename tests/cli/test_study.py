@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from matrix_runner.pages.study import BEGIN, END, END_STATE, STATE
+from matrix_runner.records.environment import Requested
 from matrix_runner.records.record import CellRow
 from matrix_runner.space.basis import MEASURED, basis_of
 from tests.records import past
@@ -138,6 +139,13 @@ def test_a_study_is_compared_with_its_latest_finished_run(call: Call, study: Pat
     assert "0 of 1 published ratios met within 15 % (1 not met)" in said.out
     assert "chunks: chunk=64KiB: a kernel of 2007" in said.out
     assert "1 of 1 published ratios met" in call("study", str(study), "--run", "run-1").out
+
+
+@pytest.mark.parametrize("part", [Requested(only=("rw=read",)), Requested(race=())])
+def test_a_study_uses_a_part_of_its_matrix_and_a_race(call: Call, study: Path, tmp_path: Path, part: Requested) -> None:
+    measured(tmp_path, 1.0, 1)
+    measured(tmp_path, 2.0, 2, requested=part, steered=part.race is not None, excluded="a race chose its cells")
+    assert "1 of 1 published ratios met" in call("study", str(study)).out
 
 
 def test_a_run_of_an_older_matrix_is_refused(call: Call, study: Path, tmp_path: Path) -> None:

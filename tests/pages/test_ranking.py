@@ -65,3 +65,18 @@ def test_the_answer_and_the_page_begin_with_it() -> None:
     assert render_reports(RUN)["answer.txt"].decode().startswith("stack ")
     text = page(RUN, past.manifest(), "run").decode()
     assert text.index("Stacks to choose from") < text.index("Fastest stack by workload")
+
+
+def test_stacks_that_cannot_be_told_apart_for_all_workloads_are_named_together() -> None:
+    truth = {
+        name: {"random/rw=randread": rate, "mixed": rate} for name, rate in (("a", 100.0), ("b", 99.9), ("c", 50.0))
+    }
+    found = replace(run(truth, rounds=5, noise=0.02), weights={"random": 1.0, "mixed": 2.0}).decision
+    assert found
+    text = "\n".join(decision_text(found)).replace("\u00a0", " ")
+    assert re.search(
+        r"^For all workloads together \(random 1, mixed 2\): (a and b|b and a) cannot be told apart "
+        r"\(95 % confidence\)\.$",
+        text,
+        re.MULTILINE,
+    )

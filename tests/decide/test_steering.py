@@ -85,7 +85,7 @@ def test_each_workload_has_its_own_race() -> None:
     assert race.reason() == "the race is not decided yet; out for sequential/rw=write: b, 1 left"
     read, write = race.ranking
     assert re.fullmatch(r"sequential/rw=read: (a, b|b, a) 0\.9\d\d×", read)
-    assert write == "sequential/rw=write: over, a; out: b"
+    assert write == "sequential/rw=write: over, a; 1 out"
     race.wanted(6)
     assert race.reason() == "the race is not decided yet"
 

@@ -170,8 +170,8 @@ class Race(Looking):
         weights = {at: 1 / one.ratio if (one := standings.ahead(at)) else 1.0 for at in standings.candidates}
         ordered = sorted(weights, key=lambda at: (at != standings.at, -weights[at]))
         names = [f"{stack_name(stacks[at][0])}{f' {weights[at]:.3f}×' if weights[at] < 1 else ''}" for at in ordered]
-        out = [stack_name(one[0]) for one in stacks if one[0].id in heat.out]
-        heat.order = f"{'over, ' * heat.over}{few(names, 3)}{f'; out: {few(out, 1)}' if out else ''}"
+        out = f"; {len(heat.out)} out" if heat.out else ""  # a line named them when they left
+        heat.order = f"{'over, ' * heat.over}{few(names, 2)}{out}"
         heat.running = {} if heat.over else {cell.id: one for at, one in weights.items() for cell in stacks[at]}
         return [stack_name(cell) for cell in gone]
 

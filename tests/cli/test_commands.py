@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,16 @@ def test_an_unknown_command_is_bad_input(matrix: Matrix) -> None:
     result = matrix("rnu", "small.yaml")
     assert result.returncode == 2
     assert "did you mean run?" in result.stderr
+
+
+def test_unused_objects_are_looked_for_as_usual_after_the_start() -> None:
+    code = (
+        "import gc; from matrix_runner.__main__ import _collect_later; usual = gc.get_threshold(); _collect_later(); "
+        "assert gc.get_threshold() != usual; kept = [[] for _ in range(300_000)]; "
+        "assert (gc.get_threshold(), gc.callbacks) == (usual, [])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_filters_that_leave_no_cell_are_named(matrix: Matrix, tmp_path: Path) -> None:

@@ -64,8 +64,8 @@ class _Line(ProgressColumn):
     def render(self, task: Task) -> Text:
         room, seconds = self._console.width - _SPINNER - _ECHO, int(task.elapsed or 0)
         if task.total is None:
-            text = printable(task.description)
-            return Text(text if len(text) <= room else f"{text[: room - 1]}…", no_wrap=True)
+            whole = printable(task.description)
+            return Text(whole if len(whole) <= room else f"{whole[: room - 1]}…", no_wrap=True)
         total = str(int(task.total))
         elapsed = f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
         parts = [f"{int(task.completed):{len(total)}}/{total}", elapsed, task.fields["left"]()]

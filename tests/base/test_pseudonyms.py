@@ -31,6 +31,8 @@ def test_the_summary_counts_names() -> None:
         ("at 192.168.7.20 and fe80::1ff:fe23:4567:890a", "at address-1 and address-2"),
         ("52:54:00:12:34:56", "address-1"),
         ("db7.corp.internal", "host-1"),
+        ("*.example.com, ..a.example.org, -x.lan and a..b.example.net", "*.host-1, ..host-2, host-3 and a..host-4"),
+        ("-anna@corp.example, .eve@b.example", "host-1, host-2"),
         ("in /home/eva/runs/x.yaml: bad", "in path-1: bad"),
         ("in /srv/a, again /srv/a, and /srv/b", "in path-1, again path-1, and path-2"),
         ("root=UUID=0a1b2c3d-0001-0002-0003-0123456789ab", "root=UUID=uuid-1"),
@@ -41,6 +43,19 @@ def test_the_summary_counts_names() -> None:
 def test_names_are_replaced(text: str, replaced: str) -> None:
     known = {"host": ["shelf-12", "ab"], "disk": ["WD-WCC4N0123456"], "user": ["eva"], "path": []}
     assert Pseudonyms(known).replace(text) == replaced
+
+
+@pytest.mark.parametrize("word", ["1.", "a.b.", "x-", "ata-a", "a@", "/a", "10.0.0.1.", "ab", "://a:"])
+def test_a_line_of_a_megabyte_takes_no_hours(word: str) -> None:
+    """A hostile journal made `bug-report` hang: from each place in a word, a pattern read it to its end."""
+    known = {"host": ["shelf-12", "ab"], "disk": ["WD-WCC4N0123456"], "user": ["eva"], "path": []}
+    assert "shelf-12" not in Pseudonyms(known).replace(f"{word * 200_000} shelf-12")
+
+
+def test_many_names_take_no_hours() -> None:
+    names = Pseudonyms({})
+    assert names.replace(" ".join(f"10.{n % 200}.{n // 200 % 200}.{n // 40_000}" for n in range(100_000)))
+    assert names.counts == {"address": 100_000}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,10 @@ import json
 import os
 import shutil
 import socket
+import sqlite3
+import tarfile
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,9 +23,11 @@ from matrix_runner.records.environment import Requested
 from matrix_runner.records.journal import Journal
 from matrix_runner.records.record import HOST, CellRow, Trial
 from matrix_runner.records.run_folder import RunFolder, load
+from matrix_runner.records.tables import IN_JOURNAL
 from matrix_runner.session import merge as session
 from matrix_runner.session import run_request
 from tests.support.matrices import SMALL
+from tests.support.sealing import reseal
 
 if TYPE_CHECKING:
     from tests.support.command import Call
@@ -31,6 +36,11 @@ if TYPE_CHECKING:
 @pytest.fixture(autouse=True)
 def _matrix(tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(SMALL)
+
+
+@pytest.fixture(autouse=True)
+def _no_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("matrix_runner.session.bug_report._command", lambda *words: [*words])
 
 
 def ran(call: Call, *arguments: str, matrix: str = "small.yaml") -> RunFolder:
@@ -210,3 +220,48 @@ def test_a_merge_that_was_killed_leaves_no_run_and_is_repeated(call: Call, monke
         assert call("merge", *(str(run.path) for run in parts), "--to", "night").status == 130
     assert len(run_folder.run_folders(Path("results"))) == 2
     assert len(figures(merged(call, *parts))) == 8
+
+
+HOSTILE = (
+    "UPDATE trials SET read_bw = 9e999, write_bw = 9e999 WHERE id = 1",
+    "UPDATE trials SET round = -1 WHERE id = 1",
+    "UPDATE trials SET attempts = 9223372036854775807 WHERE id = 1",
+    "UPDATE trials SET outcome = 'meazured' WHERE id = 1",
+    "UPDATE trials SET started = 'never' WHERE id = 1",
+    "UPDATE trials SET folder = '../../../etc' WHERE id = 1",
+    "UPDATE trials SET reason = x'ff' WHERE id = 1",
+    "UPDATE trials SET reason = printf('%.2000000c', 'x') WHERE id = 1",
+    "UPDATE trials SET cell = 'other' WHERE id = 1",
+    "UPDATE trials SET notes = '[1]' WHERE id = 1",
+    "UPDATE cells SET name = '../../evil' WHERE id = (SELECT min(id) FROM cells)",
+    "UPDATE cells SET axes = '[1]' WHERE id = (SELECT min(id) FROM cells)",
+    "DELETE FROM trials WHERE id = 1",
+)
+
+
+@pytest.mark.parametrize("is_sealed", [False, True])
+@pytest.mark.parametrize("statement", HOSTILE)
+def test_hostile_rows_are_refused_or_lead_nowhere(call: Call, statement: str, is_sealed: bool) -> None:
+    """A shard from another host; also with right checksums, which another program can write."""
+    runs = shards(call)
+    with closing(sqlite3.connect(runs[0].journal)) as connection, connection:
+        connection.execute(statement)
+        if is_sealed:
+            for table in (IN_JOURNAL.trials, IN_JOURNAL.cells):
+                reseal(connection, table)
+    said = call("merge", *(str(run.path) for run in runs), "--to", "night")
+    assert said.status in ({0, 2, 3} if is_sealed else {3}), said
+    assert "Traceback" not in said.err
+    assert Path("results/night").exists() == (said.status == 0)
+    for name in ("night",) if said.status == 0 else ():
+        for command in (("report", name), ("results", name), ("show", name), ("site", "--to", "pages")):
+            found = call(*command)
+            assert found.status in {0, 2, 3}, (command, found)
+            assert "Traceback" not in found.err
+    assert not Path("evil").exists()
+    said = call("bug-report", str(runs[0].path), "--to", "report.tar.gz")
+    assert (said.status, "Traceback" in said.err) == (0, False)
+    with tarfile.open("report.tar.gz") as archive:
+        names = archive.getnames()
+    assert any(name.endswith("/README") for name in names)
+    assert not [name for name in names if ".." in name or name.startswith("/")]

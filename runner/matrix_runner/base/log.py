@@ -22,7 +22,7 @@ _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARN
 #: The value of an option, variable or key whose name looks like that of a secret. A match begins with a word: else the
 #: time grows with the square of its length, and journals have long ones.
 _SECRET = re.compile(
-    r"((?<![\w-])[\w-]*(?:passw|passphrase|secret|token|api-?_?key|credential)[\w-]*\\*[\"']?(?:=|:\s*|,?\s+))"
+    r"((?<![\w-])(?=[\w-]*(?:passw|passphrase|secret|token|api-?_?key|credential))[\w-]*+\\*[\"']?(?:=|:\s*|,?\s+))"
     r"(?:\"[^\"]*\"|'[^']*'|\S+)",
     re.IGNORECASE,
 )

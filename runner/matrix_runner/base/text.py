@@ -61,8 +61,8 @@ def shorten(text: str, most: int) -> str:
 
 #: Places of passwords in a URL: in the query; between colon and last @; in place of the port if @ is missing.
 _PASSWORDS = (
-    re.compile(r"([?&][^=&?\s]*pass[^=&?\s]*=)[^&\s]*", re.IGNORECASE),
-    re.compile(r"(://[^:/\s]*:)\S*(?=@)"),
+    re.compile(r"([?&](?=[^=&?\s]*pass)[^=&?\s]*+=)[^&\s]*", re.IGNORECASE),
+    re.compile(r"(://[^:/\s]*:)(?:\S*(?=@)|(\S*+))"),  # without @, the whole word stays, and is read once
     re.compile(r"(://[^:/@\s]*:)(?!\d*(?:[/?,]|$))[^/?@\s]+(?=[/?]|$)"),
 )
 
@@ -82,7 +82,7 @@ def wrap(text: str, width: int, measure: Callable[[str], int] = len) -> list[str
 def without_passwords(text: str) -> str:
     """Replace passwords of URLs in a text. This may hide harmless text, too."""
     for password in _PASSWORDS:
-        text = password.sub(r"\1***", text)
+        text = password.sub(lambda found: found[0] if found.lastindex == 2 else f"{found[1]}***", text)
     return text
 
 
@@ -90,14 +90,18 @@ def without_passwords(text: str) -> str:
 _COMMON = frozenset({"localhost", "debian", "ubuntu", "fedora", "linux", "matrix", "root", "runner", "user", "none"})
 _LONG = 5  # such a name is replaced inside of words, too
 _SYSTEM = "dev|proc|sys|usr|bin|sbin|lib|lib64|etc|run|boot"
-#: What looks like a name of a kind, whether it is known or not.
+#: What looks like a name of a kind, whether it is known or not. A pattern begins only where a word does: to read a long
+#: word from each of its places to its end would take hours.
 _PATTERNS = (
     ("disk", r"(?<=by-id/)[^\s\"'`,;()\[\]{}\\]+"),
     ("disk", r"\b(?:wwn-0x|naa\.|eui\.|nvme-eui\.|t10\.|0x5)[0-9a-f][\w.:-]{7,}"),
-    ("disk", r"\b(?:ata|scsi|nvme|usb|mmc|virtio)-\w[\w.:+-]*_[\w.:+-]+"),
+    ("disk", r"\b(?:ata|scsi|nvme|usb|mmc|virtio)-\w[\w.:+-]{0,100}_[\w.:+-]+"),
     ("disk", r"(?<=serial[ =:])[A-Za-z0-9_-]{4,}|(?<=serial number )[A-Za-z0-9_-]{4,}"),
-    ("host", r"(?<=ssh:)[A-Za-z0-9][\w.@-]*|(?<=://)[^/\s\"'`]+|\b[\w.+-]+@[\w-][\w.-]*"),
-    ("host", r"\b(?:[\w-]+\.)+(?:local|lan|internal|intranet|corp|home|arpa|com|net|org|edu|gov|eu|de|uk|fr|nl)\b"),
+    ("host", r"(?<=ssh:)[A-Za-z0-9][\w.@-]*|(?<=://)[^/\s\"'`]+|(?<![\w.+-])[\w.+-]++@[\w-][\w.-]*"),
+    (
+        "host",
+        r"(?<![\w-])(?<![\w-]\.)(?:[\w-]+\.)+(?:local|lan|internal|intranet|corp|home|arpa|com|net|org|edu|gov|eu|de|uk|fr|nl)\b",
+    ),
     ("uuid", r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"),
     ("address", r"\b(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}\b"),
     ("address", r"\b(?:fe80|f[cd][0-9a-f]{2}|[23][0-9a-f]{3})(?::[0-9a-f]{0,4}){2,7}"),
@@ -111,6 +115,7 @@ class Pseudonyms:
 
     def __init__(self, known: Mapping[str, Iterable[str]]) -> None:
         self._names: dict[tuple[str, str], str] = {}
+        self.counts = Counter[str]()  # of different names, by their kind
         # Where two begin, the first in this list wins: the longer one.
         paths = {"path": known.get("path", ())}
         parts = [*_known_patterns(paths), *_PATTERNS, *_known_patterns({**known, "path": ()})]
@@ -120,11 +125,6 @@ class Pseudonyms:
 
     def replace(self, text: str) -> str:
         return self._pattern.sub(self._name, text)
-
-    @property
-    def counts(self) -> Counter[str]:
-        """Return the number of different names of each kind."""
-        return Counter(kind for kind, _ in self._names)
 
     @property
     def summary(self) -> str:
@@ -137,7 +137,8 @@ class Pseudonyms:
         kind = str(found.lastgroup).partition("_")[0]
         key = kind, found[0].lower()
         if key not in self._names:
-            self._names[key] = f"{kind}-{self.counts[kind] + 1}"
+            self.counts[kind] += 1
+            self._names[key] = f"{kind}-{self.counts[kind]}"
         return self._names[key]
 
 

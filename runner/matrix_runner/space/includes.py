@@ -296,8 +296,10 @@ def _too_large(data: Any, path: Path = ()) -> Iterator[Flaw]:
 
 
 def _misplaced(data: Any) -> Iterator[Flaw]:
-    # Other options are checked by fio itself, later.
+    # Other options are checked by fio itself, later. Beside `job:`, `fio:` has no effect: that has its own message.
     for name, work in _items(_items(data).get("workloads")).items():
+        if "job" in _items(work):
+            continue
         for option, values in _items(_items(work).get("fio")).items():
             path: Path = ("workloads", name, "fio", option)
             if not isinstance(option, str):

@@ -154,6 +154,10 @@ IDS = ["7e8bbce0e70f7ad6", "e30737bc50863fb5"]
         ("  db: {job: jobs/db.fio, set: {size: 1m, bs: '4k#'}}\n", "takes ; and # for a comment"),
         ("  db: {job: jobs/db.fio, set: {size: 1m, exec_prerun: x}}\n", ": `exec_prerun` is not allowed"),
         ("  db: {job: jobs/db.fio, bs: 4KiB}\n", "'bs' has no effect on a job file"),
+        (
+            "  db: {job: jobs/db.fio, fio: {bs: 4KiB}}\n",
+            "'fio' has no effect on a job file; write fio's option below `set:`",
+        ),
         ("  db: {rw: read, set: {bs: 4k}}\n", "'set' has no effect"),
         ("  db: {job: jobs/db.fio}\n", "[reader] has no size"),
         ("  db: {job: jobs/db.fio, set: {size: 1g}}\n", "[reader] needs 1GiB, and there are at most 256MiB"),

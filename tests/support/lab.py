@@ -157,6 +157,8 @@ def carried(target: Path, more: Mapping[str, Path]) -> None:
     for name, folder in more.items():
         shutil.copytree(folder, tree / name)
     shutil.copytree(site, tree / "packages", ignore=shutil.ignore_patterns(*LEFT), symlinks=True)
+    # The file system is read-only, and an emulated machine would compile the modules for each command again.
+    subprocess.run([sys.executable, "-m", "compileall", "-q", str(tree / "runner")], check=True)
     (tree / "matrix-command").write_text(MATRIX)
     (tree / "matrix-command").chmod(0o755)
     plain = ("-noI", "-noD", "-noF", "-noX", "-no-xattrs", "-all-root", "-quiet", "-no-progress")

@@ -353,6 +353,27 @@ def test_own_arrays_are_known_in_each_state(shared_rig: SharedRig) -> None:
     bench(SABOTAGE, shared_rig, go)
 
 
+def test_arrays_whose_disks_are_all_gone_are_stopped(tmp_path: Path) -> None:
+    driver = "/sys/bus/virtio/drivers/virtio_blk"
+    names = 'for disk in {}; do disk=$(readlink -f "$disk"); readlink -f "/sys/block/${{disk#/dev/}}/device"; done'
+
+    async def go(bench: Bench) -> None:
+        for label in ("five", "mirrors"):
+            built = await bench.build(label)
+            arrays = int(await bench.shell("grep -c ^md /proc/mdstat"))
+            gone = [Path(path).name for path in (await bench.shell(names.format(" ".join(bench.rig.disks)))).split()]
+            await bench.shell(f"for disk in {' '.join(gone)}; do echo $disk >{driver}/unbind; done")
+            assert int(await bench.shell("grep -c ^md /proc/mdstat")) == arrays > 0
+            torn = await bench.shell(f"({built._scripts.tear_down}\n) 2>&1 || true")
+            assert torn.endswith("is not a block device"), torn
+            assert await bench.shell("grep ^md /proc/mdstat || true") == ""
+            await bench.shell(f"for disk in {' '.join(gone)}; do echo $disk >{driver}/bind; done")
+            await built.tear_down()
+
+    text = "  five: [md: {level: 5}, fs: {type: ext4}]\n  mirrors: [md: {level: 1, groups: 3}, md: {level: 0}]\n"
+    bench(text, tmp_path, go)
+
+
 @pytest.mark.exhaustive
 def test_a_tear_down_that_cannot_end_loses_the_rig(tmp_path: Path) -> None:
     async def go(bench: Bench) -> None:

@@ -272,3 +272,23 @@ def test_hostile_names_stay_text(tmp_path: Path, call: Call, chromium: Browser) 
         assert not chromium.problems
     data = (tmp_path / "public/run-1/figures.js").read_text()
     assert json.loads(data.partition(", ")[2].rstrip(");\n"))["cells"][0][1] == f"{hostile}/seq"
+
+
+@pytest.mark.parametrize("doctype", ["<!DOCTYPE html>\n", ""])
+def test_a_report_of_somebody_else_brings_no_script(
+    nights: Path, call: Call, tmp_path: Path, chromium: Browser, doctype: str
+) -> None:
+    """A run folder may be from another host."""
+    assert call("report", "run-1").status == 0
+    own = (nights / "run-1" / "report.html").read_text()
+    script = "<script>window.broken = 1</script><img src=x onerror='window.broken = 1'>"
+    (nights / "run-2" / "report.html").write_text(f"{doctype}{script}<h1>a run</h1>{script}")
+    (nights / "run-3" / "report.html").write_text(own.replace("<head>", f"<head>{script}"))
+    assert call("site").status == 0
+    for name in ("run-2", "run-3"):
+        chromium.open((tmp_path / "public" / name / "report.html").as_uri())
+        assert chromium.run("window.broken ?? null") is None
+    chromium.problems.clear()
+    chromium.open((tmp_path / "public/run-1/report.html").as_uri())
+    assert not chromium.problems
+    assert chromium.run("document.compatMode") == "CSS1Compat"

@@ -106,6 +106,12 @@ def render_page(template: str, *, script_of: str = "report.js", **values: object
     return text.encode()
 
 
+def own_scripts_only() -> str:
+    """Return what lets a report from a run folder, which may be of somebody else, run no other script."""
+    policy = f"default-src 'none'; script-src {script_hash(_script('report.js'))}; style-src 'unsafe-inline'"
+    return f'<meta http-equiv="Content-Security-Policy" content="{policy}"/>'
+
+
 @cache
 def _script(name: str) -> str:
     return (_PAGE / name).read_text(encoding="utf-8")

@@ -17,7 +17,7 @@ from matrix_runner.answers.stored_samples import USUAL_RATES, Samples, more_is_f
 from matrix_runner.base.errors import BadInput, MatrixError, UnfitFile
 from matrix_runner.base.files import RECORDED, read_input, refuse_link, write_atomically
 from matrix_runner.pages.explore import Explored, page, read_explored, shared_library, title_of
-from matrix_runner.pages.html import render_page
+from matrix_runner.pages.html import own_scripts_only, render_page
 from matrix_runner.pages.stored import Reader, read_verdicts
 from matrix_runner.pages.terminal_text import figure
 from matrix_runner.pages.timeline import describe_alarms, display_table, history_plots
@@ -29,6 +29,7 @@ _HISTORY_ROWS = 500
 #: Scripts and styles stay; of tags, two attributes are texts.
 _PARTS = re.compile(r"(<script.*?</script>|<style.*?</style>)|(<[^>]*>\s*)|([^<]+)", re.DOTALL)
 _TEXTS = re.compile(r'((?:title|aria-label)=")([^"]*)')
+_DOCTYPE = re.compile(r"\A(\s*<!DOCTYPE html>)?", re.IGNORECASE)
 _ELSEWHERE = re.compile(r'<a href="(?!#|explore\.html")[^"]*"[^>]*>(.*?)</a>', re.DOTALL)
 Replace = Callable[[str], str]
 
@@ -148,7 +149,8 @@ class Site:
 
         compare = f'<a href="../compare.html#b={quote(one.place)}">Compare this run</a>'
         links = f'<a href="../index.html">All runs</a> · {compare}'
-        return _PARTS.sub(public, _ELSEWHERE.sub(r"\1", text)).replace("<header>", f"<header>\n<p>{links}</p>", 1)
+        found = _PARTS.sub(public, _ELSEWHERE.sub(r"\1", text)).replace("<header>", f"<header>\n<p>{links}</p>", 1)
+        return _DOCTYPE.sub(lambda doctype: doctype[0] + own_scripts_only(), found, count=1)
 
     def _explored(self, found: Explored) -> Explored:
         rows = [(*row[:3], row[3] and self.replace(row[3]), *row[4:]) for row in found.rows]

@@ -43,6 +43,13 @@ def test_without_yes_or_a_terminal_it_only_writes(call: Call, tmp_path: Path) ->
     assert call("validate", "advice.yaml").status == 0
 
 
+def test_a_file_that_is_no_text_is_not_replaced(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "advice.yaml").write_bytes(b"\xff")
+    said = call(*SMALL, "--on", "dry", "--no-run")
+    assert (said.status, "advice.yaml exists already, with other content" in said.err) == (2, True)
+    assert (tmp_path / "advice.yaml").read_bytes() == b"\xff"
+
+
 def test_a_budget_that_ends_the_race_is_named_before_it_begins(call: Call) -> None:
     ends = "--budget ends it before that"
     assert ends in call(*SMALL, "--on", "dry", "--no-run", "--budget", "10ms").out

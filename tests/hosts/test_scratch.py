@@ -54,10 +54,11 @@ def test_a_file_is_written_if_all_went_well_and_never_over_another(call: Call, f
         assert (folder / "hosts.yaml").read_text() == call(*options[:-2]).out
     assert call("disks", "scratch", "--size", "2MiB", "--to", "new.yaml").status == 2
     assert not (folder / "new.yaml").exists()
-    (folder / "hosts.yaml").write_text("hosts: {}\n")
-    refused = call("disks", "scratch", "--size", "1MiB", "--count", "2", "--to", "hosts.yaml")
-    assert (refused.status, (folder / "hosts.yaml").read_text()) == (2, "hosts: {}\n")
-    assert "hosts.yaml has other content" in refused.err
+    for other in (b"hosts: {}\n", b"\xff"):
+        (folder / "hosts.yaml").write_bytes(other)
+        refused = call("disks", "scratch", "--size", "1MiB", "--count", "2", "--to", "hosts.yaml")
+        assert (refused.status, (folder / "hosts.yaml").read_bytes()) == (2, other)
+        assert "hosts.yaml has other content" in refused.err
     assert not (folder / "scratch-2.img").exists()
 
 

@@ -111,7 +111,7 @@ def _write(wish: Mapping[str, Any], place: Any) -> bool:
             f"--to {to}: there is no folder {to.parent}", resolution="make it, or name another file"
         ) from None
     except FileExistsError:
-        if to.read_text(encoding="utf-8") != text:
+        if to.read_bytes() != text.encode():
             advice = f"choose another name with --to, or run it: matrix run --race {to}"
             raise BadInput(f"{to} exists already, with other content", resolution=advice) from None
         echo(f"{to} is there already, with the same content")

@@ -54,7 +54,7 @@ def command(size: int, count: int, folder: Path, to: Path | None, remove: bool) 
         return
     disks = [practice_disk(folder, number) for number in range(1, count + 1)]
     text = _hosts_file(disks, size)
-    if to and to.exists() and to.read_text(encoding="utf-8") != text:
+    if to and to.exists() and to.read_bytes() != text.encode():
         raise BadInput(f"{to} has other content", resolution="name another file, or add the printed lines to this one")
     for disk in disks:
         disk.attach(size)

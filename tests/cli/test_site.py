@@ -292,3 +292,10 @@ def test_a_report_of_somebody_else_brings_no_script(
     chromium.open((tmp_path / "public/run-1/report.html").as_uri())
     assert not chromium.problems
     assert chromium.run("document.compatMode") == "CSS1Compat"
+
+
+@pytest.mark.parametrize("tag", ["<script", "<style", "<", '<a href="x">', '<a href="'])
+def test_a_report_of_somebody_else_takes_no_hours(nights: Path, call: Call, tmp_path: Path, tag: str) -> None:
+    (nights / "run-2" / "report.html").write_text(tag * 100_000)
+    assert call("site").status == 0
+    assert (tmp_path / "public/run-2/report.html").exists()

@@ -26,11 +26,12 @@ from matrix_runner.records.store import RunRow, SharedStore
 
 _FILES = "matrix-site.json"  # the files that the site wrote, which a later one may remove
 _HISTORY_ROWS = 500
-#: Scripts and styles stay; of tags, two attributes are texts.
-_PARTS = re.compile(r"(<script.*?</script>|<style.*?</style>)|(<[^>]*>\s*)|([^<]+)", re.DOTALL)
+#: Scripts and styles stay; of tags, two attributes are texts. What does not end reaches to the end of the page, as in a
+#: browser: to look for its end again from each place would take hours.
+_PARTS = re.compile(r"(<script.*?(?:</script>|\Z)|<style.*?(?:</style>|\Z))|(<[^>]*(?:>\s*|\Z))|([^<]+)", re.DOTALL)
 _TEXTS = re.compile(r'((?:title|aria-label)=")([^"]*)')
 _DOCTYPE = re.compile(r"\A(\s*<!DOCTYPE html>)?", re.IGNORECASE)
-_ELSEWHERE = re.compile(r'<a href="(?!#|explore\.html")[^"]*"[^>]*>(.*?)</a>', re.DOTALL)
+_ELSEWHERE = re.compile(r'<a href="(?!#|explore\.html")[^"]*"[^>]*(?:>|\Z)([^<]*(?:<(?!/?a\b)[^<]*)*)(?:</a>)?')
 Replace = Callable[[str], str]
 
 

@@ -89,6 +89,7 @@ def without_passwords(text: str) -> str:
 #: Names that many hosts and users have: they identify no one, and texts need them.
 _COMMON = frozenset({"localhost", "debian", "ubuntu", "fedora", "linux", "matrix", "root", "runner", "user", "none"})
 _LONG = 5  # such a name is replaced inside of words, too
+_KNOWN, _DEEPEST = "known", 100
 _SYSTEM = "dev|proc|sys|usr|bin|sbin|lib|lib64|etc|run|boot"
 #: What looks like a name of a kind, whether it is known or not. A pattern begins only where a word does: to read a long
 #: word from each of its places to its end would take hours.
@@ -116,9 +117,17 @@ class Pseudonyms:
     def __init__(self, known: Mapping[str, Iterable[str]]) -> None:
         self._names: dict[tuple[str, str], str] = {}
         self.counts = Counter[str]()  # of different names, by their kind
+        named = ((kind, name) for kind, names in known.items() if kind != "path" for name in names if len(name) > 1)
+        self._kinds = {_key(name): kind for kind, name in named if name.lower() not in _COMMON}
+        # A pattern is only so deep.
+        ends = {
+            (*name[:_DEEPEST], *filter(None, [name[_DEEPEST:]])): ""
+            if len(name) >= _LONG and kind != "user"
+            else _as_word(name)
+            for name, kind in self._kinds.items()
+        }
         # Where two begin, the first in this list wins: the longer one.
-        paths = {"path": known.get("path", ())}
-        parts = [*_known_patterns(paths), *_PATTERNS, *_known_patterns({**known, "path": ()})]
+        parts = [*_path_patterns(known.get("path", ())), *_PATTERNS, *([(_KNOWN, _any_of(ends))] if ends else [])]
         self._pattern = re.compile(
             "|".join(f"(?P<{kind}_{number}>{pattern})" for number, (kind, pattern) in enumerate(parts)), re.IGNORECASE
         )
@@ -135,6 +144,7 @@ class Pseudonyms:
 
     def _name(self, found: re.Match[str]) -> str:
         kind = str(found.lastgroup).partition("_")[0]
+        kind = self._kinds.get(_key(found[0]), "host") if kind == _KNOWN else kind
         key = kind, found[0].lower()
         if key not in self._names:
             self.counts[kind] += 1
@@ -142,13 +152,29 @@ class Pseudonyms:
         return self._names[key]
 
 
-def _known_patterns(known: Mapping[str, Iterable[str]]) -> Iterator[tuple[str, str]]:
-    named = {name: kind for kind, names in known.items() for name in names if name and name.lower() not in _COMMON}
-    for name in sorted(named, key=len, reverse=True):
-        kind, text = named[name], re.escape(name)
-        if kind == "path":
-            yield kind, rf"{text}(?![\w.-])[^\s\"'`,;]*"
-        elif len(name) >= _LONG and kind != "user":
-            yield kind, text
-        elif len(name) > 1:
-            yield kind, rf"(?<![A-Za-z0-9]){text}(?![A-Za-z0-9])"
+def _key(name: str) -> str:
+    return name.lower() if name.isascii() else name  # other letters can have another number of small ones
+
+
+def _path_patterns(places: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for place in sorted(filter(None, places), key=len, reverse=True):
+        yield "path", rf"{re.escape(place)}(?![\w.-])[^\s\"'`,;]*"
+
+
+def _as_word(name: str) -> str:
+    """Return what has to be true behind a name that counts as a whole word only."""
+    return rf"(?<![A-Za-z0-9](?s:.{{{len(name)}}}))(?![A-Za-z0-9])"
+
+
+def _any_of(names: Mapping[tuple[str, ...], str]) -> str:
+    """Return a pattern for these names, the longest first, each with what has to be true behind it.
+
+    They share their beginnings: with an alternative for each of a thousand names, each line takes a second.
+    """
+    longer = dict[str, dict[tuple[str, ...], str]]()
+    for name, end in names.items():
+        if name:
+            longer.setdefault(name[0], {})[name[1:]] = end
+    ways = [re.escape(first) + _any_of(rest) for first, rest in longer.items()]
+    ways += [names[()]] if () in names else []
+    return ways[0] if len(ways) == 1 else f"(?:{'|'.join(ways)})"

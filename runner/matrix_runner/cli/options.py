@@ -107,7 +107,7 @@ race = combined(
         "--race",
         is_flag=True,
         help="After the minimum of every cell (2 trials without `repeat:`), measure only stacks that can still be the "
-        "best, until the best of each workload is decided (within 5 %).",
+        "best, until the best of each workload is decided (within `practical:` of the matrix, 5 % by default).",
     ),
     wanted=click.option(
         "--for",

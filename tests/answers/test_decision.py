@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from matrix_runner.answers.decision import Rebuild
-from matrix_runner.pages.ranking import all_else_equal
+from matrix_runner.pages.ranking import all_else_equal, decision_text
 from matrix_runner.records.record import Outcome, Trial
 from matrix_runner.work.fio.output import Figures, Sync
 from tests.answers.rankings import FACTS, TRUTH, cell, run
@@ -73,6 +73,17 @@ def test_weights_decide_which_stack_is_best_overall() -> None:
     assert best(random=1, mixed=1) == "wide"
     assert best(random=1, mixed=4) == "deep"
     assert best(mixed=1) == "deep", "a workload without a weight does not count"
+
+
+def test_stacks_that_may_be_best_overall_are_the_first_rows() -> None:
+    truth = {name: {"random/rw=randread": 100.0, "mixed": 100.0} for name in "abcdef"}
+    truth["odd"] = {"random/rw=randread": 160.0, "mixed": 20.0}
+    found = replace(run(truth, rounds=5), weights={"random": 1, "mixed": 1}).decision
+    assert found
+    assert found.choices[-1].name == "odd"
+    lines = [line.replace("\u00a0", " ") for line in decision_text(found)]
+    assert any(", the first 6 rows, cannot be told apart" in line for line in lines)
+    assert [one.name for one in decision({}, random=1).choices] == ["raid10", "raid5", "raid6"]
 
 
 def test_variants_of_a_workload_share_its_weight() -> None:

@@ -87,9 +87,8 @@ def decide(
         rebuild = Rebuild(size / rate, bool(measured)) if rate and size else None
         choices.append(StackChoice(name, known.capacity, of_stack(cell.name, losses), rebuild, tuple(several)))
     choices.sort(key=lambda one: (-len(one.shares), -sum(map(log, one.shares)), one.name))
-    marked = tuple(_mark_beaten(choices))
     if not weights:
-        return Decision(tuple(rankings), marked, weights, ())
+        return Decision(tuple(rankings), tuple(_mark_beaten(choices)), weights, ())
     whole = _Whole.of(rankings, weights)
     sure, raced = rankings[0].rule.sure, rankings[0].raced
     every = (*((_rounds(one), one.metric.more_is_better) for one in rankings), (whole.samples, True))
@@ -99,7 +98,10 @@ def decide(
         for samples, more in every
     )
     overall = sort_samples(whole.settings, whole.samples, sure, raced=raced)
-    return Decision(tuple(rankings), marked, weights, overall, tuple(values))
+    found = Decision(tuple(rankings), (), weights, overall, tuple(values))
+    places = {found.name_of(one): (not one.candidate and one is not overall[0], at) for at, one in enumerate(overall)}
+    choices.sort(key=lambda one: places.get(one.name, (True, len(places))))
+    return replace(found, choices=tuple(_mark_beaten(choices)))
 
 
 def _rounds(one: Ranking) -> dict[Places, dict[int, float]]:

@@ -305,7 +305,8 @@ def _overall(found: Decision) -> str:
     level = [one for one in others if one.candidate]
     if level:
         names = join_few([found.name_of(one) for one in (best, *level)])
-        return f"For all workloads together ({weights}): {names} cannot be told apart ({confidence})."
+        rows = f", the first {len(level) + 1} rows," if len(level) >= _NAMES else ""
+        return f"For all workloads together ({weights}): {names}{rows} cannot be told apart ({confidence})."
     return f"For all workloads together ({weights}): {found.name_of(best)} is best ({confidence})."
 
 

@@ -74,7 +74,7 @@ async def accelerator(base: Appliance, scratch: Path, notice: Callable[[str], No
         if accel is None:
             accel = await choose_accelerator(base, scratch)
             if accel is None:
-                notice("the appliance boots neither with KVM nor emulated; the run tries emulation")
+                notice("the appliance booted neither with KVM nor emulated in time; the run tries emulation")
                 return "tcg"
             memory.write_text(json.dumps({"accel": accel}))
             if accel == "tcg":

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from matrix_runner.base import files
+from matrix_runner.base import cache
 from matrix_runner.base.children import spawn
 from matrix_runner.base.process import run
 from matrix_runner.machines.base import MachineOptions, RigLost, RigSpec, Step
@@ -201,7 +201,7 @@ async def test_a_template_that_does_not_wake_is_thrown_away_and_a_boot_done(
     monkeypatch.setattr(template, "key", noted)
     async with rig(spec, tmp_path):
         pass
-    monkeypatch.setattr(files, "find_damage", lambda _: [])
+    monkeypatch.setattr(cache, "find_damage", lambda _: [])
     state = template.home() / names[0] / "state"  # ours, whatever others do with the same cache
     state.write_bytes(state.read_bytes()[:10_000])
     said_so: list[str] = []

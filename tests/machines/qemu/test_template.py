@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from matrix_runner.base import digests, files
+from matrix_runner.base import cache, digests
 from matrix_runner.base.cache import remove_unused
 from matrix_runner.base.files import sha256
 from matrix_runner.machines.base import MachineOptions, RigLost
@@ -74,7 +74,7 @@ async def test_a_template_found_whole_is_not_forgotten_before_it_is_used(monkeyp
         remove_unused(folder)
         return found
 
-    monkeypatch.setattr(files, "find_damage", then_another_process_prunes)
+    monkeypatch.setattr(cache, "find_damage", then_another_process_prunes)
     async with template.restore(VM, "a", Path()) as (_, facts):
         assert facts == {"it": "is whole"}
 

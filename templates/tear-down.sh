@@ -10,6 +10,10 @@ exec </dev/null
 {% include 'bare.sh' %}
 
 {% include 'retry.sh' %}
+{% if stack.layers | selectattr('kind', 'equalto', 'md') | list %}
+
+{% include 'md/has-member.sh' %}
+{% endif %}
 
 restore_knobs
 {% for layer in stack.layers | reverse %}

@@ -15,13 +15,6 @@ for member in "${members[@]}"; do
   if [[ $(mdadm --examine --export "$member" 2>/dev/null) == *"MD_UUID=$uuid"* ]]; then ours+=("$member"); fi
 done
 # No member leads to an array whose members are all gone. Only the kernel knows the UUID then: mdadm 4.2 swaps its bytes.
-has_member() {
-  local below
-  for below in "$1"/slaves/*/; do
-    if [[ -e $below ]] && { [[ ! -e $below/md ]] || has_member "$below"; }; then return 0; fi
-  done
-  return 1
-}
 for node in /sys/class/block/md*; do
   first_line "$node/md/uuid" 2>/dev/null
   if [[ ${REPLY//-/} == "${uuid//:/}" ]] && ! has_member "$node"; then mdadm --stop --quiet "/dev/${node##*/}"; fi

@@ -121,4 +121,4 @@ def test_the_values_of_each_axis_are_compared_in_words() -> None:
     assert re.fullmatch(r"chunk: 64KiB is 1\.\d+× \(1\..+ to 1\..+\) as good as 512KiB\.", lines[2])
     mixed = next(at for at, one in enumerate(found.rankings) if one.workload == "mixed")
     assert "64KiB and 512KiB" in (text := list(all_else_equal(found, mixed))[2]) or "512KiB and 64KiB" in text
-    assert not list(all_else_equal(replace(found, values=((),) * 3), 0)), "no axes, no words"
+    assert not list(all_else_equal(replace(found, axes=((),) * 3), 0)), "no axes, no words"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import inf, log, prod
 from typing import Self, TypeVar
 
-from matrix_runner.answers.choices import Choice, choose_values
+from matrix_runner.answers.all_else_equal import ComparedAxis, compare_values
 from matrix_runner.answers.ranking import (
     Places,
     RankedStack,
@@ -52,7 +52,7 @@ class Decision:
     choices: tuple[StackChoice, ...]  # the best first
     weights: Mapping[str, float]
     overall: tuple[Setting, ...]  # the best first; empty without weights
-    values: tuple[tuple[Choice, ...], ...] = ()  # of axes: by ranking, then of all together; empty without weights
+    axes: tuple[tuple[ComparedAxis, ...], ...] = ()  # by ranking, then of all together; empty without weights
 
     def name_of(self, setting: Setting) -> str:
         return next(
@@ -91,15 +91,15 @@ def decide(
         return Decision(tuple(rankings), tuple(_mark_beaten(choices)), weights, ())
     whole = _Whole.of(rankings, weights)
     sure, raced = rankings[0].rule.sure, rankings[0].raced
-    every = (*((_rounds(one), one.metric.more_is_better) for one in rankings), (whole.samples, True))
-    lost = max(stack.lost_share for one in rankings for stack in one.stacks)
-    values = (
-        choose_values(samples, sure, more_is_better=more, lost_share=lost, first=first if raced else None)
-        for samples, more in every
+    lost = [max(stack.lost_share for stack in one.stacks) for one in rankings]
+    every = [(_rounds(one), one.metric.more_is_better) for one in rankings]
+    axes = (
+        compare_values(samples, sure, more_is_better=more, lost_share=share, first=first if raced else None)
+        for (samples, more), share in zip([*every, (whole.samples, True)], [*lost, max(lost)], strict=True)
     )
     overall = sort_samples(whole.settings, whole.samples, sure, raced=raced)
-    found = Decision(tuple(rankings), (), weights, overall, tuple(values))
-    places = {found.name_of(one): (not one.candidate and one is not overall[0], at) for at, one in enumerate(overall)}
+    found = Decision(tuple(rankings), (), weights, overall, tuple(axes))
+    places = {found.name_of(one): (not one.candidate, at) for at, one in enumerate(overall)}
     choices.sort(key=lambda one: places.get(one.name, (True, len(places))))
     return replace(found, choices=tuple(_mark_beaten(choices)))
 

@@ -246,7 +246,7 @@ def _open_standard_streams() -> None:
 
 
 def main(begin: Callable[[], None] = lambda: None) -> None:
-    """Run the command. `begin`: see Ending."""
+    """Run the command. It calls `begin` before the first work that an interrupt has to end in order."""
     _open_standard_streams()
     add_sbin()
     with _exit_without_reader():

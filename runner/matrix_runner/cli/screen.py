@@ -30,7 +30,7 @@ def confirm_removal(question: str, what: str) -> None:
 
 
 class Ending:
-    """What decides the exit code beside the command: a damaged run was left out of its answer."""
+    """How a command begins, and what decides its exit code beside it: a damaged run was left out of its answer."""
 
     def __init__(self, begin: Callable[[], None] = lambda: None) -> None:
         self.begin = begin  # is called before the first work that an interrupt has to end in order

@@ -197,7 +197,7 @@ def full_answer(
         name, level, ratio = (max(len(row[at]) for row in rows) for at in range(3))
         lines += ["", f"{workload_name(one)}:"]
         lines += [f"  {row[0]:{name}}  {row[1]:>{level}}  {row[2]:{ratio}}  {row[3]}".rstrip() for row in rows]
-        lines += [f"  {text}" for text in (all_else_equal(decision, at) if decision and decision.values else ())]
+        lines += [f"  {text}" for text in (all_else_equal(decision, at) if decision and decision.axes else ())]
     notes = _notes(rankings, synthetic=False, over=over)
     return "\n".join([*lines, "", *notes]).rstrip().replace(FIRM, " ") + "\n"
 

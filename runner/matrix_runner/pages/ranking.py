@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil, isfinite
 
-from matrix_runner.answers.choices import Choice
+from matrix_runner.answers.all_else_equal import ComparedAxis
 from matrix_runner.answers.decision import Decision
 from matrix_runner.answers.ranking import (
     Pace,
@@ -24,6 +24,7 @@ from matrix_runner.statistics.ratios import Ratio
 
 _NAMES = 4  # the longest list of stacks or workloads
 _FINE = 0.02  # narrower intervals have one digit more
+_ABSENT = "none"  # in place of the value, of stacks without that axis
 FIRM = "\u00a0"  # a space without a line break
 
 
@@ -73,13 +74,13 @@ def _with_bounds(ratio: Ratio) -> str:
     return f"{middle}\u00d7 ({low} to {high})".replace(" ", FIRM)
 
 
-def describe_choices(choices: Iterable[Choice], practical: float, good: str = "fast") -> Iterator[str]:
+def describe_axes(axes: Iterable[ComparedAxis], practical: float, good: str = "fast") -> Iterator[str]:
     """Say for each axis which of its values is better, and which ones cannot be told apart."""
-    for one in choices:
-        than = [f"{_with_bounds(ratio)} as {good} as {value or 'none'}" for value, ratio in one.behind]
-        parts = [f"{one.best or 'none'} is {join(than)}"] if than else []
+    for one in axes:
+        than = [f"{_with_bounds(ratio)} as {good} as {value or _ABSENT}" for value, ratio in one.behind]
+        parts = [f"{one.best or _ABSENT} is {join(than)}"] if than else []
         if one.level:
-            alike = join([one.best or "none", *(value or "none" for value, _ in one.level)])
+            alike = join([value or _ABSENT for value in (one.best, *(value for value, _ in one.level))])
             apart = max(ratio.apart for _, ratio in one.level)
             if apart <= practical:
                 parts.insert(0, f"{alike} are equal within {practical * 100:g}{FIRM}%")
@@ -291,11 +292,11 @@ def _decision_notes(found: Decision, stacks: int, workloads: int) -> Iterator[st
 
 def all_else_equal(found: Decision, at: int, good: str = "fast", where: str = "") -> Iterator[str]:
     """Compare the values of each axis: for a workload, or for all together (the last place)."""
-    choices = [one for one in found.values[at] if any(isfinite(ratio.high) for _, ratio in one.others)]
-    if choices:
+    axes = [one for one in found.axes[at] if any(isfinite(ratio.high) for _, ratio in one.others)]
+    if axes:
         rule = found.rankings[0].rule
         yield f"Value by value,{where} with all else equal ({rule.confidence * 100:g}{FIRM}% confidence):"
-        yield from describe_choices(choices, rule.practical, good)
+        yield from describe_axes(axes, rule.practical, good)
 
 
 def _overall(found: Decision) -> str:

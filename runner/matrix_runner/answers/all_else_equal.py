@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from itertools import combinations
 from math import inf
 
+from matrix_runner.answers.ranking import Places
 from matrix_runner.statistics.ratios import Ratio, blocked_ratio
 
-Places = tuple[tuple[str, str], ...]
 Rounds = Mapping[int, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ComparedAxis:
     axis: str
     best: str
     others: tuple[tuple[str, Ratio], ...]  # values, and how many times as good the best one is
@@ -30,15 +30,15 @@ class Choice:
         return [(value, ratio) for value, ratio in self.others if ratio.low <= 1]
 
 
-def choose_values(
+def compare_values(
     stacks: Mapping[Places, Rounds],
     confidence: float,
     *,
     more_is_better: bool = True,
     lost_share: float = 0.0,
     first: int | None = None,
-) -> tuple[Choice, ...]:
-    """Return the choice of each axis of several, from the figure of each stack by round. All intervals hold together.
+) -> tuple[ComparedAxis, ...]:
+    """Compare the values of each axis of several, by the figure of each stack by round. All intervals hold together.
 
     `first`: so many rounds count; those of a race after which no stack had left it yet. `lost_share`: of the time, by a
     host that is too slow or too busy.
@@ -56,8 +56,8 @@ def choose_values(
             found = ratio if more_is_better else ratio.inverse
             found = found._replace(low=found.low * kept, high=found.high / kept if kept else inf)
             ahead[axis][one][other], ahead[axis][other][one] = found, found.inverse
-    choices = (_choice(axis, of_axis) for axis, of_axis in ahead.items())
-    return tuple(one for one in choices if one.others)
+    compared = (_best_first(axis, of_axis) for axis, of_axis in ahead.items())
+    return tuple(one for one in compared if one.others)
 
 
 def _axes(stacks: Sequence[Places]) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -83,7 +83,7 @@ def _all_else_equal(
     return ((rounds, sides[1][place]) for place, rounds in sides[0].items() if place in sides[1])
 
 
-def _choice(axis: str, ahead: Mapping[str, Mapping[str, Ratio]]) -> Choice:
+def _best_first(axis: str, ahead: Mapping[str, Mapping[str, Ratio]]) -> ComparedAxis:
     """Choose the value that is compared with the most others and is behind none of them."""
 
     def rank(value: str) -> tuple[int, float]:
@@ -91,4 +91,4 @@ def _choice(axis: str, ahead: Mapping[str, Mapping[str, Ratio]]) -> Choice:
         return len(others), min((one.ratio for one in others), default=0.0)
 
     best = max(ahead, key=rank)
-    return Choice(axis, best, tuple(sorted(ahead[best].items(), key=lambda other: other[1].ratio)))
+    return ComparedAxis(axis, best, tuple(sorted(ahead[best].items(), key=lambda other: other[1].ratio)))

@@ -1,7 +1,8 @@
 """Devices that `pick` selects."""
 
-from matrix_runner.layers import Partition, Pick
+from matrix_runner.layers.bare import Pick
 from matrix_runner.layers.geometry import Below, Shape
+from matrix_runner.layers.partition import Partition
 
 GIB = 1 << 30
 

@@ -2,8 +2,12 @@
 
 import pytest
 
-from matrix_runner.layers import Crypt, Integrity, Layer, Lvm, Md, Partition
+from matrix_runner.layers import Layer
+from matrix_runner.layers.dm import Crypt, Integrity
 from matrix_runner.layers.geometry import Below, Shape
+from matrix_runner.layers.lvm import Lvm
+from matrix_runner.layers.md import Md
+from matrix_runner.layers.partition import Partition
 
 GIB = 1 << 30
 

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from matrix_runner.decide.costs import SET_UP, set_up
 from matrix_runner.decide.estimate import Pace, building_of
-from matrix_runner.layers import Crypt, Integrity, Layer, Precondition
+from matrix_runner.layers import Layer
+from matrix_runner.layers.bare import Precondition
+from matrix_runner.layers.dm import Crypt, Integrity
 from matrix_runner.layers.geometry import Below, Shape
 from matrix_runner.space.load import BadMatrix
 from matrix_runner.work.workload import notes_of

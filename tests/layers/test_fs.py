@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matrix_runner.base.errors import BadInput
-from matrix_runner.layers import Fs
+from matrix_runner.layers.fs import Fs
 from matrix_runner.layers.geometry import Below, Shape
 from matrix_runner.space.space import Space
 from tests.support.matrices import space

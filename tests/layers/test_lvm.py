@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matrix_runner.base.errors import BadInput
-from matrix_runner.layers import Lvm
 from matrix_runner.layers.base import BuildContext, tops
 from matrix_runner.layers.geometry import Below, Shape
-from matrix_runner.layers.lvm import LvmView, config
+from matrix_runner.layers.lvm import Lvm, LvmView, config
 from tests.support.matrices import space
 
 MIB, GIB = 1 << 20, 1 << 30

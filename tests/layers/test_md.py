@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from matrix_runner.language.tune import impossible, meaningless
-from matrix_runner.layers import Md, OneDisk, SomeDisks
+from matrix_runner.layers.bare import OneDisk, SomeDisks
 from matrix_runner.layers.base import BuildContext
 from matrix_runner.layers.geometry import Below, Shape, usable
-from matrix_runner.layers.md import MdView, layout_number
+from matrix_runner.layers.md import Md, MdView, layout_number
 from matrix_runner.simdisks.disk import Disk
 
 GIB = 1 << 30

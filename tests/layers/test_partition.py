@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from matrix_runner.layers import Partition
 from matrix_runner.layers.geometry import Below, Shape
+from matrix_runner.layers.partition import Partition
 
 
 @pytest.mark.parametrize(

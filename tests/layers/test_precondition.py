@@ -1,6 +1,6 @@
 """Preconditioned devices."""
 
-from matrix_runner.layers import Precondition
+from matrix_runner.layers.bare import Precondition
 from matrix_runner.layers.geometry import Below, Shape
 
 GIB = 1 << 30

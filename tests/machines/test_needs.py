@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from matrix_runner.layers import LAYERS, Md, Memory, NvmeTcp
+from matrix_runner.layers import LAYERS
+from matrix_runner.layers.md import Md
+from matrix_runner.layers.memory import Memory
 from matrix_runner.layers.needs import Need
+from matrix_runner.layers.nvme_tcp import NvmeTcp
 from matrix_runner.machines import machine
 from matrix_runner.machines.base import MachineOptions, RigSpec
 from matrix_runner.machines.container import Container

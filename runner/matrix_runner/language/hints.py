@@ -9,7 +9,6 @@ from matrix_runner.base.model import NAME
 from matrix_runner.layers import LAYERS
 from matrix_runner.layers.fs import LEAST
 
-_LAYER_NAMES = {name: meant for layer in LAYERS.values() for name, meant in layer.also_called.items()}
 _RAID = re.compile(r"raid[ _-]?(0|1|4|5|6|10)", re.IGNORECASE)
 _NAME_RULE = "a name has letters from a to z, digits and . _ + -, and begins with a letter"
 #: The patterns of the models in words.
@@ -61,7 +60,7 @@ def guess_layer(word: str) -> str:
         return f"md: {{level: {raid[1]}}}"
     if word.lower() in LEAST:
         return f"fs: {{type: {word.lower()}}}"
-    return _LAYER_NAMES.get(word.lower(), "")
+    return next((one.also_called[word.lower()] for one in LAYERS.values() if word.lower() in one.also_called), "")
 
 
 def guess_boolean(given: object) -> str:

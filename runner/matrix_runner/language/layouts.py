@@ -1,6 +1,7 @@
 """Layouts as written: a list of layers on all disks, or a map of parts, each with its own list of layers."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
 from pydantic import (
@@ -13,6 +14,7 @@ from pydantic import (
     create_model,
     model_validator,
 )
+from pydantic_core import CoreSchema, core_schema
 
 from matrix_runner.base.findings import Path
 from matrix_runner.base.model import Model, Name, as_tuple, axes_of
@@ -60,13 +62,32 @@ class _Entry(Model):
         return kind, getattr(self, kind)
 
 
-LAYER_AXES = {kind: axes_of(layer) for kind, layer in LAYERS.items()}
+@dataclass(frozen=True)
+class _KeysOf:
+    """The keys of a layer. Its module is imported only for a matrix that has one."""
+
+    kind: str
+
+    @property
+    def also(self) -> type[Model]:  # for suggestions of keys
+        return axes_of(LAYERS[self.kind])
+
+    def _parse(self, value: Any) -> Model:
+        return self.also.model_validate(value)
+
+    def __get_pydantic_core_schema__(self, _source: Any, _handler: Any) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self._parse)
+
+    def __get_pydantic_json_schema__(self, _core: Any, handler: Any) -> Any:
+        self.also.model_rebuild()
+        return handler(core_schema.json_or_python_schema(self.also.__pydantic_core_schema__, core_schema.any_schema()))
+
 
 if TYPE_CHECKING:
     LayerEntry = _Entry
 else:
     LayerEntry = create_model(
-        "Layer", __base__=_Entry, **{kind: (axes | None, None) for kind, axes in LAYER_AXES.items()}
+        "Layer", __base__=_Entry, **{kind: (Annotated[Any, _KeysOf(kind)] | None, None) for kind in LAYERS}
     )
 
 _MOST = 16

@@ -15,8 +15,9 @@ from pydantic_core import CoreSchema, core_schema
 
 from matrix_runner.base.model import Model, size_schema
 from matrix_runner.base.quantities import format_rate, format_size, parse_rate, parse_size
-from matrix_runner.layers import LAYERS, Layer, Md, OneDisk, SomeDisks
-from matrix_runner.layers.md import PARITY, REDUNDANT
+from matrix_runner.layers import LAYERS, PASSING, Layer
+from matrix_runner.layers.bare import OneDisk, SomeDisks
+from matrix_runner.layers.md import PARITY, REDUNDANT, Md
 from matrix_runner.simdisks.disk import Disk
 
 SYSFS_PATH = r"^[A-Za-z0-9_][A-Za-z0-9_-]*(/[A-Za-z0-9_][A-Za-z0-9_-]*)*$"
@@ -307,7 +308,7 @@ IOSCHED = {
 QUEUED = frozenset({"sata", "scsi"})  # buses whose disks have an adjustable queue depth
 #: Kinds of layers with special tunables.
 _SPECIAL: dict[str, type[Model]] = {"disk": DiskTunables, "md": MdTunables, "partition": ReadaheadOnly}
-SCOPES = {kind: _SPECIAL.get(kind, BlockTunables) for kind, layer in LAYERS.items() if layer.tunable}
+SCOPES = {kind: _SPECIAL.get(kind, BlockTunables) for kind in LAYERS if kind not in PASSING}
 
 
 def _bytes(least: int) -> BeforeValidator:
@@ -367,7 +368,7 @@ else:
         __base__=_Plain,
         __doc__=_Plain.__doc__,
         **{
-            kind: (knobs | None, Field(None, description=f"tunables that are set only on {LAYERS[kind].noun}"))
+            kind: (knobs | None, Field(None, description=f"tunables that are set only on devices of {kind} layers"))
             for kind, knobs in SCOPES.items()
         },
     )
@@ -389,7 +390,7 @@ def target_kind(name: str, top: str) -> str:
 
 
 def _levels(name: str, stack: tuple[Layer, ...]) -> frozenset[int]:
-    layers = [layer for layer in stack if layer.tunable and layer.kind != "disk"]
+    layers = [layer for layer in stack if layer.kind in SCOPES and layer.kind != "disk"]
     kinds = ["disk", *(layer.kind for layer in layers)]
     # A partition that is not a mapping has no queue: its tunables are set on the device that it is part of.
     mapped = [False, False, *(layer.maps for layer in layers)]
@@ -400,7 +401,7 @@ def _levels(name: str, stack: tuple[Layer, ...]) -> frozenset[int]:
 
 def meaningless(tunable: str, stack: tuple[Layer, ...], disks: tuple[Disk, ...]) -> str:
     kind, key = split(tunable)
-    kinds = {"disk", *(layer.kind for layer in stack if layer.tunable)}
+    kinds = {"disk", *(layer.kind for layer in stack if layer.kind in SCOPES)}
     if kind and kind not in kinds:
         return f"it has no {kind}"
     levels = {layer.level for layer in stack if isinstance(layer, Md)}

@@ -1,58 +1,52 @@
-"""The registry of layers. Each layer is a module here, an entry in LAYERS and a folder in `templates/`."""
+"""The registry of layers. Each layer is a class in a module here, a line in LAYERS and a folder in `templates/`."""
 
-from matrix_runner.layers.bare import OneDisk, Pick, Precondition, SomeDisks
-from matrix_runner.layers.base import Grouped, Layer, Problem
-from matrix_runner.layers.bcache import Bcache
-from matrix_runner.layers.dm import Crypt, Integrity, Writecache
-from matrix_runner.layers.fs import Fs
-from matrix_runner.layers.lvm import Lvm
-from matrix_runner.layers.md import Md
-from matrix_runner.layers.memory import Memory
-from matrix_runner.layers.nvme_tcp import NvmeTcp
-from matrix_runner.layers.partition import Partition
-from matrix_runner.layers.zfs import Zfs
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 
-LAYERS: dict[str, type[Layer]] = {
-    layer.kind: layer
-    for layer in (
-        *(
-            OneDisk,
-            SomeDisks,
-            Memory,
-            Pick,
-            Partition,
-            Md,
-            Lvm,
-            Writecache,
-            Bcache,
-            NvmeTcp,
-            Crypt,
-            Integrity,
-            Precondition,
-            Fs,
-            Zfs,
-        ),
-    )
-}
+from matrix_runner.layers.base import Layer, Problem
 
-__all__ = [
-    "LAYERS",
-    "Bcache",
-    "Crypt",
-    "Fs",
-    "Grouped",
-    "Integrity",
-    "Layer",
-    "Lvm",
-    "Md",
-    "Memory",
-    "NvmeTcp",
-    "OneDisk",
-    "Partition",
-    "Pick",
-    "Precondition",
-    "Problem",
-    "SomeDisks",
-    "Writecache",
-    "Zfs",
-]
+
+class _Kinds(Mapping[str, type[Layer]]):
+    """The classes of layers by kind. One is imported when it is looked up: a matrix uses few of them."""
+
+    def __init__(self, homes: Mapping[str, str]) -> None:
+        self._homes = homes
+
+    def __getitem__(self, kind: str) -> type[Layer]:
+        module, _, name = self._homes[kind].rpartition(".")
+        found: type[Layer] = getattr(import_module(f"{__name__}.{module}"), name)
+        return found
+
+    def __contains__(self, kind: object) -> bool:
+        return kind in self._homes
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._homes)
+
+    def __len__(self) -> int:
+        return len(self._homes)
+
+
+LAYERS = _Kinds(
+    {
+        "disk": "bare.OneDisk",
+        "disks": "bare.SomeDisks",
+        "memory": "memory.Memory",
+        "pick": "bare.Pick",
+        "partition": "partition.Partition",
+        "md": "md.Md",
+        "lvm": "lvm.Lvm",
+        "writecache": "dm.Writecache",
+        "bcache": "bcache.Bcache",
+        "nvme-tcp": "nvme_tcp.NvmeTcp",
+        "crypt": "dm.Crypt",
+        "integrity": "dm.Integrity",
+        "precondition": "bare.Precondition",
+        "fs": "fs.Fs",
+        "zfs": "zfs.Zfs",
+    }
+)
+#: Kinds that pass devices on as they are: `tune` cannot name their devices.
+PASSING = frozenset({"disks", "pick"})
+
+__all__ = ["LAYERS", "PASSING", "Layer", "Problem"]

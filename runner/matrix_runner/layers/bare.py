@@ -44,7 +44,6 @@ class On(Layer):
 
     kind: ClassVar[str] = "on"
     noun: ClassVar[str] = "devices"
-    tunable: ClassVar[bool] = False
     selects: ClassVar[bool] = True
     names: tuple[str, ...]
     keep: str = ""  # the part that the devices below become
@@ -95,7 +94,6 @@ class SomeDisks(_Selection):
 
     kind: ClassVar[str] = "disks"
     noun: ClassVar[str] = "disks"
-    tunable: ClassVar[bool] = False
     count: int | None = Field(None, ge=1, description="number of disks, from the first; all if not given")
 
     def problems(self, below: Below) -> Iterator[Problem]:
@@ -117,7 +115,6 @@ class Pick(_Selection):
     kind: ClassVar[str] = "pick"
     folder: ClassVar[str] = "pick"
     noun: ClassVar[str] = "devices"
-    tunable: ClassVar[bool] = False
     number: int = Field(ge=1, description="which of the devices below, counted from 1")
 
     def problems(self, below: Below) -> Iterator[Problem]:

@@ -45,8 +45,6 @@ class Layer(Model):
     also_called: ClassVar[Mapping[str, str]] = {}  # usual names of the same, and what to write instead
     needs: ClassVar[tuple[Need, ...]] = ()
     keeps_zeros: ClassVar[bool] = True  # if the devices below read as zeros, the devices on top do, too
-    #: It makes block devices, so `tune` maps settings to its name. False if it passes devices on or makes files.
-    tunable: ClassVar[bool] = True
     #: Its devices are mappings. The kernel does not look for partitions on them, so partitions of them are mappings,
     #: too.
     maps: ClassVar[bool] = False

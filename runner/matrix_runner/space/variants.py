@@ -13,8 +13,9 @@ from matrix_runner.language.layouts import Step, steps_of
 from matrix_runner.language.matrix import Matrix
 from matrix_runner.language.suggestions import did_you_mean
 from matrix_runner.language.tune import QUEUED
-from matrix_runner.layers import LAYERS, Fs, Layer, Problem
+from matrix_runner.layers import LAYERS, Layer, Problem
 from matrix_runner.layers.bare import On
+from matrix_runner.layers.fs import Fs
 from matrix_runner.layers.geometry import Below, Part, Shape
 from matrix_runner.simdisks.disk import slow_of
 from matrix_runner.work.fio.variants import Declared, declared_in

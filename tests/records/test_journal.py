@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from matrix_runner.base.errors import BadInput, Damaged, HarnessBroken
+from matrix_runner.records import tables
 from matrix_runner.records.journal import AlreadyRecorded, Journal
 from matrix_runner.records.journal_reader import UnendedAttempt
 from matrix_runner.records.record import Attempt, CellRow, Outcome, Reading, Trial
@@ -19,6 +20,8 @@ from tests.records import strategies
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    import sqlalchemy as sa
 
 CELL = CellRow("c1", "striped/chunk=64KiB/seqread/bs=1MiB", {"md.chunk": "64KiB", "workload.bs": "1MiB"})
 READ = Direction(2e8, 190.5, 200_000_000, 190, 5e6, 4e6, 8e6, 8.5e6, 9e6, 9.5e6, 9.9e6, 1e7)
@@ -203,6 +206,42 @@ def test_missing_readings_are_damage(journal: Journal, tmp_path: Path) -> None:
         connection.execute("DELETE FROM readings")
     with Journal.existing(tmp_path / "journal.sqlite") as other, pytest.raises(HarnessBroken, match="damaged"):
         list(other.trials())
+
+
+@pytest.fixture
+def full(journal: Journal) -> Journal:
+    """A journal with a row in each table, and with others that came and went."""
+    trial = measured(1)
+    assert trial.figures
+    jobs = {"one": trial.figures, "two": trial.figures}
+    journal.add_cells([CellRow("c2", "other", {}), CELL])
+    journal.add_cells([CellRow("c2", "another", {"layout": "a"})])
+    for number in (1, 2, 3):
+        journal.begin("c1", number, 1, "boot", "then")
+        journal.begin("c1", number, 1, "boot", "later")
+        journal.begin("c1", number, 2, "boot", "later")
+        journal.record_lost(Attempt("c1", number, 1, "then", "the rig was lost", "its console"))
+    journal.record(replace(trial, figures=replace(trial.figures, jobs=jobs)))
+    journal.withdraw("c1", 2)
+    journal.record(Trial("c1", 2, Outcome.BROKEN, "no disk", started="then"))
+    journal.record(Trial("c2", 2, Outcome.SKIPPED, "no disk", started="then"))
+    journal.take_back()
+    journal.record_set_up(1, "stack", 2.5)
+    journal.record_trouble("then", "the store was away")
+    return journal
+
+
+@pytest.mark.parametrize("table", tables.SEALED, ids=lambda table: table.name)
+def test_a_deleted_row_of_any_table_is_damage(full: Journal, tmp_path: Path, table: sa.Table) -> None:
+    path = tmp_path / "journal.sqlite"
+    Journal.existing(path).close()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        order = ", ".join(column.name for column in table.primary_key)
+        one = f"SELECT rowid FROM {table.name} ORDER BY {order} DESC LIMIT 1"
+        assert connection.execute(f"DELETE FROM {table.name} WHERE rowid = ({one})").rowcount == 1
+    for opening in (Journal.existing, Journal.open):
+        with pytest.raises(Damaged, match="rows are missing or added"):
+            opening(path)
 
 
 @pytest.mark.parametrize(

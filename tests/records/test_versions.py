@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
-from matrix_runner.base.errors import BadInput
+from matrix_runner.base.errors import BadInput, Damaged
 from matrix_runner.records import store as stores
 from matrix_runner.records import tables, versions
 from matrix_runner.records.address import Address, address_of
@@ -148,6 +148,23 @@ def test_a_journal_from_the_future_is_refused(tmp_path: Path, monkeypatch: pytes
         Journal.existing(path)
 
 
+def test_a_trial_that_is_missing_already_is_missed_after_a_conversion(tmp_path: Path) -> None:
+    journal = past.recorded(tmp_path, past.TRIALS).journal
+    with closing(sqlite3.connect(journal)) as connection, connection:
+        first = "SELECT sum(crc + 1) FROM (SELECT crc FROM trials UNION ALL SELECT crc FROM jobs)"
+        connection.execute(f"UPDATE meta SET value = ({first}) WHERE key = 'sum'")  # noqa: S608
+        connection.execute("UPDATE meta SET value = '7' WHERE key = 'version'")
+    before = journal.read_bytes()
+    with Journal.existing(journal) as converted:
+        assert list(converted.trials()) == list(past.TRIALS)
+    journal.write_bytes(before)
+    with closing(sqlite3.connect(journal)) as connection, connection:
+        connection.execute("DELETE FROM trials WHERE id = 1")
+    for _ in range(2):
+        with pytest.raises(Damaged, match="rows are missing or added"):
+            Journal.existing(journal)
+
+
 @pytest.mark.parametrize("writable", [True, False])
 def test_an_older_version_is_converted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writable: bool) -> None:
     for one in (IN_JOURNAL, IN_STORE):
@@ -172,12 +189,12 @@ def test_an_older_version_is_converted(tmp_path: Path, monkeypatch: pytest.Monke
         with SharedStore.existing(address) as store:
             (run,) = store.runs()
             assert len(list(store.trials(("cell", "read_bw"), [run.id]))) == len(past.TRIALS)
-    for file, content, version in zip(files, before, "78", strict=True):
+    for file, content, version in zip(files, before, "88", strict=True):
         with closing(sqlite3.connect(file)) as connection:
             found = connection.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()
             assert found == (version if writable else "4",)
             named = connection.execute("SELECT count(*) FROM meta WHERE key = 'run run1'").fetchone()
-            assert named == (int(version == "8" and writable),)
+            assert named == (int(file.name == "store.db" and writable),)
             assert _ADDED[-1] in str(connection.execute("SELECT sql FROM sqlite_master").fetchall()) or not writable
         assert writable or file.read_bytes() == content
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from matrix_runner.records.tables import CRC, IN_JOURNAL, crc_of, data_columns, runs
+from matrix_runner.records.tables import CRC, IN_JOURNAL, SEALED, crc_of, data_columns, runs
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Table
 
 
-_ROWS = "SELECT crc FROM trials UNION ALL SELECT crc FROM jobs"
+_ROWS = " UNION ALL ".join(f"SELECT crc FROM {table.name}" for table in SEALED)  # noqa: S608 - names of ours
 
 
 def reseal(connection: Connection, table: Table) -> None:

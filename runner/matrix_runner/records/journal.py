@@ -34,16 +34,16 @@ _NAMES = IN_JOURNAL.metadata.tables.keys()
 _BATCH = 1000
 _BUSY_MS = 30_000
 _ADD = f"UPDATE meta SET value = value + :more WHERE key = '{tables.SUM}'"  # noqa: S608 - a name of ours
-_END = "DELETE FROM begun WHERE cell = :cell AND round = :round"
+#: Ends the attempts at a trial, or one of them. It returns their part of the sum.
+_END = "DELETE FROM begun WHERE cell = :cell AND round = :round AND attempt = coalesce(:attempt, attempt) RETURNING -1 - crc"
 
 
 @cache  # to build a statement takes longer than to run it
 def _insert(table: sa.Table) -> str:
-    """Return an insert as a text for the driver. A row with the same key is replaced if the key is not a number."""
-    names = (*data_columns(table), *((CRC,) if CRC in table.c else ()))
-    keys = {column.name for column in table.primary_key}
-    others = tuple(name for name in names if name not in keys)
-    return driver_sql(upsert("sqlite", table, *others) if keys < {*names} else sa.insert(table), names)
+    """Return an insert as a text for the driver. Readings, which have no checksum, may be there already."""
+    if CRC not in table.c:
+        return driver_sql(upsert("sqlite", table, "content"), data_columns(table))
+    return driver_sql(sa.insert(table), (*data_columns(table), CRC))
 
 
 class AlreadyRecorded(HarnessBroken):
@@ -95,26 +95,39 @@ class Journal(JournalReader):
             # A transaction that reads first cannot write if the feed of the store wrote meanwhile.
             with self._transaction(immediate=True) as connection:
                 last = connection.scalar(sa.select(sa.func.max(table.c.position)))
-                ids = [cell.id for cell in batch]
-                places = sa.select(table.c.id, table.c.position).where(table.c.id.in_(ids))
-                known = {row.id: row.position for row in connection.execute(places)}
+                ids = {cell.id: cell for cell in batch}
+                places = sa.select(table.c.id, table.c.position, table.c.crc).where(table.c.id.in_(ids))
+                known = {row.id: row for row in connection.execute(places)}
                 rows = [
-                    {"id": cell.id, "name": cell.name, "axes": dict(cell.axes), "position": known.get(cell.id, place)}
-                    for place, cell in enumerate(batch, start=(last or 0) + 1)
+                    {"id": cell.id, "name": cell.name, "axes": dict(cell.axes)}
+                    | {"position": known[cell.id].position if cell.id in known else place}
+                    for place, cell in enumerate(ids.values(), start=(last or 0) + 1)
                 ]
                 statement = upsert("sqlite", table, "name", "axes", CRC)
-                connection.execute(statement, [sealed(table, row) for row in rows])
+                connection.execute(statement, written := [sealed(table, row) for row in rows])
+                less = sum(row.crc + 1 for row in known.values())
+                self._driver.execute(_ADD, {"more": sum(row[CRC] + 1 for row in written) - less})
 
     def begin(self, cell: str, round_number: int, attempt: int, boot_id: str, started: str = "") -> None:
         """Record the start of an attempt durably. If it crashes the host, the next run can see that."""
         row = {"cell": cell, "round": round_number, "attempt": attempt, "boot_id": boot_id, "started": started}
         with self._writing():
-            self._driver.execute(_insert(tables.begun), sealed(tables.begun, row))
+            self._add((tables.begun, sealed(tables.begun, row)), less=self._end(cell, round_number, attempt))
 
     def withdraw(self, cell: str, round_number: int) -> None:
         """Remove a started attempt that the user interrupted. That is no failure of the cell."""
-        with self._transaction() as connection:
-            connection.execute(sa.delete(tables.begun).filter_by(cell=cell, round=round_number))
+        with self._writing():
+            self._add(less=self._end(cell, round_number))
+
+    def _end(self, cell: str, round_number: int, attempt: int | None = None) -> int:
+        ended = {"cell": cell, "round": round_number, "attempt": attempt}
+        return sum(part for (part,) in self._driver.execute(_END, ended))
+
+    def _add(self, *rows: tuple[sa.Table, Mapping[str, Any]], less: int = 0) -> None:
+        """Add sealed rows, and change the sum of all rows."""
+        for table, row in rows:
+            self._driver.execute(_insert(table), row)
+        self._driver.execute(_ADD, {"more": sum(row[CRC] + 1 for _, row in rows) + less})
 
     def record(self, trial: Trial) -> None:
         """Record a trial durably. Raise AlreadyRecorded for a second trial of the same cell and round."""
@@ -132,11 +145,8 @@ class Journal(JournalReader):
         row = driver_row_of(trial)
         if row["readings"] not in self._written:
             self._driver.execute(_insert(IN_JOURNAL.readings), readings_row(trial.readings))
-        self._driver.execute(_insert(IN_JOURNAL.trials), row)
-        if jobs := [sealed(IN_JOURNAL.jobs, job) for job in job_rows_of(trial)]:
-            self._driver.executemany(_insert(IN_JOURNAL.jobs), jobs)
-        self._driver.execute(_ADD, {"more": sum(one[CRC] + 1 for one in (row, *jobs))})
-        self._driver.execute(_END, {"cell": trial.cell, "round": trial.round})
+        jobs = ((IN_JOURNAL.jobs, sealed(IN_JOURNAL.jobs, job)) for job in job_rows_of(trial))
+        self._add((IN_JOURNAL.trials, row), *jobs, less=self._end(trial.cell, trial.round))
         return str(row["readings"])
 
     def record_many(self, trials: Iterable[Trial]) -> None:
@@ -169,11 +179,10 @@ class Journal(JournalReader):
         return taken
 
     def record_lost(self, attempt: Attempt) -> None:
-        identity = {"cell": attempt.cell, "round": attempt.round, "attempt": attempt.number}
         try:
-            with self._transaction() as connection:
-                connection.execute(sa.insert(tables.attempts), sealed(tables.attempts, asdict(attempt)))
-                connection.execute(sa.delete(tables.begun).filter_by(**identity))
+            with self._writing():
+                ended = self._end(attempt.cell, attempt.round, attempt.number)
+                self._add((tables.attempts, sealed(tables.attempts, asdict(attempt))), less=ended)
         except IntegrityError as problem:
             which = f"attempt {attempt.number} at trial {attempt.round} of cell {attempt.cell}"
             raise AlreadyRecorded(f"{which} is recorded already") from problem
@@ -181,7 +190,7 @@ class Journal(JournalReader):
     def record_set_up(self, round_number: int, stack: str, seconds: float) -> None:
         with self._writing():
             row = {"round": round_number, "stack": stack, "seconds": seconds}
-            self._driver.execute(_insert(tables.batches), sealed(tables.batches, row))
+            self._add((tables.batches, sealed(tables.batches, row)))
 
     def record_trouble(self, at: str, what: str) -> None:
         self.add_rows(tables.troubles, [{"at": at, "what": what}])
@@ -189,8 +198,8 @@ class Journal(JournalReader):
     def add_rows(self, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
         """Add rows, also those that were read from another journal."""
         if rows:
-            with self._transaction() as connection:
-                connection.execute(sa.insert(table), [sealed(table, row) for row in rows])
+            with self._writing():
+                self._add(*((table, sealed(table, row)) for row in rows))
 
     def _prepare(self, **marks: str | None) -> None:
         with self._transaction(immediate=True) as connection:

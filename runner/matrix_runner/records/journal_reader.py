@@ -42,7 +42,6 @@ _LAST_ROUND = 100_000  # five times as many as a run can have; a run with more w
 
 _TRIALS, _CELLS = tables.IN_JOURNAL.trials.c, tables.IN_JOURNAL.cells.c
 _COLUMNS = tuple(tables.raw_column(_TRIALS[name]) for name in TRIAL_COLUMNS)
-_SEALED = tuple(table for table in tables.IN_JOURNAL.metadata.sorted_tables if tables.CRC in table.c)
 _WITHOUT_CELL = _TRIALS.cell.not_in(sa.select(_CELLS.id))
 
 
@@ -238,7 +237,7 @@ class JournalReader(Database):
     def _check_rows(self) -> None:
         readings = tables.IN_JOURNAL.readings.c
         with self._plain() as connection:
-            for table in _SEALED:
+            for table in tables.SEALED:
                 tables.check_rows(connection, table)
             for digest, text in connection.execute(sa.select(readings.digest, sa.cast(readings.content, sa.Text))):
                 if digest_of(text) != digest:
@@ -251,7 +250,7 @@ class JournalReader(Database):
             raise ValueError(f"a trial is of round {last:,}")
         meta = tables.IN_JOURNAL.meta.c
         if connection.scalar(sa.select(meta.value).where(meta.key == tables.SUM)) != str(sum_of_journal(connection)):
-            raise ValueError("rows of trials or of their jobs are missing or added")
+            raise ValueError("rows are missing or added")
 
     @contextmanager
     def together(self, *, immediate: bool = True) -> Iterator[None]:

@@ -160,6 +160,8 @@ troubles = _of_journal("troubles", *keys(id=sa.Integer), *required(at=sa.String,
 
 #: The tables that a merged run takes over as they are.
 PLAIN = (attempts, begun, retried, batches, troubles)
+#: The tables of a journal whose rows have checksums.
+SEALED = (IN_JOURNAL.cells, IN_JOURNAL.trials, IN_JOURNAL.jobs, *PLAIN)
 
 runs = sa.Table(
     "runs",

@@ -2,7 +2,7 @@
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, count
@@ -16,7 +16,7 @@ from matrix_runner.base.errors import BadInput, Cause
 from matrix_runner.records.databases import OF_STORE, upsert
 from matrix_runner.records.files import DAMAGED
 from matrix_runner.records.record import COUNTED, HOST_LIMITED, UNSETTLED, Outcome
-from matrix_runner.records.tables import IN_JOURNAL, IN_STORE, OF_RUNS, SUM, runs, sum_of
+from matrix_runner.records.tables import IN_JOURNAL, IN_STORE, OF_RUNS, SEALED, SUM, runs, sum_of
 from matrix_runner.work.metrics import FLUSH, OF_A_SIDE, OF_SIDE, OF_TRIAL, RATES, SIDES, TOTAL
 
 _SYNTHETIC = "((SELECT value FROM meta WHERE meta.\"key\" = 'synthetic') = 'true') AS synthetic"
@@ -229,14 +229,28 @@ def execute(*statements: str) -> Step:
     return step
 
 
-def sum_of_journal(connection: sa.Connection) -> int:
-    """Return the sum of its trials and jobs, which `meta` has, too."""
-    return sum(connection.scalar(sa.select(sum_of(table))) or 0 for table in (IN_JOURNAL.trials, IN_JOURNAL.jobs))
+def sum_of_journal(connection: sa.Connection, tables: Iterable[sa.Table] = SEALED) -> int:
+    """Return the sum of all rows with a checksum, which `meta` has, too."""
+    return sum(connection.scalar(sa.select(sum_of(table))) or 0 for table in tables)
 
 
-def seal_journal(connection: sa.Connection) -> None:
-    total = sum_of_journal(connection)
+def seal_journal(connection: sa.Connection, tables: Iterable[sa.Table] = SEALED) -> None:
+    total = sum_of_journal(connection, tables)
     connection.execute(upsert("sqlite", IN_JOURNAL.meta, "value"), [{"key": SUM, "value": str(total)}])
+
+
+_FIRST_SEALED = (IN_JOURNAL.trials, IN_JOURNAL.jobs)
+
+
+def _seal_first(connection: sa.Connection) -> None:
+    seal_journal(connection, _FIRST_SEALED)
+
+
+def _seal_others(connection: sa.Connection) -> None:
+    """Add their sum, so that a trial that is missing already stays missed."""
+    total = sum_of_journal(connection, (table for table in SEALED if table not in _FIRST_SEALED))
+    more = f"UPDATE meta SET value = value + {total} WHERE \"key\" = '{SUM}'"  # noqa: S608 - a name of ours
+    execute(more)(connection)
 
 
 #: Before the id of a run, as a key in `meta` of a store with the name of the run: a deleted row of `runs` is noticed.
@@ -257,7 +271,7 @@ JOURNAL = Versioned(
     "journal",
     IN_JOURNAL.metadata,
     IN_JOURNAL.meta,
-    steps=(_COSTS, seal_journal, _HOST),
+    steps=(_COSTS, _seal_first, _HOST, _seal_others),
     views=views_of(runs=False),
     stranger="name the folder of a run",
     newer="use the newer program, or start a new run with `--fresh`",

@@ -84,6 +84,20 @@ def test_arrays_refused_by_the_kernel_are_impossible(count: int, fields: dict[st
     assert found.startswith(said)
 
 
+def test_the_chunk_of_a_bitmap_is_set_and_read_back() -> None:
+    layer = Md.model_validate({"level": 5, "bitmap": "internal", "bitmap_chunk": "8MiB"})
+    (view,) = layer.resolve(Below((Shape(GIB),) * 4)).views(
+        BuildContext(("/dev/a", "/dev/b", "/dev/c", "/dev/d"), Below((Shape(GIB),) * 4), 0, True, "bay", "matrix")
+    )
+    assert isinstance(view, MdView)
+    assert "--bitmap-chunk=8192K" in view.options
+    (found,) = (one for one in view.expects if one.setting == "bitmap_chunk")
+    assert (found.file, found.wanted) == ("md/bitmap/chunksize", str(8 << 20))
+    assert "bitmap_chunk" in Md.idle({"level": 5, "bitmap": "none"})
+    (refused,) = problems(4, level=5, bitmap="internal", bitmap_chunk=9 << 20)
+    assert "a power of two" in refused
+
+
 def test_a_lockless_bitmap_is_read_back_by_its_type() -> None:
     layer = Md(level=5, bitmap="lockless")
     (view,) = layer.resolve(Below((Shape(GIB),) * 4)).views(

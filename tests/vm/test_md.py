@@ -30,7 +30,7 @@ repeat: 1
 """
 LEVELS = """\
   raid0: [md: {level: 0, chunk: [4KiB, 12KiB, 1MiB, 16MiB]}]
-  mirror: [md: {level: 1, devices: 3, spare: 1, write_mostly: 2, bitmap: internal, metadata: [1.0, 1.2]}]
+  mirror: [md: {level: 1, devices: 3, spare: 1, write_mostly: 2, bitmap: internal, bitmap_chunk: 128KiB, metadata: [1.0, 1.2]}]
   old: [md: {level: [1, 4, 5, 6, 10], metadata: 0.90, bitmap: internal}]
   new: [md: {level: [1, 5, 10], metadata: [1.0, 1.1], bitmap: [none, internal]}]
   five: [md: {level: 5, chunk: 64KiB, layout: [left-asymmetric, right-asymmetric, right-symmetric, parity-first, parity-last]}]

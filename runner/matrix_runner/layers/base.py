@@ -321,8 +321,12 @@ class View:
 
 
 def mark(layer: Model, members: tuple[str, ...]) -> str:
-    """Return 32 hex digits of a layer and its members. On disk, they identify our own leftovers."""
-    content = f"matrix {layer.model_dump_json()} {' '.join(members)}"
+    """Return 32 hex digits of a layer and its members. On disk, they identify our own leftovers.
+
+    A key that is new does not change them, so that another version recognises them.
+    """
+    keys = layer.model_dump_json(exclude_defaults=True)
+    content = f"matrix {type(layer).__name__} {keys} {' '.join(members)}"
     return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
 
 

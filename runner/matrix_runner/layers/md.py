@@ -163,6 +163,10 @@ class Md(Array):
         WithJsonSchema({"enum": ["none", "internal", "lockless", False]}),
         Field(description="record of what is being written, for a short resync after a crash; lockless: by `llbitmap`"),
     ] = "none"
+    bitmap_chunk: Size | None = Field(
+        None,
+        description="`bitmap: internal`: bytes of a device for one bit, a power of two; mdadm chooses if not given",
+    )
     ppl: Annotated[bool, _only(bool, "write true or false; only `bitmap` has values such as internal")] = Field(
         False, description="RAID 5: partial parity log, against the write hole (damage by a crash while degraded)"
     )
@@ -191,6 +195,8 @@ class Md(Array):
             idle["layout"] = f"{name} has only one layout"
         if level not in REDUNDANT:
             idle |= dict.fromkeys(("spare", "bitmap", "sync", "state", "size"), f"{name} has no redundancy")
+        if values["bitmap"] != "internal":
+            idle["bitmap_chunk"] = f"bitmap {values['bitmap']} has no such chunks; internal has"
         if level != 5:
             idle["ppl"] = "only RAID 5 has a partial parity log"
         if level not in PARITY:
@@ -327,6 +333,8 @@ class Md(Array):
             yield Problem("metadata", "0.90 uses at most 4TiB of a device")
 
     def _log_problems(self, below: Below) -> Iterator[Problem]:
+        if self.bitmap_chunk is not None:
+            yield from power_of_two("bitmap_chunk", self.bitmap_chunk, 4096, "a chunk of a bitmap")
         if self.ppl and (self.bitmap != "none" or self.journal):
             yield Problem("ppl", "a partial parity log excludes a bitmap and a journal; use one of them")
         if self.ppl and self.active(below.count) > 64:
@@ -486,6 +494,8 @@ def _options(layer: Md, members: tuple[str, ...]) -> tuple[str, ...]:
         options.append("--consistency-policy=ppl")
     elif layer.redundant:
         options.append(f"--bitmap={layer.bitmap}")
+    if layer.bitmap_chunk is not None:
+        options.append(f"--bitmap-chunk={layer.bitmap_chunk // 1024}K")
     return tuple(options)
 
 
@@ -507,6 +517,8 @@ def _expectations(layer: Md, under_way: str) -> Iterator[Expectation]:
             yield Expectation("bitmap", "md/bitmap_type", "llbitmap")
         else:
             yield Expectation("bitmap", "md/bitmap/location", layer.bitmap)
+        if layer.bitmap_chunk is not None:
+            yield Expectation("bitmap_chunk", "md/bitmap/chunksize", str(layer.bitmap_chunk))
         policy = (
             "journal" if layer.journal else "ppl" if layer.ppl else "bitmap" if layer.bitmap != "none" else "resync"
         )

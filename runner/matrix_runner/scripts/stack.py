@@ -263,9 +263,10 @@ def timers(stack: StackView, tunables: tuple[Tunable, ...]) -> tuple[Timer, ...]
         if (disk, SLICE) in declared or (disk, f"{SLICE}_us") in declared:
             files = tuple(file for file in files if not file.startswith(SLICE))
         found.append(Timer("slow_times", disk, tuple(file for file in files if file != SLICE)))
+    of_md = sorted(key.removeprefix("sysfs.") for key in TIMES if key.startswith("sysfs.md/"))
     for layer in stack.layers:
         if isinstance(layer, MdView) and layer.redundant:
-            found.append(Timer("slow_times", layer.device, left(layer.device, ("md/safe_mode_delay",))))
+            found.append(Timer("slow_times", layer.device, left(layer.device, of_md)))
         elif isinstance(layer, FsView) and layer.type == "f2fs":
             found.append(Timer("slow_f2fs", layer.members[0], F2FS_TIMERS))
     return tuple(one for one in found if one.files)

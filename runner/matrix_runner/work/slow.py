@@ -19,7 +19,9 @@ FIO_TIMES = frozenset(
 FIO_RATES = frozenset({"rate", "rate_min", "ratemin", "rate_iops", "rate_iops_min"})
 #: Tunables of the kernel that are a time, and those that are a rate.
 TIMES = frozenset(
-    {"wbt_lat_usec", "sysfs.queue/io_timeout", "sysfs.md/safe_mode_delay", "sysctl.fs/xfs/xfssyncd_centisecs"}
+    {"wbt_lat_usec", "sysfs.queue/io_timeout", "sysctl.fs/xfs/xfssyncd_centisecs"}
+    | {f"sysfs.md/{name}" for name in ("safe_mode_delay", "bitmap/time_base")}
+    | {f"sysfs.md/llbitmap/{name}" for name in ("daemon_sleep", "barrier_idle")}
     | {f"vm.{name}" for name in ("dirty_writeback_centisecs", "dirty_expire_centisecs")}
     | {f"iosched.{name}" for name in ("read_expire", "write_expire", "prio_aging_expire")}
     | {f"iosched.{name}" for name in ("read_lat_nsec", "write_lat_nsec", "slice_idle", "slice_idle_us")}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+from collections import defaultdict
 from functools import cache
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -254,10 +255,13 @@ def pairs(name: str) -> Iterator[Any]:
             yield changed(name, one, other)
 
 
-def some_pairs(name: str, count: int, seed: int) -> Iterator[Any]:
-    values, rng = _odd_values(name, _ODD), random.Random(f"{name} {seed}")  # noqa: S311
-    for _ in range(count):
-        yield changed(name, *rng.choices(values, k=2))
+def some_pairs(name: str, times: int, seed: int) -> Iterator[Any]:
+    """Yield each pair of keys, `times` times, with a random odd value for both."""
+    values, rng = defaultdict[str, list[Any]](list), random.Random(f"{name} {seed}")  # noqa: S311
+    for key, value in _odd_values(name, _ODD):
+        values[key].append(value)
+    for two in [*combinations(values, 2)] * times:
+        yield changed(name, *((key, rng.choice(values[key])) for key in two))
 
 
 def changed(name: str, *changes: tuple[str, Any]) -> Any:

@@ -237,8 +237,8 @@ def test_a_deleted_row_of_any_table_is_damage(full: Journal, tmp_path: Path, tab
     Journal.existing(path).close()
     with closing(sqlite3.connect(path)) as connection, connection:
         order = ", ".join(column.name for column in table.primary_key)
-        one = f"SELECT rowid FROM {table.name} ORDER BY {order} DESC LIMIT 1"
-        assert connection.execute(f"DELETE FROM {table.name} WHERE rowid = ({one})").rowcount == 1
+        one = f"SELECT rowid FROM {table.name} ORDER BY {order} DESC LIMIT 1"  # noqa: S608
+        assert connection.execute(f"DELETE FROM {table.name} WHERE rowid = ({one})").rowcount == 1  # noqa: S608
     for opening in (Journal.existing, Journal.open):
         with pytest.raises(Damaged, match="rows are missing or added"):
             opening(path)

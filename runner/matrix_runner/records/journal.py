@@ -34,8 +34,11 @@ _NAMES = IN_JOURNAL.metadata.tables.keys()
 _BATCH = 1000
 _BUSY_MS = 30_000
 _ADD = f"UPDATE meta SET value = value + :more WHERE key = '{tables.SUM}'"  # noqa: S608 - a name of ours
-#: Ends the attempts at a trial, or one of them. It returns their part of the sum.
-_END = "DELETE FROM begun WHERE cell = :cell AND round = :round AND attempt = coalesce(:attempt, attempt) RETURNING -1 - crc"
+#: Ends the attempts at a trial, or one of them, and returns their part of the sum.
+_END = (
+    "DELETE FROM begun WHERE cell = :cell AND round = :round AND attempt = coalesce(:attempt, attempt) "
+    "RETURNING -1 - crc"
+)
 
 
 @cache  # to build a statement takes longer than to run it

@@ -294,7 +294,55 @@ def test_a_report_of_somebody_else_brings_no_script(
     assert chromium.run("document.compatMode") == "CSS1Compat"
 
 
-@pytest.mark.parametrize("tag", ["<script", "<style", "<", '<a href="x">', '<a href="'])
+@pytest.mark.parametrize(
+    "way",
+    [
+        "<meta {refresh}>",
+        "<META\n{refresh}",
+        "<meta/{refresh}/>",
+        "<me<meta>ta {refresh}>",
+        '<<a href="x">meta {refresh}>',
+        "<scripts><meta {refresh}></scripts></script>",
+        "<i title='><meta {refresh}>'><meta {refresh}>",
+        "<svg><meta {refresh}>",
+        "<!-- > --><meta {refresh}>",
+    ],
+)
+def test_a_report_of_somebody_else_leads_nowhere_by_itself(
+    nights: Path, call: Call, tmp_path: Path, chromium: Browser, way: str
+) -> None:
+    refresh = 'http-equiv="refresh" content="0; url=../index.html"'
+    (nights / "run-2" / "report.html").write_text(f"<!DOCTYPE html>\n{way.format(refresh=refresh)}\n<h1>a run</h1>")
+    assert call("site").status == 0
+    report = (tmp_path / "public/run-2/report.html").as_uri()
+    chromium.open(report)
+    chromium.run("new Promise(done => setTimeout(done, 200))")
+    assert chromium.run("location.href") == report
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        '<form id="x" action="../index.html"></form><script>x</script>',
+        "<a id='x' href='../index.html'>here</a>",
+        '<A id="x" HREF="../index.html">here</A>',
+        '<a  href="../index.html" id="x">here</a>',
+        '<base href="../index.html#"><a href="explore.html" id="x">here</a>',
+        '<map><area id="x" href="../index.html"></map>',
+    ],
+)
+def test_no_place_of_a_foreign_report_leads_elsewhere(
+    nights: Path, call: Call, tmp_path: Path, chromium: Browser, way: str
+) -> None:
+    (nights / "run-2" / "report.html").write_text(f"<!DOCTYPE html>\n{way}\n<h1>a run</h1>")
+    assert call("site").status == 0
+    chromium.open((tmp_path / "public/run-2/report.html").as_uri())
+    chromium.run("(one => one && (one.submit ? one.submit() : one.click()))(document.getElementById('x'))")
+    chromium.run("new Promise(done => setTimeout(done, 200))")
+    assert "index.html" not in chromium.run("location.pathname")
+
+
+@pytest.mark.parametrize("tag", ["<script", "<style", "<", "<meta", '<a href="x">', '<a href="'])
 def test_a_report_of_somebody_else_takes_no_hours(nights: Path, call: Call, tmp_path: Path, tag: str) -> None:
     (nights / "run-2" / "report.html").write_text(tag * 100_000)
     assert call("site").status == 0

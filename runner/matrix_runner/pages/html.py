@@ -107,9 +107,12 @@ def render_page(template: str, *, script_of: str = "report.js", **values: object
 
 
 def own_scripts_only() -> str:
-    """Return what lets a report from a run folder, which may be of somebody else, run no other script."""
+    """Return the `<meta>` of a report from a run folder, which may be of somebody else: it runs no other script."""
     policy = f"default-src 'none'; script-src {script_hash(_script('report.js'))}; style-src 'unsafe-inline'"
-    return f'<meta http-equiv="Content-Security-Policy" content="{policy}"/>'
+    policy += "; base-uri 'none'; form-action 'none'"
+    named = {"viewport": "width=device-width, initial-scale=1", "color-scheme": "light dark"}
+    others = "".join(f'<meta name="{name}" content="{content}"/>' for name, content in named.items())
+    return f'<meta charset="utf-8"/><meta http-equiv="Content-Security-Policy" content="{policy}"/>{others}'
 
 
 @cache

@@ -32,6 +32,11 @@ _PARTS = re.compile(r"(<script.*?(?:</script>|\Z)|<style.*?(?:</style>|\Z))|(<[^
 _TEXTS = re.compile(r'((?:title|aria-label)=")([^"]*)')
 _DOCTYPE = re.compile(r"\A(\s*<!DOCTYPE html>)?", re.IGNORECASE)
 _ELSEWHERE = re.compile(r'<a href="(?!#|explore\.html")[^"]*"[^>]*(?:>|\Z)([^<]*(?:<(?!/?a\b)[^<]*)*)(?:</a>)?')
+_META = re.compile(r"<meta\b[^>]*>", re.IGNORECASE)
+#: What is left to lead a reader elsewhere, also at once: it becomes text.
+_LEADS = re.compile(
+    r'<(?=(?:meta|area|animate|set)\b|a\b(?! href="(?:#|explore\.html"|\.\./(?:index|compare)\.html)))', re.IGNORECASE
+)
 Replace = Callable[[str], str]
 
 
@@ -150,7 +155,8 @@ class Site:
 
         compare = f'<a href="../compare.html#b={quote(one.place)}">Compare this run</a>'
         links = f'<a href="../index.html">All runs</a> · {compare}'
-        found = _PARTS.sub(public, _ELSEWHERE.sub(r"\1", text)).replace("<header>", f"<header>\n<p>{links}</p>", 1)
+        own = _ELSEWHERE.sub(r"\1", _META.sub("", text))
+        found = _LEADS.sub("&lt;", _PARTS.sub(public, own).replace("<header>", f"<header>\n<p>{links}</p>", 1))
         return _DOCTYPE.sub(lambda doctype: doctype[0] + own_scripts_only(), found, count=1)
 
     def _explored(self, found: Explored) -> Explored:

@@ -19,8 +19,8 @@ import numpy as np
 from scipy.special import stdtrit
 
 from bench.sides import require_difference
-from matrix_runner.statistics.changes import correlation_of_rounds, drift, read_history
-from matrix_runner.statistics.race import find_extreme
+from matrix_runner.statistics.changes import read_history
+from matrix_runner.statistics.extremes import find_extreme
 from matrix_runner.statistics.ratios import (
     DOUBT,
     LEAST_VALUES,
@@ -32,6 +32,7 @@ from matrix_runner.statistics.ratios import (
     unpaired_ratio,
     verdicts,
 )
+from matrix_runner.statistics.rounds import correlation_of_rounds, drift
 from matrix_runner.statistics.stopping import FIRST_LOOK_SHARE, LEAST_ROUNDS, Rule, StopReason, interval_of, is_precise
 
 if TYPE_CHECKING:

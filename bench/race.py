@@ -20,8 +20,9 @@ import numpy as np
 
 from bench.sides import require_difference
 from matrix_runner.language.matrix import Repeat
-from matrix_runner.statistics.race import SHARED, error_of_pair, simulate
+from matrix_runner.statistics.race import SHARED, error_of_pair
 from matrix_runner.statistics.ratios import PRACTICAL, t_factor
+from matrix_runner.statistics.simulated_race import simulate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

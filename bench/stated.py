@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bench.guidelines import Case, claim, decided_after, drawn, grid, of_layout
+from matrix_runner.statistics.extremes import find_extreme
 from matrix_runner.statistics.mixing import Sides, mixture_shares
-from matrix_runner.statistics.race import find_extreme
 from matrix_runner.statistics.ratios import Verdict, unpaired_ratio, verdicts
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from matrix_runner.statistics.changes import scaling_exponent
 from matrix_runner.statistics.ratios import student_interval
+from matrix_runner.statistics.rounds import scaling_exponent
 from tests.support.rounds import noisy, sample
 
 moods = st.lists(st.floats(0.5, 2), min_size=3, max_size=8)

@@ -21,11 +21,11 @@ from matrix_runner.statistics.changes import (
     _clip,
     _orders,
     _steps,
-    drift,
     read_history,
 )
 from matrix_runner.statistics.correlated_changes import LEAST_NIGHTS, has_clear_change
 from matrix_runner.statistics.ratios import unpaired_ratio
+from matrix_runner.statistics.rounds import drift
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import studentized_range
 
-from matrix_runner.statistics.changes import cell_levels
-from matrix_runner.statistics.race import find_extreme, range_factor
+from matrix_runner.statistics.extremes import find_extreme, range_factor
 from matrix_runner.statistics.ratios import paired_ratio, t_factor
+from matrix_runner.statistics.rounds import cell_levels
 from tests.support.rounds import noisy, rates, sample
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from math import exp, inf, sqrt
+from math import exp, inf, isnan, nan, sqrt
 
 import numpy as np
 import pytest
 
 from matrix_runner.statistics.race import SPREAD, reach, stand
+from matrix_runner.statistics.simulated_race import _stand
 
 
 def values(*rows: tuple[float, ...]) -> list[dict[int, float]]:
@@ -118,3 +119,21 @@ def test_a_race_is_given_up_after_ten_rounds_at_the_earliest(rounds: int, hopele
     found = stand(values(*map(tuple, rest - rest.mean(axis=1, keepdims=True))), 0.95)
     assert found
     assert found.is_hopeless(0.05, 20) == hopeless
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_a_simulated_race_stands_as_a_measured_one(seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    places, rounds = chance.integers(1, 8), chance.integers(1, 12)
+    table = 0.1 * chance.standard_normal((places, 1)) + 0.03 * chance.standard_normal((places, rounds))
+    table[chance.random(table.shape) < chance.choice([0.0, 0.2, 0.6])] = nan
+    table[0, 0] = 0.1
+    samples = [{number: exp(value) for number, value in enumerate(row) if not isnan(value)} for row in table.tolist()]
+    simulated, measured = _stand(table, 0.95), stand(samples, 0.95)
+    assert measured is not None
+    assert (simulated.at, simulated.candidates) == (measured.at, measured.candidates)
+    for place in range(len(samples)):
+        one, other = simulated.ahead(place), measured.ahead(place)
+        assert (one is None) == (other is None)
+        if one and other:
+            assert one[:4] == pytest.approx(other[:4], rel=1e-9)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from matrix_runner.statistics.changes import LEAST_VALUES, States, find_two_states
+from matrix_runner.statistics.rounds import LEAST_VALUES, States, find_two_states
 
 values = st.lists(st.floats(1, 1e9), max_size=20)
 

@@ -13,10 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, inf, log1p, sqrt
 
-from matrix_runner.statistics.arrays import np
-from matrix_runner.statistics.changes import cell_levels, log_table, round_effects
 from matrix_runner.statistics.race import stand
 from matrix_runner.statistics.ratios import Ratio
+from matrix_runner.statistics.rounds import cell_levels, residuals
 from matrix_runner.statistics.stopping import Rule, is_precise
 
 EXPLORING = 5  # rounds that look for the best value, at most
@@ -80,13 +79,8 @@ def _explore(figures: Sequence[Mapping[int, float]], places: Sequence[int], rule
 
 def scatter(figures: Sequence[Mapping[int, float]]) -> float:
     """Return the standard deviation of a logarithm, without the effects of values and rounds; inf if unknown."""
-    freedom = sum(map(len, figures)) - len(figures) - len(set().union(*figures)) + 1
-    if freedom < 1:
-        return inf
-    table = log_table(figures)
-    table -= round_effects(table)
-    table -= np.nanmean(table, axis=1, keepdims=True)
-    return sqrt(float(np.nansum(table**2)) / freedom)
+    squares, freedom = residuals(figures)
+    return sqrt(squares / freedom) if freedom > 0 else inf
 
 
 def levels(figures: Sequence[Mapping[int, float]]) -> dict[int, float]:

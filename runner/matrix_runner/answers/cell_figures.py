@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from matrix_runner.answers.axes import grouped, values_by_axis
 from matrix_runner.records.record import CellRow, Outcome, Trial, count_measured, counted_trials, outcome_of_cell
-from matrix_runner.statistics.changes import LEAST_VALUES, States, find_two_states
 from matrix_runner.statistics.percentile import estimated_percentiles
+from matrix_runner.statistics.rounds import LEAST_VALUES, States, find_two_states
 from matrix_runner.statistics.stopping import Estimate, Rule, StopReason, estimate_mean, stop_reason
 from matrix_runner.work.fio.output import Direction, Figures, Sync
 from matrix_runner.work.metrics import (

@@ -15,7 +15,8 @@ from matrix_runner.answers.evaluate import Level
 from matrix_runner.base.errors import BadInput
 from matrix_runner.base.quantities import parse_size
 from matrix_runner.records.record import CellRow
-from matrix_runner.statistics.race import find_extreme, stand
+from matrix_runner.statistics.extremes import find_extreme
+from matrix_runner.statistics.race import stand
 from matrix_runner.statistics.ratios import PRACTICAL, Ratio, paired_ratio
 from matrix_runner.work.fio.bounds import MIXED, parse_fio_size
 from matrix_runner.work.metrics import KNOWN, RATES, SIDES, Metric, is_large, is_paced

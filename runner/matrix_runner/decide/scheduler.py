@@ -15,7 +15,7 @@ from matrix_runner.decide.budget import NOTHING, Spending, Wish, choose_affordab
 from matrix_runner.decide.plan import Batch, Plan
 from matrix_runner.records.record import Attempt, CellRow, Outcome, Trial
 from matrix_runner.space.space import Cell, Stack
-from matrix_runner.statistics.changes import correlation_of_rounds
+from matrix_runner.statistics.rounds import correlation_of_rounds
 from matrix_runner.statistics.stopping import LEAST_ROUNDS, Rule, is_precise, relative_error
 
 

@@ -20,8 +20,9 @@ from matrix_runner.base.findings import few
 from matrix_runner.decide.bisect import Ahead, Rule, Standing, State, expected_rounds
 from matrix_runner.records.record import CellRow, Trial
 from matrix_runner.statistics.arrays import np
-from matrix_runner.statistics.race import simulate, stand
+from matrix_runner.statistics.race import stand
 from matrix_runner.statistics.ratios import PRACTICAL
+from matrix_runner.statistics.simulated_race import simulate
 from matrix_runner.statistics.stopping import Rule as Repeats
 from matrix_runner.work.metrics import Metric
 

@@ -63,8 +63,8 @@ from matrix_runner.pages.terminal_text import (
     unsettled_mark,
 )
 from matrix_runner.records.record import Outcome
-from matrix_runner.statistics.changes import scaling_exponent
 from matrix_runner.statistics.ratios import Interval, Ratio, paired_ratio
+from matrix_runner.statistics.rounds import scaling_exponent
 from matrix_runner.work.metrics import SYNC, TOTAL, headline, shown_sides, sides_of
 
 if TYPE_CHECKING:

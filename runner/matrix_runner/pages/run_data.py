@@ -23,8 +23,8 @@ from matrix_runner.pages.table import Grid
 from matrix_runner.records.record import Attempt, CellRow, Outcome, Trial, counted_trials, outcome_of_cell
 from matrix_runner.records.run_folder import StackFacts
 from matrix_runner.records.usage import Usage
-from matrix_runner.statistics.changes import Drift, drift
 from matrix_runner.statistics.ratios import PRACTICAL
+from matrix_runner.statistics.rounds import Drift, drift
 from matrix_runner.statistics.stopping import Rule
 from matrix_runner.work.metrics import FLUSH
 

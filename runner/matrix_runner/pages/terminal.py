@@ -20,8 +20,8 @@ from matrix_runner.pages.terminal_text import (
     unsettled_mark,
 )
 from matrix_runner.records.record import COUNTED, WORST, CellRow, Kind, Outcome, Trial, counted_trials
-from matrix_runner.statistics.changes import correlation_of_rounds
 from matrix_runner.statistics.ratios import LEAST_VALUES, host_ratios
+from matrix_runner.statistics.rounds import correlation_of_rounds
 from matrix_runner.work.metrics import FLUSH, LARGE, OF_SYNC, SIDES, SYNC, TOTAL, shown_sides, sides_of
 
 _SYNC_P99 = f"{FLUSH} p99"

@@ -1,4 +1,4 @@
-"""numpy, imported at its first use: the import takes a quarter of the second in which a command is to answer."""
+"""numpy, imported at its first use: it is an extra, and takes a quarter of the second in which a command answers."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

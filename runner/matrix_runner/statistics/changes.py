@@ -1,60 +1,13 @@
-"""Changes over rounds and nights, changes along an axis, and values that fall into two states."""
+"""Changes of level in a history of nights."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import fsum, inf, log, sqrt
-from statistics import fmean, linear_regression
 
 from matrix_runner.statistics.arrays import Bools, Floats, Levels, np
 from matrix_runner.statistics.correlated_changes import LEAST_NEWEST, LEAST_NIGHTS, has_clear_change, longest_arc
-from matrix_runner.statistics.ratios import (
-    MOST_CORRELATION,
-    Interval,
-    Ratio,
-    bounded_exp,
-    clear_correlation,
-    student_interval,
-    t_factor,
-    two_sided_p,
-    unbiased,
-    unpaired_ratio,
-)
-from matrix_runner.statistics.stopping import LEAST_ROUNDS
-
-Sample = Mapping[int, float]
-
-
-def log_table(samples: Sequence[Sample]) -> Floats:
-    """Return logarithms by cell and round, NaN where not measured; samples are the values of a cell by round."""
-    columns = {
-        number: column for column, number in enumerate(sorted({number for sample in samples for number in sample}))
-    }
-    table = np.full((len(samples), len(columns)), np.nan)
-    for row, sample in enumerate(samples):
-        table[row, [columns[number] for number in sample]] = np.log(list(sample.values()))
-    return table
-
-
-def round_effects(table: Floats) -> Floats:
-    """Return the effect of each round, 0 on average over rounds that cells connect."""
-    there = ~np.isnan(table)
-    counts = there.sum(axis=1)
-    centred = np.where(there, table - np.nanmean(table, axis=1, keepdims=True), 0.0)
-    shares = there / counts[:, None]
-    normal = np.diag(there.sum(axis=0)) - there.T.astype(float) @ shares
-    effects: Floats = np.linalg.lstsq(normal, centred.sum(axis=0))[0]
-    return effects
-
-
-def cell_levels(samples: Sequence[Sample]) -> list[float]:
-    """Return the logarithm of each cell's level, as if all had been measured in the same rounds."""
-    if len(set().union(*samples)) == 1 and all(samples):  # in one round, there is no effect to remove
-        return [log(value) for sample in samples for value in sample.values()]
-    table = log_table(samples)
-    found: list[float] = np.nanmean(table - round_effects(table), axis=1).tolist()
-    return found
-
+from matrix_runner.statistics.ratios import Ratio, bounded_exp, clear_correlation, unpaired_ratio
+from matrix_runner.statistics.rounds import ROUNDING
 
 ENOUGH_NIGHTS = 9  # fewer have too few orders for any change
 #: So much clearer must the newest nights be: they are one search in three, for the rarest change.
@@ -65,19 +18,6 @@ LEAST_APART = 1.7
 PERHAPS = 2
 #: The numbers of random orders for comparison: few of them show that most histories have no change.
 FEW_ORDERS, ORDERS = 499, 3999
-#: The rounding error of equal values.
-ROUNDING = 1e-12
-
-
-@dataclass(frozen=True, slots=True)
-class Drift:
-    """The factor by which all values changed from the first round to the last."""
-
-    change: float
-    low: float
-    high: float
-    confidence: float
-    p: float  # the probability of a trend as steep or steeper without drift
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,36 +41,6 @@ class History:
     correlation: float | None = None
     weekly: bool = False  # whether a profile of weekdays was removed before the search
     newest: float | None = None  # the newest night over the median of those before, if it alone is far away
-
-
-def drift(samples: Iterable[Sample], confidence: float = 0.95) -> Drift | None:
-    """Return the common trend of many cells over rounds; a sample has the values of one metric of a cell, by round.
-
-    Effects of rounds are separated from those of cells by least squares on logarithms; the trend is the straight line
-    through them. Its values are rounds, not trials: an event that affects all cells of a round counts once. If only few
-    cells reach the last rounds, 8 % instead of 5 % of stable runs seem to drift. None for fewer than three rounds, or
-    if no cell was measured twice.
-    """
-    # A cell that was measured once does not show how rounds differ.
-    table = log_table([one for one in samples if len(one) > 1 and min(one.values()) > 0])
-    if table.shape[1] < 3 or not len(table):
-        return None
-    rounds, effects = table.shape[1], round_effects(table)
-    if effects.max() - effects.min() < ROUNDING:
-        return Drift(1.0, 1.0, 1.0, confidence, 1.0)
-    slope, error = _straight_line(effects.tolist())
-    half = t_factor(rounds - 2, confidence) * error
-    change, low, high = (bounded_exp((slope + by) * (rounds - 1)) for by in (0.0, -half, half))
-    chance = two_sided_p(slope / error if error else inf, rounds - 2)
-    return Drift(change, low, high, confidence, chance)
-
-
-def _straight_line(values: Sequence[float]) -> tuple[float, float]:
-    """Return the slope of the straight line through values at 0, 1, 2 …, by least squares, and its standard error."""
-    slope, intercept = linear_regression(range(len(values)), values)
-    rest = fsum((value - intercept - slope * at) ** 2 for at, value in enumerate(values))
-    spread = len(values) * (len(values) ** 2 - 1) / 12  # the sum of squares of 0, 1, 2 … about their mean
-    return slope, sqrt(rest / (len(values) - 2) / spread)
 
 
 def read_history(
@@ -319,77 +229,3 @@ def _arcs(sums: Floats) -> tuple[Floats, tuple[int, ...]]:
             edges = begin, begin + length
         np.maximum(clearest, clear.max(axis=1), out=clearest)
     return clearest, edges
-
-
-#: So many random orders of rounds show as much correlation as clear ones.
-_CLEAR_SHARE = 0.02
-
-
-def correlation_of_rounds(samples: Sequence[Sequence[float]]) -> float | None:
-    """Return the correlation of each round with the next one over all cells, if hardly any order of rounds has as much.
-
-    `samples`: the values of each cell, in order of rounds. What a round does to all cells counts once.
-    """
-    lengths = sorted(map(len, samples), reverse=True)
-    rounds = max(lengths, key=lambda n: n * sum(length >= n for length in lengths), default=0)
-    if rounds < LEAST_ROUNDS:
-        return None
-    rows = np.array([one[:rounds] for one in samples if len(one) >= rounds])
-    rows -= rows.mean(axis=1, keepdims=True)
-    sizes = np.linalg.norm(rows, axis=1)
-    rows = rows[sizes > 0] / sizes[sizes > 0, None]
-    products = rows.T @ rows
-    orders = np.random.default_rng(1).permuted(np.tile(np.arange(rounds), (ORDERS, 1)), axis=1)
-    sums, own = products[orders[:, :-1], orders[:, 1:]].sum(axis=1), float(np.trace(products, 1))
-    if not len(rows) or (sums >= own - ROUNDING).mean() > _CLEAR_SHARE:
-        return None
-    return min(MOST_CORRELATION, unbiased(own / len(rows), rounds))
-
-
-#: Fewer values form two groups by chance too often.
-LEAST_VALUES = 8
-#: The least gap, relative to the mean: smaller ones do not matter, or come from counting whole requests.
-LEAST_GAP = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class States:
-    """Two separate groups of values: their sizes and means."""
-
-    n_low: int
-    low: float
-    n_high: int
-    high: float
-
-
-def find_two_states(values: Sequence[float]) -> States | None:
-    """Return two groups, each of two or more values, if the gap between them is wider than either group.
-
-    The mean of such values was never observed. The gap must be 1 + 8 / n times as wide as the wider group: by
-    simulation, 1 % of cells with 8 trials of one state are reported falsely, and fewer with more trials.
-    """
-    if len(values) < LEAST_VALUES:
-        return None
-    ordered = sorted(values)
-    at = max(range(2, len(ordered) - 1), key=lambda place: ordered[place] - ordered[place - 1])
-    low, high = ordered[:at], ordered[at:]
-    widest = max(low[-1] - low[0], high[-1] - high[0])
-    gap = high[0] - low[-1]
-    if gap <= max((1 + 8 / len(values)) * widest, LEAST_GAP * abs(fmean(values))):
-        return None
-    return States(len(low), fmean(low), len(high), fmean(high))
-
-
-def scaling_exponent(places: Sequence[float], samples: Sequence[Sample]) -> Interval | None:
-    """Return the power by which a metric scales with a number: 1 is proportional, 0 constant, -1 inversely.
-
-    It is the least-squares slope of the logarithms in every round that measured the whole axis, with Student's interval
-    over these slopes. None for fewer than two such rounds or places, or if any value is not positive.
-    """
-    rounds = sorted(set(samples[0]).intersection(*samples[1:])) if samples else []
-    numbers = [*places, *(sample[number] for sample in samples for number in rounds)]
-    if len(set(places)) < 2 or min(numbers) <= 0:
-        return None
-    steps = [log(place) for place in places]
-    slopes = [linear_regression(steps, [log(sample[number]) for sample in samples]).slope for number in rounds]
-    return student_interval(slopes)

@@ -5,12 +5,12 @@ alone sees a clear difference. Other cells show how often that happens: their va
 differ as much.
 """
 
-from collections.abc import Sequence
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, islice, product
-from math import comb
+from math import comb, dist, log, sqrt
+from operator import itemgetter, mul, sub
 from typing import NamedTuple
-
-from matrix_runner.statistics.arrays import Floats, np
 
 #: A mixture counts if its difference reaches this part of the one in question, and its clearness that part.
 _DIFFERENCE, _CLEARNESS = 2 / 3, 1 / 3
@@ -28,47 +28,81 @@ class Sides(NamedTuple):
     paired: bool
 
 
+Parts = tuple[Sequence[float], ...]  # two sides, or the differences of pairs
+Mixture = Callable[[Sequence[float]], Parts]
+
+
 def mixture_shares(samples: Sequence[Sides | None], chances: Sequence[float], least: float = 0.05) -> list[float]:
     """Return the share of mixtures of all cells that differ as much; 0 where `chances` are above `least` anyway."""
     found = [0.0] * len(samples)
-    asked = (one for one, chance in zip(samples, chances, strict=True) if one and chance <= least)
-    for kind in {(len(one.a), len(one.b), one.paired) for one in asked}:
-        n_a, n_b, paired = kind
+    asked: dict[tuple[int, int, bool], list[int]] = {}
+    for at, (one, chance) in enumerate(zip(samples, chances, strict=True)):
+        if one and chance <= least:
+            asked.setdefault((len(one.a), len(one.b), one.paired), []).append(at)
+    for (n_a, n_b, paired), places in asked.items():
         if not 2 <= min(n_a, n_b) <= n_a + n_b <= _MOST_VALUES:
             continue
         # Cells with more values count, too: those that stopped early may all have met one state.
-        alike = [
-            at for at, one in enumerate(samples)
+        values = {
+            at: _logarithms(one.a[:n_a], one.b[:n_b], paired=paired)
+            for at, one in enumerate(samples)
             if one and one.paired is paired and len(one.a) >= n_a and len(one.b) >= n_b
-        ]  # fmt: skip
-        values = np.log([[*one.a[:n_a], *one.b[:n_b]] for at in alike if (one := samples[at])])
-        apart, clear = _mixtures(values, n_a, paired=paired)
-        own_apart, own_clear = apart[0], clear[0]
-        apart, clear = (one[1:].ravel()[:: 1 + one[1:].size // _MOST_COMPARED] for one in (apart, clear))
-        for at, difference, clearness in zip(alike, own_apart, own_clear, strict=True):
-            one = samples[at]
-            if one and (len(one.a), len(one.b), one.paired) == kind and chances[at] <= least and len(apart):
-                as_much = (apart >= _DIFFERENCE * difference) & (clear >= _CLEARNESS * clearness)
-                found[at] = float(as_much.mean())
+        }
+        unmixed, *mixtures = _of_pairs(n_a) if paired else _of_sides(n_a, n_a + n_b)
+        count, rows = len(mixtures) * len(values), [*values.values()]
+        compared = range(0, count, 1 + count // _MOST_COMPARED)
+        mixed = [mixtures[at // len(rows)](rows[at % len(rows)]) for at in compared]
+        for at, share in zip(places, _shares(mixed, [unmixed(values[at]) for at in places]), strict=True):
+            found[at] = share
     return found
 
 
-def _mixtures(values: Floats, n_a: int, *, paired: bool) -> tuple[Floats, Floats]:
-    """Return the differences and their clearness of each mixture (row) and cell; the first row is unmixed."""
-    n = values.shape[1]
-    apart, errors = [], []
-    if paired:
-        differences = values[:, n_a:] - values[:, :n_a]
-        for signs in islice(product((1, -1), repeat=n_a - 1), _MOST_MIXTURES):
-            turned = differences * np.array((1, *signs))
-            apart.append(abs(turned.mean(axis=1)))
-            errors.append(turned.std(axis=1, ddof=1) / n_a**0.5)
-    else:
-        step = 1 + comb(n, n_a) // _MOST_MIXTURES
-        for left in islice(combinations(range(n), n_a), 0, None, step):
-            if n_a * 2 == n and 0 not in left:
-                break  # the same mixtures with the sides exchanged
-            a, b = values[:, left], np.delete(values, left, axis=1)
-            apart.append(abs(a.mean(axis=1) - b.mean(axis=1)))
-            errors.append(np.sqrt(a.var(axis=1, ddof=1) / n_a + b.var(axis=1, ddof=1) / (n - n_a)))
-    return np.array(apart), np.array(apart) / np.maximum(errors, 1e-12)
+def _logarithms(a: Sequence[float], b: Sequence[float], *, paired: bool) -> list[float]:
+    logs_a, logs_b = [*map(log, a)], [*map(log, b)]
+    return [*map(sub, logs_b, logs_a)] if paired else logs_a + logs_b
+
+
+def _of_pairs(n: int) -> Iterator[Mixture]:
+    """Yield the mixtures of the values of a cell; the first one is unmixed."""
+
+    def mixture(*signs: int) -> Mixture:
+        return lambda differences: ([*map(mul, signs, differences)],)
+
+    for signs in islice(product((1, -1), repeat=n - 1), _MOST_MIXTURES):
+        yield mixture(1, *signs)
+
+
+def _of_sides(n_a: int, n: int) -> Iterator[Mixture]:
+    def mixture(left: Sequence[int]) -> Mixture:
+        of_a, of_b = itemgetter(*left), itemgetter(*(at for at in range(n) if at not in left))
+        return lambda logs: (of_a(logs), of_b(logs))
+
+    for left in islice(combinations(range(n), n_a), 0, None, 1 + comb(n, n_a) // _MOST_MIXTURES):
+        if n_a * 2 == n and 0 not in left:
+            break  # the same mixtures with the sides exchanged
+        yield mixture(left)
+
+
+def _shares(mixed: Sequence[Parts], asked: Sequence[Parts]) -> list[float]:
+    """Return the share of mixtures that differ as much as each of these, and as clearly."""
+    found, passed = [0.0] * len(asked), list[float]()  # the clearness of mixtures that differ as much
+    left = iter(sorted(((_apart(parts), at) for at, parts in enumerate(mixed)), reverse=True))
+    ahead = next(left, None)
+    for apart, place in sorted(((_apart(parts), at) for at, parts in enumerate(asked)), reverse=True):
+        while ahead and ahead[0] >= _DIFFERENCE * apart:
+            insort(passed, _clearness(mixed[ahead[1]]))
+            ahead = next(left, None)
+        as_clear = len(passed) - bisect_left(passed, _CLEARNESS * _clearness(asked[place]))
+        found[place] = as_clear / max(1, len(mixed))
+    return found
+
+
+def _apart(parts: Parts) -> float:
+    means = [sum(part) / len(part) for part in parts]
+    return abs(means[0] - sum(means[1:]))
+
+
+def _clearness(parts: Parts) -> float:
+    """Return the difference in standard errors."""
+    variances = (dist(part, (sum(part) / len(part),) * len(part)) ** 2 / (len(part) - 1) / len(part) for part in parts)
+    return _apart(parts) / max(sqrt(sum(variances)), 1e-12)

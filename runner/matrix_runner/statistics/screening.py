@@ -19,8 +19,8 @@ from math import exp, inf, sqrt
 from typing import Self
 
 from matrix_runner.statistics.arrays import Floats, Levels, np
-from matrix_runner.statistics.changes import Sample, cell_levels, log_table
 from matrix_runner.statistics.ratios import bounded_exp, t_factor, variance_ratio_p
+from matrix_runner.statistics.rounds import Sample, cell_levels
 
 Term = tuple[int, ...]  # an axis, or a pair of axes
 _MOST_CANDIDATES = 10_000
@@ -117,6 +117,17 @@ def _columns(levels: Levels, term: Term) -> Floats:
     return centred
 
 
+def _log_table(samples: Sequence[Sample]) -> Floats:
+    """Return logarithms by cell and round, NaN where not measured; samples are the values of a cell by round."""
+    columns = {
+        number: column for column, number in enumerate(sorted({number for sample in samples for number in sample}))
+    }
+    table = np.full((len(samples), len(columns)), np.nan)
+    for row, sample in enumerate(samples):
+        table[row, [columns[number] for number in sample]] = np.log(list(sample.values()))
+    return table
+
+
 @dataclass(frozen=True, slots=True)
 class Estimate:
     ratio: float
@@ -204,7 +215,7 @@ class _Plots:
     def of(cls, levels: Levels, samples: Sequence[Sample], stacks: Sequence[int]) -> Self:
         _, first, numbers = np.unique(np.asarray(stacks), return_index=True, return_inverse=True)
         fixed = np.flatnonzero((levels == levels[first[numbers.ravel()]]).all(axis=0)).tolist()
-        return cls(levels, np.array(cell_levels(samples)), log_table(samples), numbers.ravel(), frozenset(fixed))
+        return cls(levels, np.array(cell_levels(samples)), _log_table(samples), numbers.ravel(), frozenset(fixed))
 
     def is_of_stacks(self, term: Term) -> bool:
         return self.of_stacks.issuperset(term)

@@ -23,6 +23,7 @@ from matrix_runner.answers.stored_samples import (
     read_samples,
 )
 from matrix_runner.base.errors import BadInput
+from matrix_runner.base.extras import has_statistics
 from matrix_runner.language.references import Baseline, KnownChange
 from matrix_runner.records.address import IN_MEMORY, Address
 from matrix_runner.records.journal import Journal
@@ -130,7 +131,10 @@ class Level:
 
 
 def timelines(found: Sequence[Samples], metrics: Sequence[str], level: Level | None = None) -> list[Series]:
-    """Return the series. One with a baseline begins with it. Changes are searched without those that are accepted."""
+    """Return the series. One with a baseline begins with it. Changes are searched without those that are accepted.
+
+    They are not searched if the extra for statistics is not installed.
+    """
     level = level or Level()
     ordered = sorted(_since_baselines(found, level.baselines), key=lambda one: (one.run.started, one.run.id))
     by_place = grouped(((one.cell.id, *_place(one.run)), one) for one in ordered)
@@ -167,7 +171,7 @@ def _series(points: Sequence[Point], metric: str, changes: Sequence[KnownChange]
     means = [point.estimate.mean / _accepted(point) ** sign for point in points]
     weekdays = [date.fromisoformat(point.samples.run.started[:10]).weekday() for point in points]
     is_positive = min(means) > 0
-    history = read_history(means, weekdays) if is_positive else History()
+    history = read_history(means, weekdays) if is_positive and has_statistics() else History()
     speeds = [sign * log(mean) for mean in means] if is_positive else []
     known = selectors.changes_of(changes, run, cell.axes, metric)
     return Series(cell, metric, run.machine, run.host, run.synthetic, points, history, speeds, known)

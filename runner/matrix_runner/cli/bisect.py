@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from matrix_runner.base.errors import BadInput
+from matrix_runner.base.extras import require_statistics
 from matrix_runner.base.quantities import parse_percent
 from matrix_runner.cli import options
 from matrix_runner.cli.run import follow
@@ -116,6 +117,7 @@ def command(*, quiet: bool, as_json: bool, between: tuple[str, str] | None, **va
 
     The same command continues a search that was interrupted.
     """
+    require_statistics("matrix bisect")
     if between:
         values |= _between(between, values)
     if not (values["bisect"].good and values["bisect"].bad):

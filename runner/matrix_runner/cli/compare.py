@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from matrix_runner.base.errors import BadInput, Exit
+from matrix_runner.base.extras import require_statistics
 from matrix_runner.base.files import write_output
 from matrix_runner.base.findings import few
 from matrix_runner.base.quantities import parse_percent
@@ -304,6 +305,7 @@ def history_command(
     fail_on_change: bool, files: tuple[Path | None, Path | None], rows: int, output: Output, **options: Any
 ) -> None:
     """Follow CELL, by its name or id, or all cells, through all runs: figures, intervals and changes of level."""
+    require_statistics("matrix history")
     from matrix_runner.answers.history import find_history_alarms
     from matrix_runner.pages.compare_table import describe_known
     from matrix_runner.pages.timeline import data_table, describe_alarms, display_table

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from matrix_runner.base.errors import BadInput, Exit, HarnessBroken
+from matrix_runner.base.extras import list_extras
 from matrix_runner.base.process import run
 from matrix_runner.cli.disks import load_lab_file
 from matrix_runner.cli.options import PLACE
@@ -120,6 +121,7 @@ def command(place: Where | None, kernel: str | None, *, kernel_config: bool) -> 
     echo(f"results   {shutil.disk_usage('.').free / 1e9:,.0f} GB free for {Path('results').absolute()}/")
     echo("disks     " + (f"cannot be simulated: apt install {' '.join(lacking)}" if lacking else "can be simulated"))
     echo(f"kvm       {outlook()}")
+    _show_extras()
     missing = {one: _refusals(one) for one in ([place] if place else map(Where, MACHINES))}
     for one, refusals in missing.items():
         hint = f"; check a host with matrix doctor --on {one.machine}:HOST"
@@ -138,6 +140,14 @@ def command(place: Where | None, kernel: str | None, *, kernel_config: bool) -> 
         _show_host(_ssh_name(place.host))
     if all(missing.values()):
         raise click.exceptions.Exit(Exit.BROKEN)
+
+
+def _show_extras() -> None:
+    extras = [*list_extras()]
+    echo(f"extras    {', '.join(name for name, _, there in extras if there) or 'not installed'}")
+    for name, what, there in extras:
+        if not there:
+            echo(f"          optional  pip install 'matrix-runner[{name}]': for {what}")
 
 
 def _show_lacks(name: str, known: Mapping[str, str] | None = None) -> None:

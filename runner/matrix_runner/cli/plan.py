@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from matrix_runner.base.extras import require_statistics
 from matrix_runner.base.quantities import format_size, parse_percent
 from matrix_runner.carry.past_timings import pace_of
 from matrix_runner.carry.trial import why_skipped
@@ -134,6 +135,8 @@ class RunPlan:
 
 
 def prepare_plan(options: RunOptions, *, each: bool, detect: float | None = None) -> RunPlan:
+    if options.race is not None:
+        require_statistics("plan --race")
     place = options.place.machine
     wish = options.only, options.shard, Checks(place), options.design
     selected = load_selected(options.matrix, *wish, raced=options.race is not None)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from matrix_runner.base.errors import BadInput, file_errors
+from matrix_runner.base.extras import without_statistics
 from matrix_runner.base.files import write_output
 from matrix_runner.cli.options import FILE, PATH, TO_FOLDER, open_page, results, run_argument
 from matrix_runner.cli.screen import WIDTH, columns_of, echo, slow_start
@@ -116,7 +117,9 @@ def write_report(run: Path, to: Path | None = None) -> Ending:
     with nullcontext() if to else folder.locked(), Journal.existing(folder.journal) as journal:
         interrupted, store = not folder.manifest.finished, address_of(None, folder.path.parent)
         end = report(folder, journal, guidelines, study, interrupted=interrupted, store=store)
-        if folder.manifest.search:
+        if folder.manifest.search and (why := without_statistics("the answer of a search")):
+            echo(f"note: {why}", err=True)
+        elif folder.manifest.search:
             write_search(folder, recorded_search(folder, journal))
     if not end.finished:
         echo(f"this run is incomplete: {end.trials}")

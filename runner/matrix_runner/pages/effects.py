@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from matrix_runner.answers.axes import grouped, in_order
 from matrix_runner.answers.cell_figures import CellFigures, kind_of
+from matrix_runner.base.extras import without_statistics
 from matrix_runner.pages.axis_charts import Group
 from matrix_runner.pages.charts import Chart, RatioLine, ratio_chart
 from matrix_runner.pages.run_data import RunData, Section
@@ -253,6 +254,9 @@ def screen_sections(content: RunData, manifest: Manifest) -> Iterator[Section]:
     if manifest.requested.design == "pairwise":
         yield Section("Pairs of values", "the design of this run", Grid(("design",), [(_PAIRWISE,)]), {}, (_PAIRWISE,))
     if not manifest.requested.design.startswith("screen"):
+        return
+    if why := without_statistics("The table of axes that matter"):
+        yield Section("Axes that matter", "the cells of this screen", Grid(("design",), [(why,)]), {}, (why,))
         return
     rates = {
         cell.id: {

@@ -15,6 +15,7 @@ from matrix_runner.answers.axes import grouped
 from matrix_runner.answers.history import find_history_alarms, timelines
 from matrix_runner.answers.stored_samples import USUAL_RATES, Samples, more_is_faster, rates_of, unit_of
 from matrix_runner.base.errors import BadInput, MatrixError, UnfitFile
+from matrix_runner.base.extras import without_statistics
 from matrix_runner.base.files import RECORDED, read_input, refuse_link, write_atomically
 from matrix_runner.pages.explore import Explored, page, read_explored, shared_library, title_of
 from matrix_runner.pages.html import own_scripts_only, render_page
@@ -175,6 +176,7 @@ class Site:
             answers=list(self._latest_answers(several)),
             claims={name: row.get("claim", "") for one in reversed(several) for name, row in one.verdicts.items()},
             alarms=describe_alarms(find_history_alarms(series)),
+            unsearched=without_statistics("The search for changes of level"),
             charts=list(history_plots(series)),
             table=display_table(series, most=_HISTORY_ROWS) if series else None,
         )

@@ -12,7 +12,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from matrix_runner.base.errors import BadInput
+from matrix_runner.base.extras import missing_package
 from matrix_runner.base.text import printable, printable_json, without_formula, wrap
 from matrix_runner.pages.terminal_text import FAINT
 from matrix_runner.statistics.ratios import Ratio
@@ -78,10 +78,7 @@ def as_parquet(grid: Grid) -> bytes:
         import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]
         import pyarrow.parquet as pq  # type: ignore[import-untyped,unused-ignore]
     except ImportError:
-        raise BadInput(
-            "parquet needs pyarrow, which is not installed",
-            resolution="`.venv/bin/pip install pyarrow`, or use --format csv",
-        ) from None
+        raise missing_package("--format parquet", "pyarrow", instead=", or use --format csv") from None
     columns = list(zip(*grid.rows, strict=True)) or [() for _ in grid.columns]
     table = pa.Table.from_arrays(
         [pa.array(column) for column in columns], names=list(grid.columns), metadata={"notes": "\n".join(grid.notes)}

@@ -31,6 +31,7 @@ from matrix_runner.base.errors import (
     HarnessBroken,
     MatrixError,
 )
+from matrix_runner.base.extras import missing_package
 from matrix_runner.base.files import check_regular
 from matrix_runner.base.process import run
 from matrix_runner.records.files import DAMAGED, FILE_ERRORS, UNFIT, cause_of
@@ -350,11 +351,7 @@ def postgresql_engine(url: sa.URL) -> sa.Engine:
     try:
         return _engine(url.set(drivername="postgresql+psycopg"), pool_size=1, pool_pre_ping=True, connect_args=ours)
     except ModuleNotFoundError as missing:
-        raise BadInput(
-            "a store in PostgreSQL needs the package psycopg",
-            details=str(missing),
-            resolution="install it with `pip install 'matrix-runner[postgres]'`",
-        ) from missing
+        raise missing_package("a store in PostgreSQL", "psycopg", details=str(missing)) from missing
 
 
 @lru_cache  # to build one takes longer than to run it

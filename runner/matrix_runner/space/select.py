@@ -12,6 +12,7 @@ from operator import or_
 from typing import Any, Self
 
 from matrix_runner.base.errors import BadInput
+from matrix_runner.base.extras import require_statistics
 from matrix_runner.base.findings import few
 from matrix_runner.base.model import Condition, Coords, Variant
 from matrix_runner.language.matrix import Matrix
@@ -311,6 +312,7 @@ def designed(selection: Selection, design: Design, seed: int) -> Selection:
             f"--design {design}: this matrix has {len(cells)} cells, so all of them are about as cheap, and show more",
             resolution="leave --design out",
         )
+    require_statistics("--design")
     from matrix_runner.statistics.screening import Factors, choose, cover_pairs
 
     factors = Factors.of([cell.axes for cell in cells])

@@ -57,6 +57,12 @@ def test_comments_includes_and_variables_are_read_as_fio_reads_them() -> None:
     assert reader.texts["jobs/a.fio"].splitlines()[6] == "rw=randread"
 
 
+def test_a_tab_in_a_line_is_a_space() -> None:
+    file, reader = read("[a\tb]\n\trw\t=\tread\ndescription=x\ty\n")
+    assert reader.wrong == []
+    assert on_target(file.sections, in_files=False) == (("a b", ("rw=read", "description=x y")),)
+
+
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [

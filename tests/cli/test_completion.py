@@ -74,8 +74,9 @@ def test_names_are_there_at_once(completed: Typed, command: str) -> None:
 
 
 @pytest.mark.usefixtures("completed")
-def test_paths_are_there_at_once() -> None:
-    assert _completed_alone("matrix validate sw", most=200) == ["file,sw"]
+@pytest.mark.parametrize("command", ["validate", "render", "run"])
+def test_paths_are_there_at_once(command: str) -> None:
+    assert _completed_alone(f"matrix {command} sw", most=200) == ["file,sw"]
 
 
 def _completed_alone(line: str, *, most: int) -> list[str]:

@@ -1,22 +1,23 @@
 """`matrix render`: the work is in scripts/cell.py."""
 
-from collections.abc import Iterator
+from __future__ import annotations
+
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from matrix_runner.base.errors import BadInput
 from matrix_runner.cli.options import TO_FOLDER, Words, matches, matrix_file, on, only, templates
 from matrix_runner.cli.screen import echo
-from matrix_runner.language.matrix import Matrix
-from matrix_runner.machines import machine
-from matrix_runner.machines.base import MachineOptions
-from matrix_runner.records.files import parts_of
-from matrix_runner.scripts.cell import cell_scripts, files_of, job, stack_scripts, trial_seed
-from matrix_runner.session.selected_matrix import check_names, load_selected
-from matrix_runner.space.select import MOST_LISTED, Selection, refuse_many
-from matrix_runner.space.space import Cell
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from matrix_runner.language.matrix import Matrix
+    from matrix_runner.space.select import Selection
+    from matrix_runner.space.space import Cell
 
 MOST_RENDERED = 500
 
@@ -36,6 +37,10 @@ def command(
 
     `matrix run` would run these files on the same machine. With --disks, they do not assume that the disks are zeroed.
     """
+    from matrix_runner.machines import machine
+    from matrix_runner.machines.base import MachineOptions
+    from matrix_runner.session.selected_matrix import check_names, load_selected
+
     check_names(templates)
     selected = load_selected(matrix, only)
     count = len(selected.space.matrix.every_disk())
@@ -53,6 +58,8 @@ def command(
 
 
 def _choose(selection: Selection, patterns: Words) -> list[Cell]:
+    from matrix_runner.space.select import MOST_LISTED, refuse_many
+
     refuse_many(selection, "search" if patterns else "render", MOST_LISTED if patterns else MOST_RENDERED)
     chosen = [cell for cell in selection.cells() if not patterns or matches(cell, patterns)]
     if not chosen:
@@ -78,6 +85,9 @@ def _writable(to: Path) -> Iterator[None]:
 
 
 def _write(cell: Cell, disks: list[str], to: Path, own: Path | None, matrix: Matrix, *, zeroed: bool) -> None:
+    from matrix_runner.records.files import parts_of
+    from matrix_runner.scripts.cell import cell_scripts, files_of, job, stack_scripts, trial_seed
+
     scripts = stack_scripts(cell.stack, disks, zeroed=zeroed, own=own)
     files = files_of(scripts, cell_scripts(cell, scripts.stack, own, matrix.monitor, profile=matrix.profile))
     folder = to.joinpath(*parts_of(cell.name))

@@ -412,7 +412,7 @@ def test_a_worker_that_sends_nonsense_is_refused(bench: Bench, tmp_path: Path, l
     cluster = Nonsense(tmp_path, ONE)
     cluster.line = line
     lost = b"another" in line
-    expected = "5 of its batches ended before their first trial" if lost else "it sent a message that does not fit"
+    expected = "it sent no end of its batch" if lost else "it sent a message that does not fit"
     with pytest.raises(BadInput, match=expected):
         coordinate(bench, cluster)
     assert bench.trials == []

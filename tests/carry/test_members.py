@@ -157,6 +157,8 @@ LIES: dict[str, Lie] = {
     "too many notices": notices,
     "too many lines again": lambda message: [message, *([orjson.dumps({"event": "notice", "token": "", "line": 0, "text": ""})] * 1001)],
     "too many attempts": lambda message: attempts(message) * 9,
+    "trials of other numbers": of("trial", line=10**15, keep=True),
+    "no end": lambda message: [] if message["event"] == "end" else [message],
 }  # fmt: skip
 
 

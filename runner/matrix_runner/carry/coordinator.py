@@ -337,6 +337,8 @@ class Coordinator:
 
     def _finish(self, flight: Flight, lost: messages.WorkerLost | None) -> None:
         """Put what has no record back into its round."""
+        if not (lost or flight.ended or flight.refused):  # a process that dies is a loss, with its reason
+            lost = messages.BadAnswer("it sent no end of its batch")
         if isinstance(lost, messages.BadAnswer):
             self._leave_out(flight, lost)
         elif flight.refused:
@@ -345,7 +347,7 @@ class Coordinator:
             self.scheduler.leave_out(flight.left.values(), flight.round.number)  # the budget ended
             flight.left = {}
         else:
-            self._lose(flight, lost or messages.BatchLost("its worker sent no end"))
+            self._lose(flight, lost or messages.BatchLost("its worker left out trials"))
         if flight.left:
             rest = replace(flight.batch, cells=tuple(flight.left.values()))
             if flight.alone:

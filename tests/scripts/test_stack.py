@@ -104,6 +104,22 @@ def test_the_path_of_a_disk_needs_no_utf8() -> None:
     assert bay_of(["/dev/\udcff"]) != bay_of(["/dev/\udcfe"])
 
 
+def test_times_of_bitmaps_and_caches_are_slowed() -> None:
+    text = """
+        name: cached
+        disks: {hdd: {count: 3, size: 1GiB, model: nas-7200, slow: 4}, ssd: {count: 1, size: 1GiB, model: sata-ssd, slow: 4}}
+        layouts:
+          cached: {on: hdd, layers: [md: {level: 5, bitmap: internal}, bcache: {cache: ssd}]}
+        workloads: {any: {rw: read}}
+    """
+    (cell,) = space(text).cells()
+    lines = rendered(cell)["2-tune.sh"].splitlines()
+    (md,) = (line for line in lines if line.startswith("slow_times") and "md/bitmap/time_base" in line)
+    assert "md/safe_mode_delay" in md
+    (bcache,) = (line for line in lines if line.startswith("slow_times") and "bcache/writeback_delay" in line)
+    assert "bcache/cache/congested_read_threshold_us" in bcache
+
+
 def test_the_time_of_a_transaction_group_is_slowed_only_with_zfs() -> None:
     def tuned(layers: str) -> str:
         text = TEXT.replace("md: {level: 1}, fs: {type: ext4}", layers).replace(

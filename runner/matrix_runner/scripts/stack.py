@@ -130,6 +130,11 @@ XFS_TIMER = "/proc/sys/fs/xfs/xfssyncd_centisecs"
 ZFS_TIMER = "/sys/module/zfs/parameters/zfs_txg_timeout"  # seconds until a transaction group is written
 #: For md and LVM arrays without their own limits.
 RESYNC_LIMITS = ("/proc/sys/dev/raid/speed_limit_max", "/proc/sys/dev/raid/speed_limit_min")
+#: bcache waits before it writes back, and lets requests bypass a cache that takes longer to answer.
+BCACHE_TIMERS = (
+    "bcache/writeback_delay",
+    *(f"bcache/cache/congested_{way}_threshold_us" for way in ("read", "write")),
+)
 F2FS_TIMERS = ("cp_interval", "idle_interval", "discard_idle_interval", "gc_idle_interval")
 SLICE = "queue/iosched/slice_idle"
 
@@ -267,6 +272,8 @@ def timers(stack: StackView, tunables: tuple[Tunable, ...]) -> tuple[Timer, ...]
     for layer in stack.layers:
         if isinstance(layer, MdView) and layer.redundant:
             found.append(Timer("slow_times", layer.device, left(layer.device, of_md)))
+        elif layer.kind == "bcache":
+            found.append(Timer("slow_times", layer.device, BCACHE_TIMERS))
         elif isinstance(layer, FsView) and layer.type == "f2fs":
             found.append(Timer("slow_f2fs", layer.members[0], F2FS_TIMERS))
     return tuple(one for one in found if one.files)

@@ -98,3 +98,9 @@ def test_thousands_of_known_names_take_no_hours() -> None:
     assert names.replace(text) == text
     found = "node-04999, NODE-00000x, nodes, nodesx, ab, abx, ab-cdef, host" + "x" * 300 + " at İstanbul-1"
     assert names.replace(found) == "host-1, host-2x, user-1, nodesx, host-3, abx, host-4, host-5 at host-6"
+
+
+def test_a_path_ends_before_an_escaped_end_of_a_line() -> None:
+    names = Pseudonyms({"path": ["/srv/acme"]})
+    assert names.replace('"notes in /srv/acme/b\\n# see\\ndisks: 1"') == '"notes in path-1\\n# see\\ndisks: 1"'
+    assert names.replace("in /srv/acme/b\n") == "in path-1\n"

@@ -153,3 +153,8 @@ def test_a_machine_without_an_appliance_knows_nothing(
     monkeypatch.setenv("MATRIX_CACHE", str(tmp_path))
     assert machine(name, MachineOptions()).known(RigSpec(())) == {}
     assert machine(name, MachineOptions()).known(RigSpec((), kernel="./gone")) == {}
+
+
+def test_sizes_are_named_as_in_a_matrix() -> None:
+    assert Need("recordsize", (2 << 20, 4 << 20)).label("zfs") == "`zfs: {recordsize: 2MiB or 4MiB}`"
+    assert Need("level", (10,)).label("md") == "`md: {level: 10}`"

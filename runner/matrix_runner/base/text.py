@@ -158,7 +158,8 @@ def _key(name: str) -> str:
 
 def _path_patterns(places: Iterable[str]) -> Iterator[tuple[str, str]]:
     for place in sorted(filter(None, places), key=len, reverse=True):
-        yield "path", rf"{re.escape(place)}(?![\w.-])[^\s\"'`,;]*"
+        # In JSON, a backslash and a letter are the end of a line.
+        yield "path", rf"{re.escape(place)}(?![\w.-])(?:[^\s\"'`,;\\]|\\(?![nrt]))*"
 
 
 def _as_word(name: str) -> str:

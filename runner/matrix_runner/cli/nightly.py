@@ -122,7 +122,8 @@ def install(
     summary = [program, "summary", name, "--results", folder, "--accepted", str(matrix.absolute().parent)]
     if not _has_systemd():
         note = (
-            "systemd does not run here. Add this line by `crontab -e`; unlike a timer, cron omits a night if it is down"
+            "nothing is installed, because systemd does not run here. Add this line by `crontab -e`; unlike a timer, "
+            "cron omits a night if it is down"
         )
         echo(f"note: {note}", err=True)
         echo_whole(_cron_line(name, at, night, summary))

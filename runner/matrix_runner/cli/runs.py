@@ -276,6 +276,8 @@ def prune(keep: Keep, dry_run: bool, yes: bool, accepted: Path, source: Source) 
             if keep.size is not None and left > keep.size
             else ""
         )
+        if too_much:
+            echo(too_much, err=True)
         if dry_run or not found:
             _show_kept(sized, found, rules)
         if not found:
@@ -284,8 +286,6 @@ def prune(keep: Keep, dry_run: bool, yes: bool, accepted: Path, source: Source) 
             _show(found)
         else:
             _remove(found, shared, yes=yes)
-        if too_much:
-            echo(too_much, err=True)
 
 
 @command.command("tag", epilog="Example:  matrix runs tag latest~1 before-upgrade")
@@ -423,7 +423,7 @@ def _show_kept(runs: Sequence[KeptRun], removed: Sequence[KeptRun], rules: Keep)
 
     for one, why in reasons_to_keep(runs, rules):
         if one not in removed:
-            echo(f"{one.run.name}  stays: {why or 'all runs are small enough without it'}")
+            echo(f"{one.run.name}  stays, {volume(one.size)}: {why or 'all runs are small enough without it'}")
 
 
 def _remove(chosen: Sequence[KeptRun], shared: SharedStore | None, *, yes: bool) -> None:

@@ -2,6 +2,10 @@
 
 from dataclasses import dataclass
 
+from matrix_runner.base.quantities import format_size
+
+_SIZES = 1024  # numbers from here on are sizes
+
 
 @dataclass(frozen=True, slots=True)
 class Need:
@@ -28,4 +32,5 @@ class Need:
         if not self.key:
             return f"`{kind}`"
         values = self.values if value is None else (value,)
-        return f"`{kind}: {{{self.key}: {' or '.join(map(str, values))}}}`"
+        texts = (format_size(one) if isinstance(one, int) and one >= _SIZES else str(one) for one in values)
+        return f"`{kind}: {{{self.key}: {' or '.join(texts)}}}`"

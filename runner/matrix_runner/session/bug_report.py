@@ -32,7 +32,7 @@ _ABOUT = """\
 
 These were replaced, each by the same word in all files: names of hosts, serial numbers and names of disks, user
 names, addresses and paths. Passwords were removed. Read the files before you publish them: a name in your own words
-(a description, a note) stays.
+(a description, a note) stays, and so do paths that do not begin with /.
 
 replaced: {replaced}
 {left_out}

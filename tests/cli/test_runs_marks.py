@@ -112,6 +112,7 @@ def test_prune_names_why_each_run_stays(nights: Path, call: Call) -> None:
         (("tag", "run-1", "two words"), "is no tag"),
         (("exclude", "run-1", "--reason", " "), "--reason is empty"),
         (("exclude", "run-1"), "needs --reason"),
+        (("tag", "--remove", "run-1", "release"), "run-1 has no tag release"),
     ],
 )
 def test_wrong_words_are_refused(nights: Path, call: Call, words: tuple[str, ...], reason: str) -> None:

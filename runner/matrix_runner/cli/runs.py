@@ -301,6 +301,8 @@ def tag(run: str, tags: tuple[str, ...], take: bool, source: Source) -> None:
 
     def change(folder: RunFolder) -> dict[str, object]:
         old = folder.manifest.tags
+        if take and (unknown := [one for one in tags if one not in old]):
+            raise BadInput(f"{folder.path.name} has no tag {unknown[0]}", resolution="`matrix runs` shows all tags")
         return {"tags": tuple(one for one in old if one not in tags) if take else (*dict.fromkeys((*old, *tags)),)}
 
     _change([run], source, change)

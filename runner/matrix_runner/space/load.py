@@ -110,7 +110,7 @@ def _near(path: Path) -> list[str]:
     found = [file for folder in folders for file in sorted(folder.glob("*.yaml"))]
     found += [folder.parent for folder in sorted(SHELF.parent.glob("studies/**/matrix.yaml"))]
     wanted, known = path.stem.lower(), {file.stem.lower() for file in found}
-    names = {wanted} & known or set(get_close_matches(wanted, known, n=2, cutoff=0.7))
+    names = {wanted} & known or set(get_close_matches(wanted, known, n=2, cutoff=0.6))
     near = dict.fromkeys(file.resolve() for file in found if file.stem.lower() in names)
     return [_shown(file) for file in near][:3]
 

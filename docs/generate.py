@@ -19,7 +19,7 @@ from docs.yardstick import FILE, yardstick_text
 from matrix_runner.cli import cli
 from matrix_runner.cli.schema import schema_text
 from matrix_runner.language.period import RULES
-from matrix_runner.layers import LAYERS, PASSING, Layer
+from matrix_runner.layers import LAYERS, NOT_TUNED, Layer
 from matrix_runner.machines.qemu.kernel_config import OPTIONS, Option
 from matrix_runner.pages import csv_files
 from matrix_runner.work.fio.keys import Steady, WorkloadKeys
@@ -129,7 +129,7 @@ def _around(layer: type[Layer], paths: Collection[str]) -> str:
     """Return links to what the language says of all layers, and of the tunables of this one."""
     own = f"[its own](../language.md#tune-{layer.kind}) and " if f"tune: {layer.kind}" in paths else ""
     tuned = (
-        f" Its devices can have {own}[other tunables](../language.md#tunables)." if layer.kind not in PASSING else ""
+        f" Its devices can have {own}[other tunables](../language.md#tunables)." if layer.kind not in NOT_TUNED else ""
     )
     return f"See also [the devices on which it can lie](../language.md#layers-that-lie-on-others).{tuned}"
 

@@ -98,6 +98,33 @@ def test_the_chunk_of_a_bitmap_is_set_and_read_back() -> None:
     assert "a power of two" in refused
 
 
+@pytest.mark.parametrize(  # as mdadm 4.4 did in a virtual machine
+    ("size", "metadata", "refused", "accepted"),
+    [
+        (GIB, "1.2", 32 << 10, 64 << 10),
+        (16 * GIB, "1.0", 32 << 10, 64 << 10),
+        (16 * GIB, "0.90", 32 << 10, 64 << 10),
+        (256 * GIB, "1.2", 256 << 10, 512 << 10),
+        (GIB, "1.2", 1 << 40, 2 << 30),
+        (GIB, "1.2", 0, 1 << 30),
+    ],
+)
+def test_a_bitmap_has_the_chunks_that_mdadm_accepts(size: int, metadata: str, refused: int, accepted: int) -> None:
+    def said(chunk: int) -> list[str]:
+        fields: dict[str, Any] = {"level": 1, "bitmap": "internal", "metadata": metadata, "bitmap_chunk": chunk}
+        layer = Md.model_construct(**fields)
+        return [one.field for one in layer.problems(Below((Shape(size),) * 2))]
+
+    assert (said(refused), said(accepted)) == (["bitmap_chunk"], [])
+
+
+def test_the_bitmap_of_raid_10_counts_the_whole_array() -> None:
+    fields: dict[str, Any] = {"level": 10, "layout": "n2", "bitmap": "internal"}
+    sixteen = Below((Shape(16 * GIB),) * 4)
+    said = [[*Md.model_construct(**fields, bitmap_chunk=chunk).problems(sixteen)] for chunk in (64 << 10, 128 << 10)]
+    assert [len(one) for one in said] == [1, 0]
+
+
 def test_a_lockless_bitmap_is_read_back_by_its_type() -> None:
     layer = Md(level=5, bitmap="lockless")
     (view,) = layer.resolve(Below((Shape(GIB),) * 4)).views(

@@ -15,7 +15,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from matrix_runner.base.model import Model, size_schema
 from matrix_runner.base.quantities import format_rate, format_size, parse_rate, parse_size
-from matrix_runner.layers import LAYERS, PASSING, Layer
+from matrix_runner.layers import LAYERS, NOT_TUNED, Layer
 from matrix_runner.layers.bare import OneDisk, SomeDisks
 from matrix_runner.layers.md import PARITY, REDUNDANT, Md
 from matrix_runner.simdisks.disk import Disk
@@ -308,7 +308,7 @@ IOSCHED = {
 QUEUED = frozenset({"sata", "scsi"})  # buses whose disks have an adjustable queue depth
 #: Kinds of layers with special tunables.
 _SPECIAL: dict[str, type[Model]] = {"disk": DiskTunables, "md": MdTunables, "partition": ReadaheadOnly}
-SCOPES = {kind: _SPECIAL.get(kind, BlockTunables) for kind in LAYERS if kind not in PASSING}
+SCOPES = {kind: _SPECIAL.get(kind, BlockTunables) for kind in LAYERS if kind not in NOT_TUNED}
 
 
 def _bytes(least: int) -> BeforeValidator:

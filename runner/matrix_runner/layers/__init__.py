@@ -46,7 +46,7 @@ LAYERS = _Kinds(
         "zfs": "zfs.Zfs",
     }
 )
-#: Kinds that pass devices on as they are: `tune` cannot name their devices.
-PASSING = frozenset({"disks", "pick"})
+#: Kinds that `tune` cannot name: their devices have the tunables of what is below.
+NOT_TUNED = frozenset({"disks", "pick"})
 
-__all__ = ["LAYERS", "PASSING", "Layer", "Problem"]
+__all__ = ["LAYERS", "NOT_TUNED", "Layer", "Problem"]

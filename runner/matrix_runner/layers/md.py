@@ -128,6 +128,12 @@ State = Annotated[
 ]
 
 
+#: The bytes that mdadm reserves for a bitmap, on devices of at least this size.
+_BITMAP_ROOM = ((200 << 30, 128 << 10), (8 << 30, 64 << 10), (0, 4 << 10))
+_BITMAP_HEAD = 256  # bytes of it
+_MOST_BITMAP_CHUNK = 2 << 30
+
+
 class Md(Array):
     """A Linux software RAID array over the devices below."""
 
@@ -334,7 +340,10 @@ class Md(Array):
 
     def _log_problems(self, below: Below) -> Iterator[Problem]:
         if self.bitmap_chunk is not None:
-            yield from power_of_two("bitmap_chunk", self.bitmap_chunk, 4096, "a chunk of a bitmap")
+            least = self._least_bitmap_chunk(self.size or below.smallest, self.active(below.count))
+            yield from power_of_two("bitmap_chunk", self.bitmap_chunk, least, "a chunk of a bitmap on these devices")
+            if self.bitmap_chunk > _MOST_BITMAP_CHUNK:
+                yield Problem("bitmap_chunk", f"mdadm accepts at most {format_size(_MOST_BITMAP_CHUNK)}")
         if self.ppl and (self.bitmap != "none" or self.journal):
             yield Problem("ppl", "a partial parity log excludes a bitmap and a journal; use one of them")
         if self.ppl and self.active(below.count) > 64:
@@ -343,6 +352,15 @@ class Md(Array):
             yield Problem("sync", "a lockless bitmap syncs only what was written; remove `sync`")
         if self.journal and self.bitmap != "none":
             yield Problem("journal", "a journal excludes a bitmap; use one of them")
+
+    def _least_bitmap_chunk(self, size: int, active: int) -> int:
+        """Return the smallest chunk with which all bits fit into the space that mdadm reserves for them."""
+        space = 60 * 1024 if self.metadata == "0.90" else next(room for least, room in _BITMAP_ROOM if size >= least)
+        counted = size * active // self.copies if self.level == 10 else size
+        least = 4096
+        while counted > least * 8 * (space - _BITMAP_HEAD):
+            least *= 2
+        return least
 
     def _member_problems(self, below: Below) -> Iterator[Problem]:
         if self.level == 1 and self.write_mostly >= self.active(below.count) and self.write_mostly:
